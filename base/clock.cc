@@ -1,0 +1,45 @@
+#include "base/clock.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace weft {
+namespace {
+
+class SteadyClock final : public Clock {
+ public:
+  int64_t now_ns() const override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+};
+
+}  // namespace
+
+const Clock& steady_clock() {
+  static const SteadyClock clock;
+  return clock;
+}
+
+Deadline Deadline::after(double seconds, const Clock& clock) {
+  constexpr double kNever = 3e8;  // ten years
+  Deadline deadline;
+  if (seconds >= kNever) return deadline;
+  deadline.clock_ = &clock;
+  deadline.at_ns_ = clock.now_ns() + static_cast<int64_t>(seconds * 1e9);
+  return deadline;
+}
+
+int64_t Deadline::left_ns() const {
+  if (!clock_) return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(0, at_ns_ - clock_->now_ns());
+}
+
+int Deadline::left_ms(int at_most_ms) const {
+  const int64_t left = left_ns();
+  if (left >= int64_t{at_most_ms} * 1'000'000) return at_most_ms;
+  return static_cast<int>((left + 999'999) / 1'000'000);
+}
+
+}  // namespace weft

@@ -1,0 +1,46 @@
+// Time, as a seam: everything that waits reads a Clock, so that simulations can run on virtual
+// time.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace weft {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t now_ns() const = 0;
+};
+
+// The machine's monotonic clock; one object, without state.
+const Clock& steady_clock();
+
+class ManualClock final : public Clock {
+ public:
+  int64_t now_ns() const override { return now_ns_; }
+  void advance_to(int64_t ns) {
+    if (ns > now_ns_) now_ns_ = ns;
+  }
+
+ private:
+  int64_t now_ns_ = 0;
+};
+
+// A moment after which waiting is an error. The default never comes.
+class Deadline {
+ public:
+  Deadline() = default;
+  static Deadline after(double seconds, const Clock& clock = steady_clock());
+
+  bool expired() const { return clock_ && clock_->now_ns() >= at_ns_; }
+  // Nanoseconds left, 0 when expired, the maximum when it never comes.
+  int64_t left_ns() const;
+  int left_ms(int at_most_ms) const;  // for poll(2) and friends; rounded up
+
+ private:
+  const Clock* clock_ = nullptr;
+  int64_t at_ns_ = std::numeric_limits<int64_t>::max();
+};
+
+}  // namespace weft

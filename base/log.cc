@@ -1,0 +1,35 @@
+#include "base/log.h"
+
+#include <unistd.h>
+
+#include <atomic>
+
+namespace weft {
+namespace {
+
+std::atomic<LogLevel> g_level{LogLevel::warning};
+
+std::string_view word(LogLevel level) {
+  switch (level) {
+    case LogLevel::error: return "error";
+    case LogLevel::warning: return "warning";
+    case LogLevel::info: return "info";
+    case LogLevel::debug: return "debug";
+  }
+  return "";
+}
+
+}  // namespace
+
+void set_log_level(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
+bool log_enabled(LogLevel level) { return level <= g_level.load(std::memory_order_relaxed); }
+
+void log_line(LogLevel level, int rank, std::string_view message) {
+  if (!log_enabled(level)) return;
+  std::string line = "weft";
+  if (rank >= 0) line.append("[").append(std::to_string(rank)).append("]");
+  line.append(" ").append(word(level)).append(": ").append(message).append("\n");
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+}  // namespace weft

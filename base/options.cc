@@ -1,0 +1,93 @@
+#include "base/options.h"
+
+#include <initializer_list>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+#include "base/parse.h"
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+constexpr int kMaxCount = 1 << 20;  // of anything counted: larger is a typing error
+constexpr size_t kMaxSlot = 1u << 30;
+
+// Reads variables one by one and keeps the first error, so that the list below stays a list.
+class Reader {
+ public:
+  explicit Reader(const Environment& env) : env_(env) {}
+
+  void read(const char* name, std::string& value) {
+    if (const auto text = env_.get(name)) value = *text;
+  }
+  void read_word(const char* name, std::string& value,
+                 std::initializer_list<std::string_view> accepted) {
+    const auto text = env_.get(name);
+    if (!text) return;
+    std::string words;
+    for (const std::string_view word : accepted) {
+      if (*text == word) {
+        value = *text;
+        return;
+      }
+      words.append(words.empty() ? "" : ", ").append(word);
+    }
+    fail(name, invalid_argument(concat("\"", *text, "\" is not one of ", words, ".")));
+  }
+  void read(const char* name, int& value) {
+    if (const auto text = env_.get(name)) store(name, parse_int(*text, 0, kMaxCount), value);
+  }
+  void read_size(const char* name, size_t& value, size_t at_most) {
+    if (const auto text = env_.get(name)) store(name, parse_size(*text, at_most), value);
+  }
+  void read(const char* name, double& value) {
+    if (const auto text = env_.get(name)) store(name, parse_seconds(*text), value);
+  }
+  void read(const char* name, bool& value) {
+    if (const auto text = env_.get(name)) store(name, parse_bool(*text), value);
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  template <class From, class To>
+  void store(const char* name, const Result<From>& from, To& to) {
+    if (from.ok())
+      to = static_cast<To>(*from);
+    else
+      fail(name, from.status());
+  }
+  void fail(const char* name, const Status& why) {
+    if (status_.ok()) status_ = why.within(name);
+  }
+
+  const Environment& env_;
+  Status status_;
+};
+
+}  // namespace
+
+Result<Options> options_from(const Environment& env) {
+  Options options;
+  Reader reader(env);
+  reader.read_word("WEFT_TRANSPORT", options.transport, {"auto", "shm", "tcp"});
+  reader.read("WEFT_ALGORITHM", options.algorithm);
+  reader.read_word("WEFT_PROTOCOL", options.protocol, {"auto", "ll", "simple"});
+  reader.read("WEFT_LANES", options.lanes);
+  reader.read_size("WEFT_SLOT", options.slot_bytes, kMaxSlot);
+  reader.read("WEFT_SLOTS", options.slots);
+  reader.read("WEFT_RADIX", options.radix);
+  reader.read_size("WEFT_WINDOW", options.window_bytes, std::numeric_limits<size_t>::max() / 2);
+  reader.read("WEFT_TCP_STREAMS", options.tcp_streams);
+  reader.read("WEFT_TIMEOUT", options.timeout_s);
+  reader.read("WEFT_DETERMINISTIC", options.deterministic);
+  reader.read("WEFT_CHECK", options.check);
+  reader.read("WEFT_SOCKET_IFNAME", options.interfaces);
+  reader.read("WEFT_HOST", options.host);
+  reader.read_word("WEFT_DEBUG", options.log, {"error", "warning", "info", "debug"});
+  if (!reader.status().ok()) return reader.status();
+  return options;
+}
+
+}  // namespace weft

@@ -1,0 +1,52 @@
+// Every knob of a communicator: meaning, default, and the environment variable that sets it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/env.h"
+#include "base/status.h"
+
+namespace weft {
+
+struct Options {
+  // Which media may be used: "auto" (shm inside a host, tcp between), "shm", "tcp".  WEFT_TRANSPORT
+  std::string transport = "auto";
+  // "auto" or a name that `weft-schedule list` prints; used where it suits the collective, an error
+  // where it does not.  WEFT_ALGORITHM
+  std::string algorithm = "auto";
+  // How data edges between windows travel: "auto", "ll" (flag and payload in one cache line),
+  // "simple" (payload, then flag).  WEFT_PROTOCOL
+  std::string protocol = "auto";
+  // Copies of an algorithm's lanes that share a message; 0 chooses.  WEFT_LANES
+  int lanes = 0;
+  // Bytes of a link's slot and slots per link; 0 chooses.  WEFT_SLOT, WEFT_SLOTS
+  size_t slot_bytes = 0;
+  int slots = 0;
+  // Children per node of tree algorithms; 0 chooses.  WEFT_RADIX
+  int radix = 0;
+  // Bytes of the window each rank shares with the ranks of its host; 0 chooses.  WEFT_WINDOW
+  size_t window_bytes = 0;
+  // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
+  int tcp_streams = 0;
+  // Seconds a call, and separately joining the job, may take before it fails.  WEFT_TIMEOUT
+  double timeout_s = 300;
+  // Only schedules that reduce in rank order: floating-point results then do not depend on
+  // transport, lanes, chunks or message length.  WEFT_DETERMINISTIC
+  bool deterministic = false;
+  // Compare the arguments of all ranks before every call.  WEFT_CHECK
+  bool check = false;
+  // Network interfaces that may be used: "eth,ib" (prefixes), "=eth0" (exact), "^docker" (not
+  // these). Empty: every one that is up, the default route's first.  WEFT_SOCKET_IFNAME
+  std::string interfaces;
+  // Name of this host; ranks with equal names share memory. Empty: told from the machine. WEFT_HOST
+  std::string host;
+  // "error", "warning", "info", "debug".  WEFT_DEBUG
+  std::string log = "warning";
+};
+
+// Defaults overridden by the environment; an error names the variable, its value and what it
+// accepts.
+Result<Options> options_from(const Environment& env);
+
+}  // namespace weft

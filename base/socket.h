@@ -1,0 +1,79 @@
+// Sockets as both bootstrap and transports need them: addresses, non-blocking listen, connect,
+// accept.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/status.h"
+#include "base/types.h"
+
+namespace weft {
+
+// An IPv4, IPv6 or abstract Unix address, as text "10.0.0.1:4000", "[fe80::1%eth0]:4000", "@name".
+class SocketAddress {
+ public:
+  SocketAddress() = default;
+  static Result<SocketAddress> parse(std::string_view text);
+  // Looks a host name up (A and AAAA); `port` in host order.
+  static Result<SocketAddress> resolve(const std::string& host, int port);
+  static SocketAddress abstract_unix(std::string_view name);
+  static SocketAddress from(const sockaddr* address, socklen_t length);
+
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t size() const { return size_; }
+  int family() const { return storage_.ss_family; }
+  int port() const;
+  void set_port(int port);
+  std::string to_string() const;
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t size_ = 0;
+};
+
+struct Interface {
+  std::string name;
+  SocketAddress address;  // port 0
+  bool loopback = false;
+  bool default_route = false;
+  int prefix_bits = 0;  // how many leading bits the addresses of its subnet share
+};
+
+// Interfaces that are up, filtered as Options::interfaces says; default route first, loopback last.
+// An error names what was asked for and what there is.
+Result<std::vector<Interface>> list_interfaces(std::string_view filter);
+
+// All descriptors made here are close-on-exec and non-blocking; TCP ones have TCP_NODELAY.
+Result<Fd> listen_on(const SocketAddress& address, int backlog = 1024);
+Result<SocketAddress> local_address(const Fd& socket);
+Result<SocketAddress> peer_address(const Fd& socket);
+// Starts connecting; finished when poll(2) says writable and connect_error() is ok.
+Result<Fd> start_connect(const SocketAddress& address);
+Status connect_error(const Fd& socket);
+// An invalid Fd where nobody waits.
+Result<Fd> accept_from(const Fd& listener);
+// The user on the other end of a Unix socket.
+Result<uid_t> peer_user(const Fd& socket);
+
+// Whole-buffer transfers with a deadline, for handshakes and rendezvous (not for data paths).
+Status send_all(const Fd& socket, ConstBytes bytes, const Deadline& deadline);
+Status recv_all(const Fd& socket, Bytes bytes, const Deadline& deadline);
+
+// A message with descriptors attached, over a Unix socket (SCM_RIGHTS); false where it would block.
+Result<bool> send_with_fd(const Fd& socket, ConstBytes bytes, int fd);
+struct Received {
+  size_t bytes = 0;
+  bool closed = false;  // the peer's end is gone
+  Fd fd;                // invalid where none came
+};
+// At most one descriptor is taken; bytes == 0 && !closed where nothing came.
+Result<Received> recv_with_fd(const Fd& socket, Bytes bytes);
+
+}  // namespace weft

@@ -1,0 +1,92 @@
+// Status and Result: how every fallible call of weft reports what went wrong.
+//
+// A Status is a code, a complete sentence for people, and, where one is to blame, the peer's rank.
+// Success costs one null pointer. Nothing in weft throws across a function that returns one of
+// these.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace weft {
+
+enum class Code : uint8_t {
+  ok,
+  invalid_argument,  // the caller's mistake; the message names the argument, the value and the
+                     // remedy
+  mismatch,          // ranks disagree about which collective or which arguments
+  unsupported,       // right, but not possible here; the message says why
+  timeout,           // a deadline passed; the message says who was waited for
+  peer_lost,         // a peer died or closed; peer() names it
+  aborted,           // this rank or another one called abort
+  system,            // the operating system refused
+  internal,          // a bug in weft
+};
+
+std::string_view name(Code code);
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message, int peer = -1);
+
+  bool ok() const { return rep_ == nullptr; }
+  Code code() const { return rep_ ? rep_->code : Code::ok; }
+  std::string_view message() const { return rep_ ? std::string_view(rep_->message) : "ok"; }
+  int peer() const { return rep_ ? rep_->peer : -1; }  // -1 where no peer is to blame
+
+  // The same failure with `where` in front: context is added on the way up, never lost.
+  Status within(std::string_view where) const;
+  std::string to_string() const;  // "timeout: rank 3 did not ..."
+
+ private:
+  struct Rep {
+    Code code;
+    std::string message;
+    int peer;
+  };
+  std::shared_ptr<const Rep> rep_;
+};
+
+Status invalid_argument(std::string message);
+Status unsupported(std::string message);
+Status internal_error(std::string message);
+// "bind 10.0.0.1:80: Permission denied", from errno as it is now.
+Status system_error(std::string_view what);
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, so that `return x;` works
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT: REQUIRES: !status.ok()
+
+  bool ok() const { return value_.has_value(); }
+  const Status& status() const { return status_; }
+  T& operator*() { return *value_; }
+  const T& operator*() const { return *value_; }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  T take() { return std::move(*value_); }
+
+ private:
+  std::optional<T> value_;
+  Status status_;
+};
+
+[[noreturn]] void check_failed(const char* file, int line, const char* what);
+
+}  // namespace weft
+
+// An invariant of weft itself: on in every build, ends the process with the place.
+#define WEFT_CHECK(condition) \
+  ((condition) ? void() : ::weft::check_failed(__FILE__, __LINE__, #condition))
+
+// Hands a failure up; used with expressions that give a Status.
+#define WEFT_TRY(expression)                                                              \
+  do {                                                                                    \
+    if (::weft::Status weft_status = (expression); !weft_status.ok()) return weft_status; \
+  } while (0)

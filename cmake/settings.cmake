@@ -1,0 +1,49 @@
+# Compiler settings that every target of ours shares, and the words the folders' CMakeLists use.
+
+# Warnings are errors with the compilers that CI runs; a newer one's new warning must not stop a user.
+set(weft_known_compiler OFF)
+if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+   OR (CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15))
+  set(weft_known_compiler ${PROJECT_IS_TOP_LEVEL})
+endif()
+option(WEFT_WERROR "Treat warnings as errors" ${weft_known_compiler})
+
+set(WEFT_TIMEOUT_FACTOR 1 CACHE STRING "How much longer than usual a test may take (sanitizers)")
+
+if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(WEFT_CCACHE ccache)
+  if(WEFT_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${WEFT_CCACHE})
+  endif()
+endif()
+
+add_library(weft_settings INTERFACE)
+target_include_directories(weft_settings INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_options(weft_settings INTERFACE
+  -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
+  $<$<BOOL:${WEFT_WERROR}>:-Werror>
+  # Results must not depend on the compiler's mood: no a*b+c contraction anywhere.
+  -ffp-contract=off)
+
+# weft_layer(NAME SOURCES... DEPENDS...): the static library of one folder.
+function(weft_layer name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
+endfunction()
+
+# weft_test(NAME SOURCES... DEPENDS... [TIMEOUT s] [LABELS l...]): one GoogleTest program under ctest.
+# A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
+# `make test`, only of CI.
+function(weft_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  math(EXPR timeout "${ARG_TIMEOUT} * ${WEFT_TIMEOUT_FACTOR}")
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE weft_settings ${ARG_DEPENDS} GTest::gtest_main)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+                       LABELS "${ARG_LABELS}")
+endfunction()
