@@ -1,0 +1,37 @@
+// An algorithm: a pure function from a collective and a rank to that rank's program.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "engine/schedule/schedule.h"
+
+namespace weft {
+
+struct Parameters {
+  int radix = 2;  // children per node, partners per step; >= 2
+  friend bool operator==(const Parameters&, const Parameters&) = default;
+};
+
+struct Algorithm {
+  std::string_view name;
+  std::string_view summary;  // one line, with the source
+  bool windows = false;      // needs every rank's window mapped in every other (one host)
+  bool canonical = false;    // folds every element in rank order on one rank, rounding once
+  bool any_counts = false;   // serves the v-forms: sizes that only the two ends of a pair know
+  bool radix = false;        // Parameters::radix matters
+
+  bool (*suits)(const Collective&) = nullptr;
+  // REQUIRES: suits(c), 0 <= me < c.ranks.
+  Program (*build)(const Collective& c, Rank me, const Parameters& parameters) = nullptr;
+  Cost (*cost)(const Collective& c, const Parameters& parameters) = nullptr;
+};
+
+// All algorithms, the order in which they are listed.
+std::span<const Algorithm> catalog();
+const Algorithm* find_algorithm(std::string_view name);
+
+// All ranks' programs: for proofs, pictures and tests (production builds only its own).
+Schedule schedule_of(const Algorithm& algorithm, const Collective& c, const Parameters& parameters);
+
+}  // namespace weft

@@ -1,0 +1,36 @@
+#include "engine/algorithms/catalog.h"
+
+#include <array>
+
+namespace weft {
+
+std::span<const Algorithm> catalog() {
+  static const std::array algorithms{
+      ring(),
+      double_tree(),
+      knomial(),
+      recursive_doubling(),
+      direct_one_shot(),
+      direct_two_shot(),
+      window_one_shot(),
+      window_two_shot(),
+      pairwise(),
+      exchange(),
+  };
+  return algorithms;
+}
+
+const Algorithm* find_algorithm(std::string_view name) {
+  for (const Algorithm& algorithm : catalog())
+    if (algorithm.name == name) return &algorithm;
+  return nullptr;
+}
+
+Schedule schedule_of(const Algorithm& algorithm, const Collective& c,
+                     const Parameters& parameters) {
+  Schedule schedule{c, {}};
+  for (Rank r = 0; r < c.ranks; ++r) schedule.programs.push_back(algorithm.build(c, r, parameters));
+  return schedule;
+}
+
+}  // namespace weft

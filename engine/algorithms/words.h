@@ -1,0 +1,36 @@
+// Small words that several algorithms are written with.
+#pragma once
+
+#include "engine/schedule/schedule.h"
+
+namespace weft {
+
+// x modulo n, never negative.
+inline int wrap(int x, int n) { return ((x % n) + n) % n; }
+
+inline int log2_ceil(int n) {
+  int bits = 0;
+  while ((1 << bits) < n) ++bits;
+  return bits;
+}
+
+// all_reduce, or barrier, which is an all_reduce of one byte.
+inline bool everyone_reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::barrier;
+}
+
+inline bool folds(const Collective& c) { return reduces(c.kind) || c.kind == Kind::barrier; }
+
+// What a world of one does.
+inline Program alone(const Collective& c) {
+  Program program;
+  program.lane().step(0).read(input()).write(output()).finished(reduces(c.kind));
+  return program;
+}
+
+// The rank's own block moves from Input to Output where a collective only moves data.
+inline void copy_own(Lane& lane, const Collective& c, int block) {
+  if (!c.in_place) lane.step(block).read(input()).write(output());
+}
+
+}  // namespace weft
