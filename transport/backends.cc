@@ -1,0 +1,15 @@
+#include "transport/backends.h"
+
+#include <string>
+
+namespace weft {
+
+Result<std::unique_ptr<Transport>> make_transport(std::string_view name,
+                                                  const TransportConfig& config) {
+  if (name == "shm") return make_shm(config);
+  if (name == "tcp") return make_tcp(config);
+  return invalid_argument("There is no transport \"" + std::string(name) +
+                          "\"; use \"shm\" or \"tcp\".");
+}
+
+}  // namespace weft

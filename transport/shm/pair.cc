@@ -1,0 +1,252 @@
+#include "transport/shm/pair.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace weft::shm {
+namespace {
+
+constexpr int kRefusalsMax = 50;  // one or two are usual: invariant 2
+
+ConstBytes bytes_of(const Frame& frame) { return std::as_bytes(std::span(&frame, 1)); }
+Bytes bytes_of(Frame& frame) { return std::as_writable_bytes(std::span(&frame, 1)); }
+
+// The process and user at the other end, as the kernel saw them connect or listen; -1 where
+// unknown.
+ucred credentials(const Fd& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return {-1, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
+  return peer;
+}
+
+}  // namespace
+
+void Frame::set_text(std::string_view from_text) {
+  text_bytes = static_cast<uint32_t>(std::min(from_text.size(), text.size()));
+  std::copy_n(from_text.begin(), text_bytes, text.begin());
+}
+
+Frame make_hello(const PairContext& context) {
+  Frame hello;
+  hello.from = context.rank;
+  hello.set_text(context.job);
+  return hello;
+}
+
+bool well_formed(const Frame& frame) {
+  return frame.magic == Frame::kMagic && frame.text_bytes <= frame.text.size() &&
+         frame.kind <= FrameKind::bye;
+}
+
+bool same_job(const PairContext& context, const Frame& hello) {
+  return well_formed(hello) && hello.kind == FrameKind::hello &&
+         hello.text_view() == make_hello(context).text_view();
+}
+
+bool is_foreign(const Fd& socket) { return credentials(socket).uid != ::geteuid(); }
+
+void Pair::close() {
+  if (!socket_.valid()) return;
+  flush();
+  Frame bye;
+  bye.kind = FrameKind::bye;
+  Outgoing out{bye, nullptr};
+  send_now(out);
+  close_socket();
+}
+
+void Pair::want() {
+  if (state_ != State::idle) return;
+  state_ = State::wanted;
+  connect();
+}
+
+void Pair::connect() {
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket.valid())
+    return lose("cannot be connected to: " + std::string(std::strerror(errno)) +
+                "; raise the limit with ulimit -n.");
+  if (::connect(socket.get(), address_.data(), address_.size()) != 0) {
+    if (errno == EAGAIN || errno == EINTR) return;  // its queue is full: later
+    return lose("is gone: connecting to " + address_.to_string() +
+                " failed: " + std::strerror(errno) + ".");
+  }
+  if (is_foreign(socket)) return lose("belongs to another user, and shares no memory with us.");
+  if (!take_socket(std::move(socket))) return;
+  state_ = State::greeting;
+  Outgoing hello{make_hello(context_), nullptr};
+  send_now(hello);
+}
+
+bool Pair::take_socket(Fd socket) {
+  close_socket();
+  socket_ = std::move(socket);
+  same_process_ = credentials(socket_).pid == ::getpid();
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = static_cast<uint64_t>(peer_);
+  if (::epoll_ctl(context_.epoll.get(), EPOLL_CTL_ADD, socket_.get(), &event) == 0) return true;
+  lose("cannot be watched: " + std::string(std::strerror(errno)) + ".");
+  return false;
+}
+
+void Pair::accept(Fd socket) {
+  const bool ours_counts = state_ == State::greeting && context_.rank < peer_;
+  if (state_ == State::connected || state_ == State::lost || ours_counts) return;
+  if (!take_socket(std::move(socket))) return;
+  Outgoing hello{make_hello(context_), nullptr};
+  send_now(hello);
+  handshake_done();
+}
+
+void Pair::handshake_done() {
+  state_ = State::connected;
+  Frame home;
+  home.kind = FrameKind::home;
+  outbox_.push_front({home, context_.home});
+  flush();
+}
+
+void Pair::send(Frame frame, std::shared_ptr<Segment> segment) {
+  if (state_ == State::lost) return;
+  outbox_.push_back({frame, std::move(segment)});
+  flush();
+}
+
+void Pair::move_along() {
+  if (state_ == State::wanted) connect();
+  flush();
+}
+
+void Pair::flush() {
+  while (sendable()) {
+    const Sent sent = send_now(outbox_.front());
+    if (sent == Sent::later) return;
+    if (sent == Sent::never) return outbox_.clear();  // receive() will find out why
+    const std::shared_ptr<Segment>& segment = outbox_.front().segment;
+    if (segment && segment != context_.home) segment->close_fd();
+    outbox_.pop_front();
+  }
+}
+
+Pair::Sent Pair::send_now(Outgoing& out) {
+  Frame& frame = out.frame;
+  frame.from = context_.rank;
+  if (out.segment) frame.segment_bytes = out.segment->size();
+  if (out.segment && !same_process_) {
+    const Result<bool> sent =
+        send_with_fd(socket_, bytes_of(std::as_const(frame)), out.segment->fd().get());
+    return !sent.ok() ? Sent::never : *sent ? Sent::yes : Sent::later;
+  }
+  std::unique_ptr<std::shared_ptr<Segment>> given;
+  if (out.segment) given = std::make_unique<std::shared_ptr<Segment>>(out.segment);
+  frame.pointer = reinterpret_cast<uint64_t>(given.get());
+  const ssize_t sent = ::send(socket_.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent != sizeof frame)
+    return sent < 0 && (errno == EAGAIN || errno == EINTR) ? Sent::later : Sent::never;
+  static_cast<void>(given.release());  // now the receiver's
+  return Sent::yes;
+}
+
+// False while there is none; the connection's end is dealt with.
+bool Pair::read_frame(Frame& frame, Fd& fd) {
+  // A peer that dies with unread frames leaves ECONNRESET first, and then what it had sent.
+  for (int closed = 0; socket_.valid();) {
+    Result<Received> got = recv_with_fd(socket_, bytes_of(frame));
+    if (!got.ok()) {
+      lose("cannot be heard: " + std::string(got.status().message()));
+    } else if (got->closed) {
+      if (++closed == 2) ended();
+    } else if (got->bytes == 0) {
+      return false;
+    } else if (got->bytes != sizeof frame || !well_formed(frame)) {
+      lose("sent something that is no frame of this version of weft.");
+    } else {
+      fd = std::move(got->fd);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::shared_ptr<Segment> Pair::take_segment(const Frame& frame, Fd fd) {
+  if (same_process_) {
+    const std::unique_ptr<std::shared_ptr<Segment>> given(
+        reinterpret_cast<std::shared_ptr<Segment>*>(frame.pointer));
+    return given ? *given : nullptr;
+  }
+  Result<std::shared_ptr<Segment>> mapped = Segment::map(std::move(fd), frame.segment_bytes);
+  if (mapped.ok()) return mapped.take();
+  lose("sent memory that cannot be used: " + std::string(mapped.status().message()));
+  return nullptr;
+}
+
+bool Pair::check_hello(const Frame& frame) {
+  if (same_job(context_, frame) && frame.from == peer_) return true;
+  lose("is not who it says: rank " + std::to_string(frame.from) + " of job \"" +
+       std::string(frame.text_view()) + "\" answered; was the address list mixed up?");
+  return false;
+}
+
+std::optional<Incoming> Pair::receive() {
+  Frame frame;
+  Fd fd;
+  while (read_frame(frame, fd)) {
+    if (state_ == State::greeting) {
+      if (check_hello(frame)) handshake_done();
+      continue;
+    }
+    if (frame.kind == FrameKind::bye) bye_ = true;
+    Incoming incoming{frame, nullptr};
+    if (frame.segment_bytes > 0) {
+      incoming.segment = take_segment(frame, std::move(fd));
+      if (!incoming.segment) return std::nullopt;
+    }
+    return incoming;
+  }
+  return std::nullopt;
+}
+
+void Pair::ended() {
+  if (state_ == State::greeting) {  // invariant 2
+    close_socket();
+    state_ = State::wanted;
+    if (++refusals_ > kRefusalsMax) lose("refuses to be connected to.");
+    return;
+  }
+  lose(bye_ ? "closed its communicator." : "died: its connection ended without a goodbye.");
+}
+
+void Pair::lose(std::string_view why) {
+  if (state_ == State::lost) return;
+  close_socket();
+  state_ = State::lost;
+  status_ =
+      Status(Code::peer_lost, "rank " + std::to_string(peer_) + " " + std::string(why), peer_);
+  outbox_.clear();
+}
+
+void Pair::close_socket() {
+  if (!socket_.valid()) return;
+  // Not left to close(2): a forked child may hold a copy.
+  ::epoll_ctl(context_.epoll.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+  if (same_process_) {  // invariant 4
+    ::shutdown(socket_.get(), SHUT_RD);
+    Frame frame;
+    while (::recv(socket_.get(), &frame, sizeof frame, MSG_DONTWAIT) == sizeof frame)
+      if (frame.segment_bytes > 0) take_segment(frame, Fd());
+  }
+  socket_.reset();
+}
+
+}  // namespace weft::shm

@@ -1,0 +1,48 @@
+#include "transport/shm/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <string>
+
+namespace weft::shm {
+namespace {
+
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+}  // namespace
+
+Result<std::shared_ptr<Segment>> Segment::map_file(const Fd& fd, size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED)
+    return system_error("map " + std::to_string(bytes) + " bytes of shared memory");
+  return std::shared_ptr<Segment>(new Segment(static_cast<std::byte*>(memory), bytes));
+}
+
+Result<std::shared_ptr<Segment>> Segment::create(size_t bytes) {
+  Fd fd(::memfd_create("weft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return system_error("make shared memory (memfd_create)");
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
+    return system_error("make " + std::to_string(bytes) + " bytes of shared memory");
+  if (::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return system_error("seal shared memory");
+  Result<std::shared_ptr<Segment>> segment = map_file(fd, bytes);
+  if (segment.ok()) (*segment)->fd_ = std::move(fd);
+  return segment;
+}
+
+Result<std::shared_ptr<Segment>> Segment::map(Fd fd, size_t bytes) {
+  struct stat about {};
+  if (!fd.valid() || ::fstat(fd.get(), &about) != 0)
+    return internal_error("The shared memory announced did not come.");
+  if (static_cast<size_t>(about.st_size) != bytes)
+    return internal_error("Shared memory of " + std::to_string(about.st_size) +
+                          " bytes came where " + std::to_string(bytes) + " were announced.");
+  if ((::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
+    return internal_error("Shared memory came whose size is not sealed.");
+  return map_file(fd, bytes);
+}
+
+Segment::~Segment() { ::munmap(data_, bytes_); }
+
+}  // namespace weft::shm

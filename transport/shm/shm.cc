@@ -1,0 +1,403 @@
+#include "transport/shm/shm.h"
+
+#include <sys/epoll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/backends.h"
+#include "transport/shm/address.h"
+
+namespace weft {
+
+Result<std::unique_ptr<Transport>> make_shm(const TransportConfig& config) {
+  return shm::ShmTransport::make(config);
+}
+
+namespace shm {
+namespace {
+
+// What epoll tells; a peer's socket says its rank.
+constexpr uint64_t kListener = ~uint64_t{0};
+constexpr uint64_t kStranger = kListener - 1;
+
+constexpr size_t kPage = 4096;        // a home's first one holds the bell, the others the window
+constexpr size_t kUnsentMax = 64;     // notes are dropped where more frames are queued
+constexpr size_t kUnheardMax = 1024;  // or where more notes have come
+constexpr int kFramesPerPoll = 256;   // of one peer
+
+// The first sleep after an announcement is short (bell.h, invariant 3); sockets do not ring, so
+// the later ones are not long either.
+constexpr int64_t kFirstNap_ns = 1'000'000;
+constexpr int64_t kLongestNap_ns = 16'000'000;
+
+std::string random_name(Rank rank) {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number)
+    number = static_cast<uint64_t>(steady_clock().now_ns());
+  return "weft-" + std::to_string(number) + "-" + std::to_string(rank);
+}
+
+bool watch(const Fd& epoll, const Fd& fd, uint64_t data) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = data;
+  return ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
+}
+
+std::string describe(LinkShape shape) {
+  return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) + " bytes";
+}
+
+Status check_shape(LinkShape shape) {
+  constexpr uint64_t kBytesMax = uint64_t{1} << 40;
+  if (shape.slots > 0 && shape.slot_bytes > 0 && shape.slot_bytes % 64 == 0 &&
+      shape.slots <= kBytesMax / (shape.slot_bytes + sizeof(RingLine)))
+    return {};
+  return invalid_argument("A link cannot have " + describe(shape) +
+                          "; it needs at least one slot, slots of a multiple of 64 bytes, "
+                          "and less than 1 TiB.");
+}
+
+Status shape_mismatch(Rank from, LinkShape sender, Rank to, LinkShape receiver, LinkId id) {
+  return Status(Code::mismatch, "Link " + std::to_string(id) + " was opened by rank " +
+                                    std::to_string(from) + " for sending with " + describe(sender) +
+                                    " and by rank " + std::to_string(to) + " for receiving with " +
+                                    describe(receiver) + "; both must use the same shape.");
+}
+
+Status shape_changed(LinkId id, LinkShape first, LinkShape now) {
+  return Status(Code::mismatch, "Link " + std::to_string(id) + " was opened with " +
+                                    describe(first) + " and again with " + describe(now) +
+                                    "; use the same shape every time.");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> ShmTransport::make(const TransportConfig& config) {
+  std::unique_ptr<ShmTransport> transport(new ShmTransport(config));
+  if (const Status started = transport->start(); !started.ok())
+    return started.within("shared memory");
+  return std::unique_ptr<Transport>(std::move(transport));
+}
+
+size_t ShmTransport::home_bytes() const {
+  return kPage + (config_.window_bytes + kPage - 1) / kPage * kPage;
+}
+
+Status ShmTransport::start() {
+  context_.rank = config_.rank;
+  context_.job = config_.job;
+  context_.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  if (!context_.epoll.valid()) return system_error("epoll_create1");
+
+  Result<std::shared_ptr<Segment>> home = Segment::create(home_bytes());
+  if (!home.ok()) return home.status();
+  context_.home = home.take();
+  window_.memory = context_.home->data() + kPage;
+
+  socket_name_ = random_name(config_.rank);
+  Result<Fd> listener = listen_on(SocketAddress::abstract_unix(socket_name_));
+  if (!listener.ok()) return listener.status();
+  listener_ = listener.take();
+  if (!watch(context_.epoll, listener_, kListener)) return system_error("epoll_ctl");
+  peers_.resize(static_cast<size_t>(config_.size));
+  return {};
+}
+
+// Whoever sleeps learns at once that this rank has closed.
+ShmTransport::~ShmTransport() {
+  for (const std::unique_ptr<Peer>& peer : peers_) {
+    if (!peer) continue;
+    Bell* const bell = peer->bell;
+    const std::shared_ptr<Segment> home = peer->home;
+    peer->pair.close();
+    bell->ring();
+  }
+}
+
+std::string ShmTransport::address() const {
+  return Address::here(config_.host, socket_name_).to_string();
+}
+
+Status ShmTransport::join(std::vector<std::string> addresses) {
+  if (addresses.size() != peers_.size())
+    return invalid_argument("join() needs the addresses of all " + std::to_string(peers_.size()) +
+                            " ranks, but was given " + std::to_string(addresses.size()) + ".");
+  const Address here = Address::here(config_.host, socket_name_);
+  addresses_.resize(peers_.size());
+  for (size_t rank = 0; rank < addresses.size(); ++rank) {
+    const std::optional<Address> there = Address::parse(addresses[rank]);
+    if (there && there->same_place(here) && static_cast<Rank>(rank) != config_.rank)
+      addresses_[rank] = SocketAddress::abstract_unix(there->socket);
+  }
+  return {};
+}
+
+bool ShmTransport::reaches(Rank peer) const {
+  return peer >= 0 && static_cast<size_t>(peer) < addresses_.size() &&
+         addresses_[static_cast<size_t>(peer)].size() > 0;
+}
+
+ShmTransport::Peer* ShmTransport::find(Rank peer) const {
+  if (peer < 0 || static_cast<size_t>(peer) >= peers_.size()) return nullptr;
+  return peers_[static_cast<size_t>(peer)].get();
+}
+
+ShmTransport::Peer& ShmTransport::get(Rank peer) {
+  WEFT_CHECK(reaches(peer));
+  std::unique_ptr<Peer>& entry = peers_[static_cast<size_t>(peer)];
+  if (!entry)
+    entry =
+        std::make_unique<Peer>(context_, peer, addresses_[static_cast<size_t>(peer)], &unheard_);
+  return *entry;
+}
+
+ShmTransport::Peer& ShmTransport::want(Rank rank) {
+  Peer& peer = get(rank);
+  peer.pair.want();
+  settle(peer);
+  return peer;
+}
+
+SendLink& ShmTransport::open_send(Rank rank, LinkId id, LinkShape shape) {
+  Peer& peer = want(rank);
+  const auto [entry, fresh] = peer.sends.try_emplace(id, shape, peer.bell);
+  ShmSendLink& link = entry->second;
+  if (!fresh) {
+    if (link.shape() != shape) link.fail(shape_changed(id, link.shape(), shape));
+    return link;
+  }
+  if (const Status valid = check_shape(shape); !valid.ok()) link.fail(valid);
+  if (!peer.pair.status().ok()) link.fail(peer.pair.status());
+  if (auto offer = peer.offers.extract(id)) match(peer, id, link, std::move(offer.mapped()));
+  settle(peer);
+  return link;
+}
+
+RecvLink& ShmTransport::open_recv(Rank rank, LinkId id, LinkShape shape) {
+  Peer& peer = want(rank);
+  if (const auto found = peer.recvs.find(id); found != peer.recvs.end()) {
+    ShmRecvLink& link = found->second;
+    if (link.shape() != shape) link.fail(shape_changed(id, link.shape(), shape));
+    return link;
+  }
+  Status status = check_shape(shape);
+  std::shared_ptr<Segment> segment;
+  if (status.ok()) status = peer.pair.status();
+  if (status.ok()) {
+    Result<std::shared_ptr<Segment>> made = Segment::create(ring_bytes(shape));
+    if (made.ok()) segment = made.take();
+    status = made.status();
+  }
+  ShmRecvLink& link = peer.recvs.try_emplace(id, rank, shape, segment, peer.bell).first->second;
+  if (!status.ok()) {
+    link.fail(status);
+    return link;
+  }
+  Frame frame;
+  frame.kind = FrameKind::ring;
+  frame.id = id;
+  frame.shape = shape;
+  peer.pair.send(frame, std::move(segment));
+  peer.bell->ring();
+  settle(peer);
+  return link;
+}
+
+const Window* ShmTransport::open_window(Rank peer) {
+  if (peer == config_.rank) return &window_;
+  return reaches(peer) ? &want(peer).window : nullptr;
+}
+
+void ShmTransport::match(Peer& peer, LinkId id, ShmSendLink& link, Offer offer) {
+  if (offer.shape == link.shape()) return link.attach(std::move(offer.segment));
+  link.fail(shape_mismatch(config_.rank, link.shape(), peer.rank, offer.shape, id));
+  Frame frame;
+  frame.kind = FrameKind::bad_shape;
+  frame.id = id;
+  frame.shape = link.shape();
+  peer.pair.send(frame);
+  peer.bell->ring();
+}
+
+// After anything that may have changed the state of the peer's connection.
+void ShmTransport::settle(Peer& peer) {
+  if (!peer.unsettled && peer.pair.needs_moving()) {
+    peer.unsettled = true;
+    unsettled_.push_back(peer.rank);
+  }
+  const Status& status = peer.pair.status();
+  if (status.ok() || peer.mourned) return;
+  peer.mourned = true;
+  peer.offers.clear();
+  for (auto& [id, link] : peer.sends) link.fail(status);
+  for (auto& [id, link] : peer.recvs) link.fail(status);
+}
+
+void ShmTransport::poll() {
+  if (addresses_.empty()) return;  // before join nobody can be told from a stranger
+  std::array<epoll_event, 32> events;
+  const int ready =
+      ::epoll_wait(context_.epoll.get(), events.data(), static_cast<int>(events.size()), 0);
+  // First who called, so that our own refused call is not repeated while theirs is waiting.
+  if (ready > 0) accept_strangers();
+  for (int i = 0; i < ready; ++i) {
+    const uint64_t who = events[static_cast<size_t>(i)].data.u64;
+    if (Peer* peer = who < kStranger ? find(static_cast<Rank>(who)) : nullptr) hear_peer(*peer);
+  }
+  for (const Rank rank : std::exchange(unsettled_, {})) {
+    Peer& peer = get(rank);
+    peer.unsettled = false;
+    peer.pair.move_along();
+    settle(peer);
+  }
+}
+
+void ShmTransport::accept_strangers() {
+  while (true) {
+    Result<Fd> accepted = accept_from(listener_);
+    if (!accepted.ok() && !std::exchange(accept_failed_, true))
+      log_line(LogLevel::warning, config_.rank,
+               "shared memory: " + std::string(accepted.status().message()));
+    if (!accepted.ok() || !accepted->valid()) break;
+    if (is_foreign(*accepted))
+      log_line(LogLevel::warning, config_.rank,
+               "shared memory: a process of another user connected and was refused.");
+    else if (watch(context_.epoll, *accepted, kStranger))
+      strangers_.push_back(accepted.take());
+  }
+  std::erase_if(strangers_, [this](Fd& stranger) { return greet(stranger); });
+}
+
+// Whether this connection is no stranger's any more: adopted by its pair, or refused.
+bool ShmTransport::greet(Fd& stranger) {
+  Frame hello;
+  const Result<Received> got = recv_with_fd(stranger, std::as_writable_bytes(std::span(&hello, 1)));
+  if (got.ok() && got->bytes == 0 && !got->closed) return false;
+  ::epoll_ctl(context_.epoll.get(), EPOLL_CTL_DEL, stranger.get(), nullptr);
+  if (!got.ok() || got->closed) return true;
+  if (got->bytes != sizeof hello || !same_job(context_, hello) || !reaches(hello.from)) {
+    log_line(LogLevel::warning, config_.rank,
+             "shared memory: a process that is no rank of this job connected and was refused.");
+    const Frame answer = make_hello(context_);  // so that it can say what is wrong
+    ::send(stranger.get(), &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return true;
+  }
+  Peer& peer = get(hello.from);
+  peer.pair.accept(std::move(stranger));
+  settle(peer);
+  return true;
+}
+
+void ShmTransport::hear_peer(Peer& peer) {
+  for (int i = 0; i < kFramesPerPoll; ++i) {
+    std::optional<Incoming> incoming = peer.pair.receive();
+    if (!incoming) break;
+    handle(peer, std::move(*incoming));
+  }
+  settle(peer);
+}
+
+void ShmTransport::handle(Peer& peer, Incoming incoming) {
+  const Frame& frame = incoming.frame;
+  switch (frame.kind) {
+    case FrameKind::home: return take_home(peer, std::move(incoming.segment));
+    case FrameKind::ring: return take_ring(peer, frame, std::move(incoming.segment));
+    case FrameKind::bad_shape: return take_bad_shape(peer, frame);
+    case FrameKind::note:
+      if (notes_.size() < kUnheardMax)
+        notes_.push_back({peer.rank, std::string(frame.text_view())});
+      return;
+    case FrameKind::bye: return;
+    case FrameKind::hello: return peer.pair.lose("introduced itself twice.");
+  }
+}
+
+void ShmTransport::take_home(Peer& peer, std::shared_ptr<Segment> segment) {
+  if (!segment || peer.home) return peer.pair.lose("sent its window twice, or none.");
+  if (segment->size() != home_bytes())
+    return peer.pair.lose("has a window of " + std::to_string(segment->size() - kPage) +
+                          " bytes, but rank " + std::to_string(config_.rank) + " one of " +
+                          std::to_string(home_bytes() - kPage) +
+                          " bytes; window_bytes must be equal on all ranks.");
+  peer.home = std::move(segment);
+  peer.bell = reinterpret_cast<Bell*>(peer.home->data());
+  peer.window.memory = peer.home->data() + kPage;
+  for (auto& [id, link] : peer.sends) link.set_bell(peer.bell);
+  for (auto& [id, link] : peer.recvs) link.set_bell(peer.bell);
+}
+
+void ShmTransport::take_ring(Peer& peer, const Frame& frame, std::shared_ptr<Segment> segment) {
+  if (!segment || !check_shape(frame.shape).ok() || segment->size() != ring_bytes(frame.shape))
+    return peer.pair.lose("sent a link's memory that does not fit its shape.");
+  const auto link = peer.sends.find(frame.id);
+  const bool again =
+      link == peer.sends.end() ? peer.offers.contains(frame.id) : link->second.attached();
+  if (again)
+    return peer.pair.lose("sent the memory of link " + std::to_string(frame.id) + " twice.");
+  Offer offer{frame.shape, std::move(segment)};
+  if (link == peer.sends.end())
+    peer.offers.emplace(frame.id, std::move(offer));
+  else
+    match(peer, frame.id, link->second, std::move(offer));
+}
+
+void ShmTransport::take_bad_shape(Peer& peer, const Frame& frame) {
+  const auto found = peer.recvs.find(frame.id);
+  if (found == peer.recvs.end()) return;
+  ShmRecvLink& link = found->second;
+  link.fail(shape_mismatch(peer.rank, frame.shape, config_.rank, link.shape(), frame.id));
+}
+
+void ShmTransport::wait(const Deadline& deadline) {
+  Bell& bell = own_bell();
+  if (!bell.announced()) {  // bell.h, invariant 2: the caller looks again before the next call
+                            // sleeps
+    bell.announce();
+    nap_ns_ = kFirstNap_ns;
+    return;
+  }
+  epoll_event event;
+  if (::epoll_wait(context_.epoll.get(), &event, 1, 0) > 0) return;
+  if (!unsettled_.empty()) nap_ns_ = kFirstNap_ns;
+  bell.sleep(std::min(nap_ns_, deadline.left_ns()));
+  nap_ns_ = std::min(2 * nap_ns_, kLongestNap_ns);
+}
+
+void ShmTransport::wake(Rank peer) {
+  if (const Peer* known = find(peer)) known->bell->ring();
+}
+
+// Not lost where it comes before a wait: with or without an announcement, the word then says awake,
+// and the next wait announces, and returns for the caller to look again.
+void ShmTransport::wake_self() { own_bell().wake(); }
+
+void ShmTransport::tell(Rank rank, std::string_view text) {
+  Peer* peer = find(rank);
+  if (!peer || !peer->pair.connected() || peer->pair.queued() >= kUnsentMax) return;
+  Frame frame;
+  frame.kind = FrameKind::note;
+  frame.set_text(text);
+  peer->pair.send(frame);
+  peer->bell->ring();
+  settle(*peer);
+}
+
+std::optional<Note> ShmTransport::hear() {
+  if (notes_.empty()) return std::nullopt;
+  Note note = std::move(notes_.front());
+  notes_.pop_front();
+  return note;
+}
+
+Status ShmTransport::peer_status(Rank peer) const {
+  const Peer* known = find(peer);
+  return known ? known->pair.status() : Status();
+}
+
+}  // namespace shm
+}  // namespace weft

@@ -1,0 +1,98 @@
+// Shared memory between ranks of one host, threads or processes. Messages travel through rings in
+// memory (ring.h, links.h); everything else, from handing the memory over to noticing a death,
+// through one Unix socket per pair of ranks that have something to do with each other (pair.h).
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/shm/links.h"
+#include "transport/shm/pair.h"
+#include "transport/transport.h"
+
+namespace weft::shm {
+
+class ShmTransport final : public Transport {
+ public:
+  static Result<std::unique_ptr<Transport>> make(const TransportConfig& config);
+  ~ShmTransport() override;
+
+  std::string_view name() const override { return "shm"; }
+  std::string address() const override;
+  Status join(std::vector<std::string> addresses) override;
+  bool reaches(Rank peer) const override;
+
+  SendLink& open_send(Rank peer, LinkId id, LinkShape shape) override;
+  RecvLink& open_recv(Rank peer, LinkId id, LinkShape shape) override;
+  bool has_windows() const override { return true; }
+  const Window* open_window(Rank peer) override;
+
+  void poll() override;
+  void wait(const Deadline& deadline) override;
+  void wake(Rank peer) override;
+  void wake_self() override;
+
+  void tell(Rank peer, std::string_view text) override;
+  std::optional<Note> hear() override;
+  Status peer_status(Rank peer) const override;
+
+ private:
+  // A ring that came before this end was opened.
+  struct Offer {
+    LinkShape shape;
+    std::shared_ptr<Segment> segment;
+  };
+  // A rank that something was opened for, or that called.
+  struct Peer {
+    Peer(const PairContext& context, Rank peer, SocketAddress address, Bell* unheard)
+        : rank(peer), pair(context, peer, std::move(address)), bell(unheard) {}
+    const Rank rank;
+    Pair pair;
+    std::shared_ptr<Segment> home;
+    Bell* bell;  // in its home, or one that nobody hears
+    Window window;
+    std::map<LinkId, ShmSendLink> sends;
+    std::map<LinkId, ShmRecvLink> recvs;
+    std::map<LinkId, Offer> offers;
+    bool unsettled = false;  // listed in unsettled_
+    bool mourned = false;    // its links know that it is lost
+  };
+
+  explicit ShmTransport(const TransportConfig& config) : config_(config) {}
+  Status start();
+  size_t home_bytes() const;
+  Bell& own_bell() const { return *reinterpret_cast<Bell*>(context_.home->data()); }
+
+  Peer* find(Rank peer) const;  // nullptr where nothing was opened and it never called
+  Peer& get(Rank peer);
+  Peer& want(Rank peer);
+  void settle(Peer& peer);
+
+  void accept_strangers();
+  bool greet(Fd& stranger);
+  void hear_peer(Peer& peer);
+  void handle(Peer& peer, Incoming incoming);
+  void take_home(Peer& peer, std::shared_ptr<Segment> segment);
+  void take_ring(Peer& peer, const Frame& frame, std::shared_ptr<Segment> segment);
+  void take_bad_shape(Peer& peer, const Frame& frame);
+  void match(Peer& peer, LinkId id, ShmSendLink& link, Offer offer);
+
+  const TransportConfig config_;
+  PairContext context_;
+  Fd listener_;
+  std::string socket_name_;
+  Bell unheard_;
+  Window window_;
+  std::vector<SocketAddress> addresses_;  // by rank; empty for ranks that are not reached
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<Rank> unsettled_;  // peers whose connection has something to try again
+  std::vector<Fd> strangers_;    // accepted, hello not yet read
+  bool accept_failed_ = false;   // and was reported
+  std::deque<Note> notes_;
+  int64_t nap_ns_ = 0;  // how long the next sleep may be
+};
+
+}  // namespace weft::shm

@@ -1,0 +1,111 @@
+#include "transport/tcp/dial.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace weft::tcp {
+
+Dial::Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, Connected connected)
+    : hub_(hub),
+      hello_(hello),
+      candidates_(std::move(candidates)),
+      connected_(std::move(connected)),
+      pause_s_(hub.times.retry),
+      began_ns_(steady_clock().now_ns()) {}
+
+int64_t Dial::in_ns(double seconds) const {
+  return steady_clock().now_ns() + static_cast<int64_t>(seconds * 1e9);
+}
+
+void Dial::tick(int64_t now_ns) {
+  if (now_ns < due_ns_ || state_ == State::over) return;
+  if (state_ == State::pausing) return start();
+  failed(state_ == State::connecting ? "it does not react" : "it accepts but does not answer");
+}
+
+void Dial::start() {
+  const SocketAddress& address = candidates_[at_];
+  Result<Fd> socket = start_connect(address);
+  if (!socket.ok()) return failed(socket.status().message());
+  socket_ = socket.take();
+  state_ = State::connecting;
+  due_ns_ = in_ns(hub_.times.connect);
+  if (const Status added = hub_.poller.add(socket_, *this); !added.ok()) failed(added.message());
+}
+
+void Dial::ready(uint32_t events) {
+  if (!socket_.valid()) return;
+  if (state_ == State::connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
+    if (const Status status = connect_error(socket_); !status.ok()) return failed(status.message());
+    speak();
+  }
+  if (state_ == State::spoken) listen();
+}
+
+void Dial::speak() {
+  const HelloBytes bytes = encode(hello_);
+  const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(bytes.size())) return failed("it hung up at once");
+  state_ = State::spoken;
+  answered_bytes_ = 0;
+  due_ns_ = in_ns(hub_.times.answer);
+}
+
+void Dial::listen() {
+  while (answered_bytes_ < kAnswerBytes) {
+    const ssize_t got =
+        ::recv(socket_.get(), answer_.data() + answered_bytes_, kAnswerBytes - answered_bytes_, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return failed("it hung up instead of answering");
+    answered_bytes_ += static_cast<size_t>(got);
+  }
+  const std::optional<Answer> answer = decode_answer(answer_);
+  if (!answer) return failed("what listens there is not weft");
+  answered(*answer);
+}
+
+void Dial::answered(Answer answer) {
+  if (answer != Answer::welcome) {
+    // It is the right rank, and calls us: its connection will come; if not, we call again.
+    if (answer == Answer::crossed || answer == Answer::connected) return pause();
+    if (answer != Answer::closed) return failed(text(answer));
+    state_ = State::over;
+    return connected_(Fd(), candidates_[at_]);
+  }
+  const FrameHeader start = encode(Frame{});
+  const ssize_t sent = ::send(socket_.get(), start.data(), start.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(start.size())) return failed("it hung up after its welcome");
+  state_ = State::over;
+  connected_(std::move(socket_), candidates_[at_]);
+}
+
+void Dial::failed(std::string_view why) {
+  const double tried_s = static_cast<double>(steady_clock().now_ns() - began_ns_) * 1e-9;
+  const bool patient = tried_s < warn_after_s_;
+  if (!patient) warn_after_s_ = tried_s * 2;
+  log_line(patient ? LogLevel::debug : LogLevel::warning, hub_.rank,
+           "Cannot connect to rank " + std::to_string(hello_.to) + " at " +
+               candidates_[at_].to_string() + ": " + std::string(why) + "; trying on.");
+  if (++at_ == candidates_.size()) {
+    at_ = 0;
+    return pause();
+  }
+  socket_.reset();
+  state_ = State::pausing;
+  due_ns_ = 0;  // at the next tick
+}
+
+void Dial::pause() {
+  socket_.reset();
+  state_ = State::pausing;
+  due_ns_ = in_ns(pause_s_);
+  pause_s_ = std::min(pause_s_ * 2, hub_.times.retry_max);
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,59 @@
+// One connection being made by this rank: address after address, again and again, until the peer
+// has welcomed it or the transport drops it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/fd.h"
+#include "base/socket.h"
+#include "transport/tcp/frame.h"
+#include "transport/tcp/hub.h"
+
+namespace weft::tcp {
+
+class Dial final : public Pollable {
+ public:
+  // Called once, with the connection on which the peer has said welcome; without one where the peer
+  // has said that it never will.
+  using Connected = std::function<void(Fd, const SocketAddress&)>;
+
+  Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, Connected connected);
+
+  // The hello has been said and not yet answered: the peer may be about to take this connection.
+  bool spoken() const { return state_ == State::spoken; }
+
+  // What is due by the clock: the next address, the next round.
+  void tick(int64_t now_ns);
+  int64_t due_ns() const { return due_ns_; }
+  void ready(uint32_t events) override;
+
+ private:
+  enum class State { pausing, connecting, spoken, over };
+
+  void start();
+  void speak();
+  void listen();
+  void answered(Answer answer);
+  // Goes on to the next address, or pauses after the last.
+  void failed(std::string_view why);
+  void pause();
+  int64_t in_ns(double seconds) const;
+
+  Hub& hub_;
+  const Hello hello_;
+  const std::vector<SocketAddress> candidates_;
+  const Connected connected_;
+  State state_ = State::pausing;
+  int64_t due_ns_ = 0;
+  Fd socket_;
+  size_t at_ = 0;
+  double pause_s_;
+  double warn_after_s_ = 5;
+  int64_t began_ns_;
+  AnswerBytes answer_{};
+  size_t answered_bytes_ = 0;
+};
+
+}  // namespace weft::tcp

@@ -1,0 +1,39 @@
+// What the parts of one TCP transport share. Passed by reference; no part owns it.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "transport/tcp/poller.h"
+#include "transport/transport.h"
+
+namespace weft::tcp {
+
+class Pair;
+
+// Patience, in seconds; tests shorten it.
+struct Times {
+  double connect = 2;   // for one address to answer at all
+  double answer = 10;   // for a listener to answer a hello, and for a caller to say hello
+  double retry = 0.02;  // before all addresses are tried again; doubles each time, up to
+  double retry_max = 1;
+  double vanish = 30;  // for a host to acknowledge what was sent to it
+  double close = 2;    // for what is on its way when the transport is destroyed
+};
+
+struct Hub {
+  explicit Hub(Rank own, Times patience) : rank(own), times(patience) {}
+
+  const Rank rank;
+  const Times times;
+  Poller poller;
+  // Something came or changed since the last wait(): who drives the links should look before it
+  // sleeps, because what came may belong to a link other than the one that was looked at.
+  bool news = false;
+  std::deque<Note> heard;
+  std::vector<Pair*> owing;  // pairs that owe credits
+};
+
+inline constexpr size_t kNotesHeardMax = 64;
+
+}  // namespace weft::tcp

@@ -1,0 +1,210 @@
+#include "transport/tcp/link.h"
+
+#include <algorithm>
+#include <new>
+
+#include "transport/tcp/pair.h"
+
+namespace weft::tcp {
+namespace {
+
+constexpr std::align_val_t kAlign{64};
+constexpr uint64_t kTicketToken = uint64_t{1} << 63;  // else the token is the number of a slot
+
+std::string text(LinkShape shape) {
+  return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) + " bytes";
+}
+
+Status shape_mismatch(LinkId id, const Pair& pair, LinkShape mine, LinkShape other) {
+  return Status(Code::mismatch,
+                "Link " + std::to_string(id) + " was opened with " + text(mine) +
+                    " here and with " + text(other) + " by " + pair.who() +
+                    "; both ends need the same shape.",
+                pair.peer());
+}
+
+}  // namespace
+
+std::byte* SlotMemory::get(size_t bytes) {
+  if (!memory_) memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlign)));
+  return memory_.get();
+}
+void SlotMemory::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlign); }
+
+TcpSendLink::TcpSendLink(Pair& pair, LinkId id, LinkShape shape)
+    : SendLink(shape), pair_(pair), id_(id), slots_(shape.slots), unwritten_(shape.slots) {}
+
+bool TcpSendLink::has_credit() {
+  if (next_ < limit_ && pair_.status().ok()) return true;
+  pair_.progress();
+  return next_ < limit_ && pair_.status().ok();
+}
+
+Bytes TcpSendLink::reserve() {
+  if (!has_credit()) return {};
+  // Fewer than `slots` messages are under way, so one of the buffers is not busy.
+  while (slots_[current_].busy) current_ = (current_ + 1) % slots_.size();
+  return {slots_[current_].memory.get(shape_.slot_bytes), shape_.slot_bytes};
+}
+
+void TcpSendLink::commit(size_t bytes, uint64_t tag) {
+  Slot& slot = slots_[current_];
+  WEFT_CHECK(bytes <= shape_.slot_bytes && !slot.busy);
+  slot.busy = true;
+  transmit({slot.memory.get(shape_.slot_bytes), bytes}, tag, current_);
+}
+
+std::optional<Ticket> TcpSendLink::send(ConstBytes memory, uint64_t tag) {
+  WEFT_CHECK(memory.size() <= shape_.slot_bytes);
+  if (!has_credit()) return std::nullopt;
+  const Ticket ticket = ++tickets_;
+  unwritten_[ticket % shape_.slots] = true;
+  transmit(memory, tag, kTicketToken | ticket);
+  return ticket;
+}
+
+void TcpSendLink::transmit(ConstBytes bytes, uint64_t tag, uint64_t token) {
+  const Frame frame{FrameKind::data, id_, static_cast<uint32_t>(bytes.size()), next_, tag};
+  ++next_;
+  pair_.transmit(frame, bytes, this, token);
+}
+
+void TcpSendLink::sent(uint64_t token) {
+  if (token & kTicketToken)
+    unwritten_[(token ^ kTicketToken) % shape_.slots] = false;
+  else
+    slots_[token].busy = false;
+}
+
+bool TcpSendLink::done(Ticket ticket) {
+  // A newer ticket in its place had a credit, so this message was even released.
+  const auto written = [&] {
+    return ticket + shape_.slots <= tickets_ || !unwritten_[ticket % shape_.slots];
+  };
+  if (written()) return true;
+  pair_.progress();
+  return written();
+}
+
+const Status& TcpSendLink::status() const { return status_.ok() ? pair_.status() : status_; }
+
+void TcpSendLink::opened(LinkShape other) {
+  if (!(other == shape_))
+    status_ = shape_mismatch(id_, pair_, shape_, other);
+  else if (limit_ == 0)
+    limit_ = shape_.slots;
+}
+
+bool TcpSendLink::released(uint64_t count) {
+  if (limit_ == 0 || count > next_) return false;
+  limit_ = std::max(limit_, count + shape_.slots);
+  return true;
+}
+
+TcpRecvLink::TcpRecvLink(Pair& pair, LinkId id, LinkShape shape)
+    : RecvLink(shape), pair_(pair), id_(id), places_(shape.slots), posted_(shape.slots) {}
+
+// The next message, where it is in a slot and all posted before it have arrived.
+const Message* TcpRecvLink::arrived() {
+  Place& next = place(claim_);
+  if (awaited_ > 0 || next.state != State::ready || next.posted) return nullptr;
+  peeked_ = claim_++;
+  holding_ = true;
+  return &next.message;
+}
+
+const Message* TcpRecvLink::peek() {
+  if (holding_) return &place(peeked_).message;
+  if (const Message* message = arrived()) return message;
+  pair_.progress();
+  return arrived();
+}
+
+void TcpRecvLink::release() {
+  WEFT_CHECK(holding_);
+  holding_ = false;
+  consume(place(peeked_));
+}
+
+void TcpRecvLink::consume(Place& consumed) {
+  const uint64_t was_owed = owed();
+  consumed.state = State::consumed;
+  consumed.posted = false;
+  --ready_;
+  while (place(released_).state == State::consumed) {
+    place(released_).state = State::empty;
+    ++released_;
+  }
+  if (owed() == 0) return;
+  if (was_owed == 0) pair_.owe(*this);
+  const bool much = owed() * 2 >= shape_.slots;
+  if (much || (starving() && ready_ == 0)) pair_.return_credits();
+}
+
+std::optional<Ticket> TcpRecvLink::post(Bytes memory) {
+  if (claim_ >= released_ + shape_.slots) return std::nullopt;
+  Place& next = place(claim_);
+  if (next.state != State::empty) return std::nullopt;
+  next.posted = true;
+  next.memory = memory;
+  ++awaited_;
+  const Ticket ticket = ++tickets_;
+  posted_[ticket % shape_.slots] = claim_++;
+  return ticket;
+}
+
+std::optional<RecvLink::Placed> TcpRecvLink::done(Ticket ticket) {
+  Place& asked = place(posted_[ticket % shape_.slots]);
+  if (asked.state != State::ready) pair_.progress();
+  if (asked.state != State::ready || !asked.posted) return std::nullopt;
+  const Placed placed{asked.message.data.size(), asked.message.tag};
+  consume(asked);
+  return placed;
+}
+
+const Status& TcpRecvLink::status() const {
+  if (!status_.ok()) return status_;
+  return ready_ > 0 ? ok_ : pair_.status();
+}
+
+void TcpRecvLink::opened(LinkShape other) {
+  if (!(other == shape_)) status_ = shape_mismatch(id_, pair_, shape_, other);
+}
+
+Result<std::byte*> TcpRecvLink::begin(const Frame& frame) {
+  const auto broken = [&](std::string_view what) {
+    return Status(Code::internal, "it sent message " + std::to_string(frame.sequence) + " of " +
+                                      std::to_string(frame.length) + " bytes on link " +
+                                      std::to_string(id_) + " (" + text(shape_) + "), which " +
+                                      std::string(what));
+  };
+  if (frame.length > shape_.slot_bytes) return broken("is too long");
+  if (frame.sequence < released_ || frame.sequence >= released_ + shape_.slots)
+    return broken("it had no credit for");
+  Place& to = place(frame.sequence);
+  if (to.state != State::empty) return broken("had been sent before");
+  to.state = State::filling;
+  ++begun_;
+  std::byte* memory = to.memory.data();
+  if (to.posted && frame.length > to.memory.size()) {
+    status_ =
+        Status(Code::invalid_argument,
+               "A message of " + std::to_string(frame.length) + " bytes came from " + pair_.who() +
+                   " on link " + std::to_string(id_) + " for posted memory of " +
+                   std::to_string(to.memory.size()) + " bytes; post at least as many.",
+               pair_.peer());
+    to.posted = false;  // it goes to the slot and stays there: the link is dead
+  }
+  if (!to.posted) memory = to.slot.get(shape_.slot_bytes);
+  to.message = Message{{memory, frame.length}, frame.tag};
+  return memory;
+}
+
+void TcpRecvLink::finish(uint64_t sequence) {
+  Place& arrived = place(sequence);
+  arrived.state = State::ready;
+  if (arrived.posted) --awaited_;
+  ++ready_;
+}
+
+}  // namespace weft::tcp

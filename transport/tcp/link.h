@@ -1,0 +1,131 @@
+// The two ends of a link over TCP.
+//
+// Invariants:
+// 1. A sender knows `limit`, one more than the last sequence number it may use: 0 until the
+// receiver
+//    has opened its end, then slots + how many messages the receiver has said to be released.
+// 2. The receiver releases in order of sequence: a message that was consumed early (posted memory
+//    and slots may be given back in any order) counts only when all before it are consumed. So
+//    sequence % slots names a place that is free when a message with that number may come.
+// 3. Messages of one link may travel over several streams and complete in any order; peek() and
+//    done() give them in order.
+// 4. A sender that has used all credits it knows of while fewer than `slots` messages are
+// unreleased
+//    is told so: at release() once half of the slots are owed or nothing else is there to be
+//    released, and else by the transport's next poll() or wait().
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "transport/tcp/stream.h"
+#include "transport/transport.h"
+
+namespace weft::tcp {
+
+class Pair;
+
+// Memory for a message, 64-byte aligned; not touched before it is used.
+class SlotMemory {
+ public:
+  std::byte* get(size_t bytes);
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::unique_ptr<std::byte[], Free> memory_;
+};
+
+class TcpSendLink final : public SendLink, public FrameOwner {
+ public:
+  TcpSendLink(Pair& pair, LinkId id, LinkShape shape);
+
+  Bytes reserve() override;
+  void commit(size_t bytes, uint64_t tag) override;
+  std::optional<Ticket> send(ConstBytes memory, uint64_t tag) override;
+  bool done(Ticket ticket) override;
+  LinkTraits traits() const override { return {.send_from_memory = true}; }
+  const Status& status() const override;
+
+  // The other end has been opened, with this shape.
+  void opened(LinkShape other);
+  // False where the count cannot be.
+  bool released(uint64_t count);
+  void sent(uint64_t token) override;
+
+ private:
+  // Sending in place needs a buffer that no unwritten message uses; mostly it is the same one.
+  struct Slot {
+    SlotMemory memory;
+    bool busy = false;
+  };
+  bool has_credit();
+  void transmit(ConstBytes bytes, uint64_t tag, uint64_t token);
+
+  Pair& pair_;
+  const LinkId id_;
+  Status status_;
+  uint64_t next_ = 0;  // sequence of the next message
+  uint64_t limit_ = 0;
+  std::vector<Slot> slots_;
+  size_t current_ = 0;
+  Ticket tickets_ = 0;
+  std::vector<bool> unwritten_;  // by ticket % slots
+};
+
+class TcpRecvLink final : public RecvLink {
+ public:
+  TcpRecvLink(Pair& pair, LinkId id, LinkShape shape);
+
+  const Message* peek() override;
+  void release() override;
+  std::optional<Ticket> post(Bytes memory) override;
+  std::optional<Placed> done(Ticket ticket) override;
+  LinkTraits traits() const override { return {.recv_into_memory = true}; }
+  const Status& status() const override;
+
+  void opened(LinkShape other);
+  // A message has begun to arrive: where its payload goes, or what is wrong with it.
+  Result<std::byte*> begin(const Frame& frame);
+  // It has arrived in full.
+  void finish(uint64_t sequence);
+
+  LinkId id() const { return id_; }
+  uint64_t owed() const { return released_ - announced_; }
+  // The sender has no credit left, as far as it knows.
+  bool starving() const { return begun_ - announced_ >= shape_.slots; }
+  // How many have been released, to be told to the sender now.
+  uint64_t announce() { return announced_ = released_; }
+
+ private:
+  enum class State : uint8_t { empty, filling, ready, consumed };
+  struct Place {
+    State state = State::empty;
+    bool posted = false;  // goes to `memory`, not to the slot
+    Bytes memory;
+    SlotMemory slot;
+    Message message;
+  };
+  Place& place(uint64_t sequence) { return places_[sequence % shape_.slots]; }
+  const Message* arrived();
+  void consume(Place& place);
+
+  Pair& pair_;
+  const LinkId id_;
+  const Status ok_;  // what status() says while messages of a lost peer wait to be looked at
+  Status status_;
+  std::vector<Place> places_;
+  uint64_t claim_ = 0;   // sequence of the first message neither peeked at nor posted for
+  uint64_t peeked_ = 0;  // sequence of what peek() gave, where `holding_`
+  bool holding_ = false;
+  uint64_t begun_ = 0;      // messages whose header has come
+  uint64_t released_ = 0;   // sequence of the first message not yet released
+  uint64_t announced_ = 0;  // what the sender knows of released_
+  uint32_t awaited_ = 0;    // posted messages that have not arrived
+  uint32_t ready_ = 0;      // arrived, not yet consumed
+  Ticket tickets_ = 0;
+  std::vector<uint64_t> posted_;  // sequence by ticket % slots
+};
+
+}  // namespace weft::tcp

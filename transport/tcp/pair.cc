@@ -1,0 +1,268 @@
+#include "transport/tcp/pair.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+
+namespace weft::tcp {
+namespace {
+
+// A peer may open so many links that are not open here; more is taken for a broken peer.
+constexpr size_t kAnnouncedMax = 1 << 16;
+
+// With several streams, a message must find out early that one of them is slow: the kernel takes
+// only so many bytes that it cannot send yet.
+constexpr int kUnsentBytesMax = 256 << 10;
+
+}  // namespace
+
+Pair::Pair(Hub& hub, Rank peer) : hub_(hub), peer_(peer), streams_(1) {}
+
+std::string Pair::who() const {
+  return "rank " + std::to_string(peer_) + (where_.empty() ? "" : " (" + where_ + ")");
+}
+
+void Pair::limit_streams(int streams) {
+  const auto count = static_cast<size_t>(streams);
+  if (live_.empty()) streams_.resize(count);
+}
+
+void Pair::attach(int index, Fd socket, const SocketAddress& remote) {
+  std::unique_ptr<Stream>& place = streams_[static_cast<size_t>(index)];
+  if (!status_.ok() || place) return;
+  if (streams_.size() > 1)
+    (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
+                       sizeof kUnsentBytesMax);
+  if (where_.empty()) where_ = remote.to_string();
+  place = std::make_unique<Stream>(std::move(socket), remote, *this);
+  live_.push_back(place.get());
+  hub_.news = true;
+  if (live_.size() == 1) {
+    for (const auto& [id, link] : send_links_) announce(FrameKind::open_send, id, link->shape());
+    for (const auto& [id, link] : recv_links_) announce(FrameKind::open_recv, id, link->shape());
+  }
+  if (const Status added = place->watch(hub_.poller); !added.ok())
+    end("cannot be watched: " + std::string(added.message()));
+}
+
+SendLink& Pair::open_send(LinkId id, LinkShape shape) {
+  std::unique_ptr<TcpSendLink>& link = send_links_[id];
+  if (link) {
+    WEFT_CHECK(link->shape() == shape);
+    return *link;
+  }
+  link = std::make_unique<TcpSendLink>(*this, id, shape);
+  announce(FrameKind::open_send, id, shape);
+  if (const auto other = announced_recv_.extract(id)) link->opened(other.mapped());
+  return *link;
+}
+
+RecvLink& Pair::open_recv(LinkId id, LinkShape shape) {
+  std::unique_ptr<TcpRecvLink>& link = recv_links_[id];
+  if (link) {
+    WEFT_CHECK(link->shape() == shape);
+    return *link;
+  }
+  link = std::make_unique<TcpRecvLink>(*this, id, shape);
+  announce(FrameKind::open_recv, id, shape);
+  if (const auto other = announced_send_.extract(id)) link->opened(other.mapped());
+  return *link;
+}
+
+void Pair::announce(FrameKind kind, LinkId id, LinkShape shape) {
+  transmit({kind, id, 0, shape.slots, shape.slot_bytes}, {}, nullptr, 0);
+}
+
+Stream* Pair::quietest() {
+  Stream* best = nullptr;
+  for (Stream* stream : live_)
+    if (stream->open() && (!best || stream->queued_bytes() < best->queued_bytes())) best = stream;
+  return best;
+}
+
+void Pair::push_credits(Stream& stream) {
+  for (TcpRecvLink* link : owing_)
+    stream.push({FrameKind::credit, link->id(), 0, link->announce(), 0}, {}, nullptr, 0);
+  owing_.clear();
+}
+
+void Pair::transmit(const Frame& frame, ConstBytes payload, FrameOwner* owner, uint64_t token) {
+  Stream* const stream = quietest();
+  if (!stream) return;  // announced when connected; anything else only after the peer was lost
+  const bool first = stream->idle();
+  push_credits(*stream);
+  stream->push(frame, payload, owner, token);
+  if (first) stream->flush();
+}
+
+void Pair::progress() {
+  for (Stream* stream : live_) {
+    if (!stream->idle()) {
+      const size_t before = stream->queued_bytes();
+      stream->flush();
+      if (stream->queued_bytes() < before) hub_.news = true;
+    }
+    stream->read();
+  }
+}
+
+void Pair::owe(TcpRecvLink& link) {
+  owing_.push_back(&link);
+  if (!listed_) hub_.owing.push_back(this);
+  listed_ = true;
+}
+
+void Pair::return_credits() {
+  Stream* const stream = quietest();
+  if (!stream) return;
+  const bool first = stream->idle();
+  push_credits(*stream);
+  if (first) stream->flush();
+}
+
+bool Pair::feed_starving() {
+  const bool starving = std::any_of(owing_.begin(), owing_.end(),
+                                    [](const TcpRecvLink* link) { return link->starving(); });
+  if (starving) return_credits();
+  listed_ = !owing_.empty();
+  return listed_;
+}
+
+void Pair::tell(std::string_view text) {
+  if (telling_ || live_.empty() || !live_[0]->open()) return;
+  telling_ = true;
+  note_out_ = text.substr(0, kNoteBytesMax);
+  const bool first = live_[0]->idle();
+  const Frame frame{FrameKind::note, 0, static_cast<uint32_t>(note_out_.size()), 0, 0};
+  live_[0]->push(frame, std::as_bytes(std::span(note_out_)), this, 0);
+  if (first) live_[0]->flush();
+}
+
+void Pair::sent(uint64_t) { telling_ = false; }
+
+void Pair::say_bye() {
+  for (Stream* stream : live_) {
+    if (!stream->open()) continue;
+    stream->push({.kind = FrameKind::bye}, {}, nullptr, 0);
+    stream->flush();
+  }
+}
+
+bool Pair::close_settled() {
+  for (Stream* stream : live_) {
+    if (stream->open()) stream->flush();
+    if (stream->idle() && stream->unacknowledged_bytes() == 0) stream->close();
+  }
+  return !any_open();
+}
+
+void Pair::check_vanished() {
+  for (Stream* stream : live_) {
+    const double silent = stream->silent_s();
+    if (silent > hub_.times.vanish)
+      lost(*stream, "its host has acknowledged nothing for " +
+                        std::to_string(static_cast<int>(silent)) + " s");
+  }
+}
+
+Status Pair::begin(Stream& stream, const Frame& frame, std::byte** payload) {
+  switch (frame.kind) {
+    case FrameKind::data: return take_data(frame, payload);
+    case FrameKind::credit: return take_credit(frame);
+    case FrameKind::open_send:
+    case FrameKind::open_recv: return take_open(frame);
+    case FrameKind::bye: return take_bye(stream);
+    case FrameKind::note:
+      *payload = reinterpret_cast<std::byte*>(note_in_.data());
+      if (frame.length == 0) finish(frame);
+      return {};
+    case FrameKind::start: break;
+  }
+  return internal_error("it sent a second start frame");
+}
+
+void Pair::finish(const Frame& frame) {
+  hub_.news = true;
+  if (frame.kind == FrameKind::data)
+    recv_links_.find(frame.link)->second->finish(frame.sequence);
+  else if (hub_.heard.size() < kNotesHeardMax)
+    hub_.heard.push_back({peer_, std::string(note_in_.data(), frame.length)});
+}
+
+Status Pair::take_data(const Frame& frame, std::byte** payload) {
+  const auto link = recv_links_.find(frame.link);
+  if (link == recv_links_.end())
+    return internal_error("it sent a message on link " + std::to_string(frame.link) +
+                          ", which is not open here");
+  Result<std::byte*> memory = link->second->begin(frame);
+  if (!memory.ok()) return memory.status();
+  *payload = *memory;
+  if (frame.length == 0) finish(frame);
+  return {};
+}
+
+Status Pair::take_credit(const Frame& frame) {
+  hub_.news = true;
+  const auto link = send_links_.find(frame.link);
+  if (link != send_links_.end() && link->second->released(frame.sequence)) return {};
+  return internal_error("it gave credits for " + std::to_string(frame.sequence) +
+                        " messages of link " + std::to_string(frame.link) +
+                        ", which were not sent");
+}
+
+Status Pair::take_open(const Frame& frame) {
+  hub_.news = true;
+  const LinkShape shape{static_cast<uint32_t>(frame.sequence), static_cast<uint32_t>(frame.tag)};
+  if (shape.slots == 0 || shape.slots != frame.sequence || shape.slot_bytes != frame.tag)
+    return internal_error("it opened link " + std::to_string(frame.link) + " with " +
+                          std::to_string(frame.sequence) + " slots of " +
+                          std::to_string(frame.tag) + " bytes");
+  const bool sends = frame.kind == FrameKind::open_send;
+  if (sends) {
+    const auto link = recv_links_.find(frame.link);
+    if (link != recv_links_.end()) return link->second->opened(shape), Status();
+  } else {
+    const auto link = send_links_.find(frame.link);
+    if (link != send_links_.end()) return link->second->opened(shape), Status();
+  }
+  Announced& announced = sends ? announced_send_ : announced_recv_;
+  announced[frame.link] = shape;
+  if (announced.size() <= kAnnouncedMax) return {};
+  return internal_error("it opened more than " + std::to_string(kAnnouncedMax) +
+                        " links that are not open here");
+}
+
+Status Pair::take_bye(Stream& stream) {
+  bye_heard_ = true;
+  stream.close();
+  if (!any_open()) end("has closed its communicator");
+  return {};
+}
+
+bool Pair::any_open() const {
+  return std::any_of(live_.begin(), live_.end(), [](const Stream* s) { return s->open(); });
+}
+
+void Pair::lost(Stream& stream, std::string why) {
+  stream.close();
+  if (!status_.ok()) return;
+  // What has come over the other connections was sent before the end, and may be the goodbye.
+  for (Stream* other : live_) other->drain();
+  if (!status_.ok()) return;
+  if (!bye_heard_)
+    end("is lost: " + (why.empty() ? "the connection ended without a goodbye" : why) +
+        ". Its process or host has probably died; its own output says more");
+  else if (!any_open())
+    end("has closed its communicator");
+}
+
+void Pair::end(std::string what) {
+  if (!status_.ok()) return;
+  status_ = Status(Code::peer_lost, who() + " " + what + ".", peer_);
+  for (Stream* stream : live_) stream->close();
+  owing_.clear();
+  hub_.news = true;
+}
+
+}  // namespace weft::tcp

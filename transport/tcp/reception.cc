@@ -1,0 +1,220 @@
+#include "transport/tcp/reception.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+#include "base/log.h"
+
+namespace weft::tcp {
+namespace {
+
+constexpr size_t kGuestsMax = 1024;  // beyond, who has waited longest leaves
+
+}  // namespace
+
+class Reception::Listener final : public Pollable {
+ public:
+  Listener(Reception& reception, Fd socket) : reception_(reception), socket_(std::move(socket)) {}
+  Status watch() { return reception_.hub_.poller.add(socket_, *this); }
+
+  void ready(uint32_t) override {
+    while (true) {
+      Result<Fd> caller = accept_from(socket_);
+      if (!caller.ok()) {
+        log_line(LogLevel::warning, reception_.hub_.rank,
+                 "Cannot accept a connection: " + std::string(caller.status().message()));
+        return;
+      }
+      if (!caller->valid()) return;
+      reception_.enter(caller.take());
+    }
+  }
+
+ private:
+  Reception& reception_;
+  const Fd socket_;
+};
+
+// Reads the hello, answers, reads the start frame.
+class Reception::Guest final : public Pollable {
+ public:
+  Guest(Reception& reception, Fd socket, SocketAddress remote)
+      : reception_(reception),
+        socket_(std::move(socket)),
+        remote_(remote),
+        due_ns_(steady_clock().now_ns() + static_cast<int64_t>(reception.hub_.times.answer * 1e9)) {
+  }
+  Status watch() { return reception_.hub_.poller.add(socket_, *this); }
+
+  const SocketAddress& remote() const { return remote_; }
+  const Hello& hello() const { return hello_; }
+  bool admitted() const { return admitted_; }
+  int64_t due_ns() const { return due_ns_; }
+  Fd take_socket() { return std::move(socket_); }
+
+  void ready(uint32_t) override {
+    if (socket_.valid() && !admitted_ && fill(kHelloBytes)) greet();
+    if (socket_.valid() && admitted_ && fill(kFrameBytes)) begin();
+  }
+
+ private:
+  // True once `bytes` of them are there; a caller that cannot be weft is turned away.
+  bool fill(size_t bytes) {
+    while (filled_ < bytes) {
+      const ssize_t got = ::recv(socket_.get(), buffer_.data() + filled_, bytes - filled_, 0);
+      if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+      if (got <= 0) {
+        // Without a word: a call that has crossed ours, or a port scan.
+        const bool silent = admitted_ || filled_ == 0;
+        reception_.turn_away(*this, silent ? "" : "it hung up before it had said who it is");
+        return false;
+      }
+      filled_ += static_cast<size_t>(got);
+      if (!admitted_ && !may_be_hello(ConstBytes(buffer_).first(filled_))) {
+        reception_.turn_away(*this, "it does not speak weft's protocol");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void greet() {
+    filled_ = 0;
+    const std::optional<Hello> hello = decode_hello(buffer_);
+    if (!hello) return reception_.turn_away(*this, "it does not speak weft's protocol");
+    hello_ = *hello;
+    const Answer answer = reception_.host_.admit(hello_);
+    const AnswerBytes bytes = encode(answer);
+    const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (answer != Answer::welcome) return refuse(answer);
+    if (sent != static_cast<ssize_t>(bytes.size())) return reception_.turn_away(*this, "");
+    reception_.dismiss(hello_.from, hello_.stream);
+    admitted_ = true;
+  }
+
+  void refuse(Answer answer) {
+    const bool usual = answer == Answer::crossed || answer == Answer::connected ||
+                       answer == Answer::closed;
+    const std::string who =
+        hello_.version == kVersion
+            ? "as rank " + std::to_string(hello_.from) + " for rank " + std::to_string(hello_.to)
+            : "with protocol version " + std::to_string(hello_.version) + " (this is " +
+                  std::to_string(kVersion) + ")";
+    reception_.turn_away(*this, usual ? "" : "it called " + who + ": " + reason(answer));
+  }
+
+  static std::string reason(Answer answer) {
+    if (answer == Answer::other_job) return "that is another job";
+    if (answer == Answer::other_rank) return "there is no such pair of ranks here";
+    return "all ranks need the same version of weft";
+  }
+
+  void begin() {
+    const std::optional<Frame> frame =
+        decode_frame(std::span<const std::byte>(buffer_).first<kFrameBytes>());
+    if (!frame || frame->kind != FrameKind::start)
+      return reception_.turn_away(*this, "it did not begin with a start frame");
+    Fd socket = std::move(socket_);
+    Reception& reception = reception_;
+    reception.bury(reception.remove(*this));
+    reception.host_.arrived(hello_, std::move(socket), remote_);
+  }
+
+  Reception& reception_;
+  Fd socket_;
+  const SocketAddress remote_;
+  const int64_t due_ns_;
+  HelloBytes buffer_{};  // the start frame is shorter
+  size_t filled_ = 0;
+  Hello hello_;
+  bool admitted_ = false;
+};
+
+Reception::Reception(Hub& hub, Host& host) : hub_(hub), host_(host) {}
+Reception::~Reception() = default;
+
+Status Reception::open(const std::vector<SocketAddress>& addresses) {
+  for (const SocketAddress& address : addresses) {
+    Result<Fd> socket = listen_on(address);
+    if (!socket.ok()) return socket.status();
+    const Result<SocketAddress> local = local_address(*socket);
+    if (!local.ok()) return local.status();
+    addresses_.push_back(*local);
+    listeners_.push_back(std::make_unique<Listener>(*this, socket.take()));
+    WEFT_TRY(listeners_.back()->watch());
+  }
+  return {};
+}
+
+void Reception::enter(Fd socket) {
+  const Result<SocketAddress> remote = peer_address(socket);
+  if (!remote.ok()) return;  // gone already
+  if (guests_.size() == kGuestsMax) turn_away(*guests_.front(), "too many callers wait");
+  guests_.push_back(std::make_unique<Guest>(*this, std::move(socket), *remote));
+  Guest& guest = *guests_.back();
+  if (const Status watched = guest.watch(); !watched.ok()) turn_away(guest, watched.message());
+}
+
+bool Reception::expects(Rank from, uint32_t stream) const {
+  return std::any_of(guests_.begin(), guests_.end(), [&](const auto& guest) {
+    return guest->admitted() && guest->hello().from == from && guest->hello().stream == stream;
+  });
+}
+
+void Reception::dismiss(Rank from, uint32_t stream) {
+  for (size_t i = 0; i < guests_.size();) {
+    Guest& guest = *guests_[i];
+    const Hello& hello = guest.hello();
+    if (guest.admitted() && hello.from == from && hello.stream == stream)
+      bury(remove(guest));
+    else
+      ++i;
+  }
+}
+
+void Reception::turn_away(Guest& guest, std::string_view why) {
+  if (!why.empty())
+    log_line(LogLevel::warning, hub_.rank,
+             "Refused a connection from " + guest.remote().to_string() + ": " + std::string(why) +
+                 ". The job goes on.");
+  const bool admitted = guest.admitted();
+  const Hello hello = guest.hello();
+  bury(remove(guest));
+  if (admitted) host_.left(hello);
+}
+
+std::unique_ptr<Reception::Guest> Reception::remove(Guest& guest) {
+  const auto at = std::find_if(guests_.begin(), guests_.end(),
+                               [&](const auto& other) { return other.get() == &guest; });
+  std::unique_ptr<Guest> removed = std::move(*at);
+  guests_.erase(at);
+  return removed;
+}
+
+// Its events may be under way, and one of its functions: it goes at the next round.
+void Reception::bury(std::unique_ptr<Guest> guest) {
+  guest->take_socket().reset();
+  hub_.poller.bury(std::move(guest));
+}
+
+void Reception::tick(int64_t now_ns) {
+  for (size_t i = 0; i < guests_.size();) {
+    Guest& guest = *guests_[i];
+    if (now_ns >= guest.due_ns() && !guest.admitted())
+      turn_away(guest, "it did not say who it is");
+    else
+      ++i;
+  }
+}
+
+int64_t Reception::due_ns() const {
+  int64_t due = std::numeric_limits<int64_t>::max();
+  for (const auto& guest : guests_)
+    if (!guest->admitted()) due = std::min(due, guest->due_ns());
+  return due;
+}
+
+}  // namespace weft::tcp

@@ -1,0 +1,180 @@
+// What a medium offers to a schedule: links (two-sided, with credits) and windows (mapped memory).
+//
+// Thread safety: a Transport, its links and windows are driven by one thread at a time; handing
+// over from one thread to another needs a happens-before edge. Nothing here blocks except
+// Transport::wait. A communicator owns its transports; links and windows live as long as their
+// transport.
+//
+// Lifecycle: make -> address() is exchanged by the bootstrap -> join(addresses) -> open_*() at any
+// time, in any order on the two ends. An open end is usable at once: until the other end has opened
+// too, reserve() and peek() just find nothing. Failures show up in status() and peer_status().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+namespace weft {
+
+// Names a link between an ordered pair of ranks; each (from, to, id) is one FIFO.
+using LinkId = uint32_t;
+
+struct LinkShape {
+  uint32_t slots = 0;       // messages under way at most, >= 1
+  uint32_t slot_bytes = 0;  // bytes of a message at most, a multiple of 64
+  friend bool operator==(const LinkShape&, const LinkShape&) = default;
+};
+
+// Names a transfer from or into memory of the caller's, per link end, counting up from 1.
+using Ticket = uint64_t;
+
+// What a link can do without copying; the executor chooses the calls accordingly.
+struct LinkTraits {
+  bool send_in_place = false;  // reserve() gives memory that the receiver reads: no copy to fill it
+  bool send_from_memory = false;  // send() is supported and saves a copy
+  bool recv_into_memory = false;  // post() is supported and saves a copy
+};
+
+// The sending end. Invariants: messages arrive whole, in order, exactly once, with their tag; at
+// most `slots` of them are committed or sent and not yet released by the receiver.
+class SendLink {
+ public:
+  virtual ~SendLink() = default;
+
+  // The next slot's memory (slot_bytes long), empty while there is no credit. Calling it again
+  // without commit gives the same slot.
+  virtual Bytes reserve() = 0;
+  // Sends the first `bytes` (0 .. slot_bytes) of the reserved slot. REQUIRES: reserve() gave a
+  // slot.
+  virtual void commit(size_t bytes, uint64_t tag) = 0;
+
+  // Sends from the caller's memory (at most slot_bytes), which must stay unchanged until done().
+  // nullopt while there is no credit. REQUIRES: traits().send_from_memory.
+  virtual std::optional<Ticket> send(ConstBytes memory, uint64_t tag) = 0;
+  virtual bool done(Ticket ticket) = 0;
+
+  // Whether nothing committed or sent is left in this process, waiting for poll() or another call to
+  // move it on. A sender that stops polling before then may leave its peer without data.
+  virtual bool flushed() { return true; }
+
+  virtual LinkTraits traits() const = 0;
+  virtual const Status& status() const = 0;  // not ok: the link is dead, and says why
+  LinkShape shape() const { return shape_; }
+
+ protected:
+  explicit SendLink(LinkShape shape) : shape_(shape) {}
+  const LinkShape shape_;
+};
+
+struct Message {
+  ConstBytes data;
+  uint64_t tag = 0;
+};
+
+// The receiving end.
+class RecvLink {
+ public:
+  virtual ~RecvLink() = default;
+
+  // The oldest message not yet released, in place; nullptr while there is none. The same message is
+  // given until release(). A message that goes to posted memory is never seen here.
+  virtual const Message* peek() = 0;
+  // Gives the slot back. REQUIRES: peek() gave a message.
+  virtual void release() = 0;
+
+  // Memory for the next message that is neither peeked at nor posted for; it must stay untouched
+  // until done(). nullopt where that message has already arrived in a slot (use peek), or where too
+  // many posts are outstanding. REQUIRES: traits().recv_into_memory.
+  virtual std::optional<Ticket> post(Bytes memory) = 0;
+  // The message's length and tag once it is in the posted memory; asking once more is not allowed.
+  // A message longer than the posted memory is an error of the link.
+  struct Placed {
+    size_t bytes = 0;
+    uint64_t tag = 0;
+  };
+  virtual std::optional<Placed> done(Ticket ticket) = 0;
+
+  virtual LinkTraits traits() const = 0;
+  virtual const Status& status() const = 0;
+  LinkShape shape() const { return shape_; }
+
+ protected:
+  explicit RecvLink(LinkShape shape) : shape_(shape) {}
+  const LinkShape shape_;
+};
+
+// Memory of one rank, mapped here: zero when made, the same size on all ranks, 4096-byte aligned.
+// What lies where is the engine's affair (engine/executor/window_layout.h).
+struct Window {
+  std::byte* memory = nullptr;  // nullptr until the peer's mapping has arrived
+};
+
+// A short message outside all links, for saying why: delivered at most once, best effort.
+struct Note {
+  Rank from = -1;
+  std::string text;
+};
+inline constexpr size_t kNoteBytesMax = 1024;
+
+struct TransportConfig {
+  Rank rank = 0;
+  int size = 1;
+  std::string job;         // equal on all ranks of a communicator, different for every other one
+  std::string host;        // ranks with equal hosts may share memory
+  std::string interfaces;  // Options::interfaces
+  size_t window_bytes = 4 << 20;
+  int streams = 1;  // connections per pair, where the medium has connections
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual std::string_view name() const = 0;
+  // Where and how this rank is reached: opaque text for the same transport on the other ranks.
+  virtual std::string address() const = 0;
+  // All ranks' addresses, by rank; an empty one is a rank without this transport. Called once.
+  virtual Status join(std::vector<std::string> addresses) = 0;
+  // May we two talk? (After join; false for a rank itself.)
+  virtual bool reaches(Rank peer) const = 0;
+
+  // The end of link (here, peer, id) or (peer, here, id). Opening again gives the same end; the
+  // shape must be the same on both ends and in every call. REQUIRES: reaches(peer). The reference
+  // stays valid as long as the transport; a failure to open is found in the link's status.
+  virtual SendLink& open_send(Rank peer, LinkId id, LinkShape shape) = 0;
+  virtual RecvLink& open_recv(Rank peer, LinkId id, LinkShape shape) = 0;
+
+  // Whether open_window() gives windows (of every rank that this transport reaches).
+  virtual bool has_windows() const { return false; }
+  // The window of `peer`, or of this rank itself; nullptr where the medium shares no memory.
+  // Its memory is filled in once the peer has answered.
+  virtual const Window* open_window(Rank peer) = 0;
+
+  // Moves everything along that links do not move by themselves: connections being made, deaths,
+  // notes. Cheap, but a system call or more: for when there is nothing better to do.
+  virtual void poll() = 0;
+  // Sleeps until a peer sent or wrote something, or the deadline, or wake_self(); may return early.
+  virtual void wait(const Deadline& deadline) = 0;
+  // After writing to window memory that `peer` may be waiting for in wait().
+  virtual void wake(Rank peer) = 0;
+  // Ends a wait() of this transport; the only call allowed from any thread at any time.
+  virtual void wake_self() = 0;
+
+  // Best effort: dropped where the peer was never connected or its queue is full.
+  virtual void tell(Rank peer, std::string_view text) = 0;
+  virtual std::optional<Note> hear() = 0;
+
+  // ok, or why this peer cannot be reached any more (Code::peer_lost, peer() == peer).
+  virtual Status peer_status(Rank peer) const = 0;
+
+  virtual const Clock& clock() const { return steady_clock(); }
+};
+
+}  // namespace weft
