@@ -1,0 +1,258 @@
+// What the reduction loops need of an instruction set: a Kit. GenericKit does it all with compiler
+// vectors; an instruction set's own kit derives from it and replaces what it has instructions for.
+//
+// Each kit is a type of an unnamed namespace in a file compiled for its instruction set. Whatever
+// is instantiated for it therefore stays in that file, and no code of a wider instruction set can
+// be linked into a narrower one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "kernels/number.h"
+#include "kernels/ops.h"
+
+namespace weft {
+
+template <class T, size_t kBytes>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(kBytes)));
+};
+template <class T, size_t kBytes>
+using Vec = typename VectorOf<T, kBytes>::type;
+
+template <class Self, size_t kVectorBytes>
+struct GenericKit {
+  static constexpr size_t kBytes = kVectorBytes;  // of a vector of accumulators
+  static constexpr int kUnroll = 4;               // vectors in flight
+
+  using Floats = Vec<float, kBytes>;
+  using Doubles = Vec<double, kBytes>;
+  using Words = Vec<uint32_t, kBytes>;
+  using LongWords = Vec<uint64_t, kBytes>;
+
+  template <class V>
+  static WEFT_HD V load(const void* from) {
+    V value;
+    std::memcpy(&value, from, sizeof(V));
+    return value;
+  }
+  template <class V>
+  static WEFT_HD void store(void* to, V value) {
+    std::memcpy(to, &value, sizeof(V));
+  }
+
+  // The first `bytes` bytes of a vector, fewer than a whole one.
+  template <class V>
+  static WEFT_HD V load_some(const void* from, size_t bytes) {
+    V value{};
+    std::memcpy(&value, from, bytes);
+    return value;
+  }
+  template <class V>
+  static WEFT_HD void store_some(void* to, V value, size_t bytes) {
+    std::memcpy(to, &value, bytes);
+  }
+
+  // Past the caches, REQUIRES: `to` aligned to sizeof(V). fence() follows the last one.
+  template <class V>
+  static WEFT_HD void stream(void* to, V value) {
+    Self::store(to, value);
+  }
+  static WEFT_HD void fence() {}
+
+  // As min_of_floats and max_of_floats, but any NaN may stand for the canonical one.
+  static WEFT_HD Floats min(Floats a, Floats b) { return min_of_floats<Words>(a, b); }
+  static WEFT_HD Floats max(Floats a, Floats b) { return max_of_floats<Words>(a, b); }
+  static WEFT_HD Doubles min(Doubles a, Doubles b) { return min_of_floats<LongWords>(a, b); }
+  static WEFT_HD Doubles max(Doubles a, Doubles b) { return max_of_floats<LongWords>(a, b); }
+
+  // Between the stored form of a narrow format and kParts vectors of floats.
+  template <class Format>
+  struct Codec {
+    static constexpr int kParts = 1;
+    using Stored = Vec<typename Format::Bits, kBytes / sizeof(float) * sizeof(Format)>;
+    static WEFT_HD void unpack(Stored stored, Floats* parts) {
+      parts[0] = widen<Format, Floats, Words>(__builtin_convertvector(stored, Words));
+    }
+    static WEFT_HD Stored pack(const Floats* parts) {
+      return __builtin_convertvector((narrow<Format, Floats, Words>(parts[0])), Stored);
+    }
+  };
+};
+
+// Two words of bfloat16 in each word of 32 bits: a float is its bits shifted up. REQUIRES: little
+// endian.
+template <class Kit>
+struct BFloat16Codec {
+  static constexpr int kParts = 2;
+  using Floats = typename Kit::Floats;
+  using Words = typename Kit::Words;
+  using Stored = Vec<uint16_t, Kit::kBytes>;
+  static WEFT_HD void unpack(Stored stored, Floats* parts) {
+    const Words words = bit_cast<Words>(stored);
+    parts[0] = bit_cast<Floats>(words << 16);
+    parts[1] = bit_cast<Floats>(words & 0xffff0000u);
+  }
+  static WEFT_HD Stored pack(const Floats* parts) {
+    const Words low = narrow<BFloat16, Floats, Words>(parts[0]);
+    const Words high = narrow<BFloat16, Floats, Words>(parts[1]);
+    return bit_cast<Stored>(low | (high << 16));
+  }
+};
+
+// Lanes<Kit, T>: one vector of elements of T. Stored is as in memory, Acc as folded.
+template <class Kit, class T>
+struct Lanes {  // integers, float and double
+  static constexpr size_t kCount = Kit::kBytes / sizeof(T);
+  static constexpr int kUnroll = Kit::kUnroll;
+  static constexpr bool kInteger = std::is_integral_v<T>;
+  using Bits =
+      std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, T>>;
+  using Typed = Vec<T, Kit::kBytes>;
+  using Unsigned = Vec<
+      typename std::conditional_t<kInteger, std::make_unsigned<T>, std::type_identity<Bits>>::type,
+      Kit::kBytes>;
+  using Acc = std::conditional_t<kInteger, Unsigned, Typed>;
+  using Stored = Acc;
+
+  static WEFT_HD Acc unpack(Stored stored) { return stored; }
+  static WEFT_HD Stored pack(Acc acc) {
+    if constexpr (kInteger) {
+      return acc;
+    } else {
+      constexpr Bits kNan = sizeof(T) == 4 ? static_cast<Bits>(kNan32) : static_cast<Bits>(kNan64);
+      return canonical(acc, Unsigned{} + kNan);
+    }
+  }
+
+  template <class Op>
+  static WEFT_HD Acc fold(Acc a, Acc b) {
+    constexpr bool kOrdered = std::is_same_v<Op, Min> || std::is_same_v<Op, Max>;
+    if constexpr (kInteger && kOrdered) {
+      return bit_cast<Acc>(Op::apply(bit_cast<Typed>(a), bit_cast<Typed>(b)));
+    } else if constexpr (std::is_same_v<Op, Min>) {
+      return Kit::min(a, b);
+    } else if constexpr (std::is_same_v<Op, Max>) {
+      return Kit::max(a, b);
+    } else {
+      return Op::apply(a, b);
+    }
+  }
+
+  static WEFT_HD Acc splat(const void* scalar) {
+    std::remove_reference_t<decltype(Acc{}[0])> value;
+    std::memcpy(&value, scalar, sizeof(value));
+    return Acc{} + value;
+  }
+  static WEFT_HD Acc scale(Acc acc, Acc scalar) { return acc * scalar; }
+
+  static WEFT_HD Acc divide(Acc acc, int64_t divisor) {
+    if constexpr (kInteger) {
+      using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+      for (size_t i = 0; i < kCount; ++i) {
+        const T quotient =
+            static_cast<T>(static_cast<Wide>(static_cast<T>(acc[i])) / static_cast<Wide>(divisor));
+        acc[i] = static_cast<std::make_unsigned_t<T>>(quotient);
+      }
+      return acc;
+    } else {
+      return acc / (Acc{} + static_cast<T>(divisor));
+    }
+  }
+};
+
+// The narrow formats: several vectors of floats.
+template <class Kit, int E, int M, uint32_t N, uint32_t O, class B>
+struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
+  using Format = SmallFloat<E, M, N, O, B>;
+  using Codec = typename Kit::template Codec<Format>;
+  using Float = Lanes<Kit, float>;
+  static constexpr int kParts = Codec::kParts;
+  static constexpr size_t kCount = kParts * Kit::kBytes / sizeof(float);
+  static constexpr int kUnroll = kParts < Kit::kUnroll ? Kit::kUnroll / kParts : 1;
+  struct Acc {
+    typename Kit::Floats parts[kParts];
+  };
+  using Stored = typename Codec::Stored;
+
+  static WEFT_HD Acc unpack(Stored stored) {
+    Acc acc;
+    Codec::unpack(stored, acc.parts);
+    return acc;
+  }
+  static WEFT_HD Stored pack(const Acc& acc) { return Codec::pack(acc.parts); }
+
+  template <class Op>
+  static WEFT_HD Acc fold(Acc a, const Acc& b) {
+    for (int i = 0; i < kParts; ++i) a.parts[i] = Float::template fold<Op>(a.parts[i], b.parts[i]);
+    return a;
+  }
+
+  static WEFT_HD Acc splat(const void* scalar) {
+    Format value;
+    std::memcpy(&value, scalar, sizeof(value));
+    Acc acc;
+    for (int i = 0; i < kParts; ++i) acc.parts[i] = typename Kit::Floats{} + to_float(value);
+    return acc;
+  }
+  // The product is rounded to the format, as if it had been stored.
+  static WEFT_HD Acc scale(Acc acc, const Acc& scalar) {
+    for (int i = 0; i < kParts; ++i) acc.parts[i] = acc.parts[i] * scalar.parts[i];
+    return unpack(pack(acc));
+  }
+  static WEFT_HD Acc divide(Acc acc, int64_t divisor) {
+    for (int i = 0; i < kParts; ++i) acc.parts[i] = Float::divide(acc.parts[i], divisor);
+    return acc;
+  }
+};
+
+// Complex numbers: real and imaginary parts in turn.
+template <class Kit, class T>
+struct Lanes<Kit, Complex<T>> : Lanes<Kit, T> {
+  using Parts = Lanes<Kit, T>;
+  using Acc = typename Parts::Acc;
+  static constexpr size_t kCount = Parts::kCount / 2;
+
+  // Lanes 0 0 2 2 ..., 1 1 3 3 ... and 1 0 3 2 ...
+  template <int kFirst, int kSecond, size_t... k>
+  static WEFT_HD Acc shuffle(Acc a, std::index_sequence<k...>) {
+    return __builtin_shufflevector(a, a, (k % 2 == 0 ? int(k) + kFirst : int(k) - 1 + kSecond)...);
+  }
+  template <int kFirst, int kSecond>
+  static WEFT_HD Acc shuffle(Acc a) {
+    return shuffle<kFirst, kSecond>(a, std::make_index_sequence<Parts::kCount>());
+  }
+  template <size_t... k>
+  static WEFT_HD typename Parts::Unsigned minus_signs(std::index_sequence<k...>) {
+    using Bits = typename Parts::Bits;
+    constexpr Bits kSign = Bits{1} << (8 * sizeof(Bits) - 1);
+    return typename Parts::Unsigned{(k % 2 == 0 ? kSign : Bits{0})...};
+  }
+
+  template <class Op>
+  static WEFT_HD Acc fold(Acc a, Acc b) {
+    if constexpr (std::is_same_v<Op, Prod>) {
+      return scale(a, b);
+    } else {
+      return Parts::template fold<Op>(a, b);
+    }
+  }
+  static WEFT_HD Acc scale(Acc a, Acc b) {
+    const auto signs = minus_signs(std::make_index_sequence<Parts::kCount>());
+    const Acc real = shuffle<0, 0>(a) * b;                      // re*re, re*im
+    const Acc imaginary = shuffle<1, 1>(a) * shuffle<1, 0>(b);  // im*im, im*re
+    return real + bit_cast<Acc>(bit_cast<typename Parts::Unsigned>(imaginary) ^ signs);
+  }
+  static WEFT_HD Acc splat(const void* scalar) {
+    Acc acc;
+    for (size_t i = 0; i < kCount; ++i)
+      std::memcpy(reinterpret_cast<char*>(&acc) + i * sizeof(Complex<T>), scalar,
+                  sizeof(Complex<T>));
+    return acc;
+  }
+};
+
+}  // namespace weft
