@@ -1,0 +1,170 @@
+#include "bootstrap/frame.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/text.h"
+
+namespace weft::wire {
+namespace {
+
+constexpr std::string_view kMagic = "weft";
+
+template <class T>
+void put(std::string& text, T value) {
+  const auto bits = static_cast<std::make_unsigned_t<T>>(value);
+  for (size_t i = 0; i < sizeof(T); ++i) text.push_back(static_cast<char>(bits >> (8 * i)));
+}
+
+// Takes integers and bytes off the front of a payload; once it fell short, ok() stays false.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view bytes) : bytes_(bytes) {}
+
+  template <class T>
+  T integer() {
+    const std::string_view raw = take(sizeof(T));
+    std::make_unsigned_t<T> bits = 0;
+    for (size_t i = raw.size(); i-- > 0;)
+      bits = static_cast<decltype(bits)>((bits << 8) | static_cast<unsigned char>(raw[i]));
+    return static_cast<T>(bits);
+  }
+  std::string_view take(size_t count) {
+    if (count > bytes_.size()) {
+      ok_ = false;
+      bytes_ = {};
+      return {};
+    }
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+  std::string_view rest() { return take(bytes_.size()); }
+  bool ok() const { return ok_; }
+  bool empty() const { return bytes_.empty(); }
+
+ private:
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace
+
+std::string encode(const Frame& frame) {
+  std::string bytes(kMagic);
+  put(bytes, frame.version);
+  put(bytes, static_cast<uint16_t>(frame.type));
+  put(bytes, static_cast<uint32_t>(frame.payload.size()));
+  return bytes.append(frame.payload);
+}
+
+std::string encode(const Offer& offer) {
+  std::string payload;
+  put(payload, offer.rank);
+  put(payload, offer.size);
+  put(payload, offer.round);
+  put(payload, offer.patience_ms);
+  put(payload, offer.process);
+  put(payload, static_cast<uint16_t>(offer.job.size()));
+  payload.append(offer.job).append(offer.blob);
+  return encode(Frame{kVersion, Type::offer, std::move(payload)});
+}
+
+std::string encode(const Refusal& refusal) {
+  std::string payload;
+  put(payload, static_cast<uint8_t>(refusal.elsewhere));
+  put(payload, static_cast<uint8_t>(refusal.status.code()));
+  put(payload, static_cast<int32_t>(refusal.status.peer()));
+  payload.append(refusal.status.message().substr(0, kRefusalBytes - payload.size()));
+  return encode(Frame{kVersion, Type::refusal, std::move(payload)});
+}
+
+std::string encode_table(const std::vector<std::string>& blobs) {
+  std::string payload;
+  for (const std::string& blob : blobs) {
+    put(payload, static_cast<uint32_t>(blob.size()));
+    payload.append(blob);
+  }
+  return encode(Frame{kVersion, Type::table, std::move(payload)});
+}
+
+Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payload, size_t* used) {
+  *used = 0;
+  const size_t compared = std::min(bytes.size(), kMagic.size());
+  if (bytes.substr(0, compared) != kMagic.substr(0, compared))
+    return invalid_argument(concat("It does not speak weft's protocol; its first bytes are \"",
+                                   printable(bytes), "\"."));
+  if (bytes.size() < kHeaderBytes) return std::optional<Frame>();
+  Cursor header(bytes.substr(kMagic.size(), kHeaderBytes - kMagic.size()));
+  Frame frame;
+  frame.version = header.integer<uint16_t>();
+  frame.type = static_cast<Type>(header.integer<uint16_t>());
+  const size_t length = header.integer<uint32_t>();
+  if (frame.type < Type::offer || frame.type > Type::refusal)
+    return invalid_argument(
+        concat("It sent a message of the unknown type ", static_cast<int>(frame.type), "."));
+  if (length > max_payload)
+    return invalid_argument(concat("It announced a message of ", length, " bytes where at most ",
+                                   max_payload, " are allowed."));
+  if (bytes.size() < kHeaderBytes + length) return std::optional<Frame>();
+  frame.payload = bytes.substr(kHeaderBytes, length);
+  *used = kHeaderBytes + length;
+  return std::optional<Frame>(std::move(frame));
+}
+
+std::optional<Offer> parse_offer(std::string_view payload) {
+  Cursor cursor(payload);
+  Offer offer;
+  offer.rank = cursor.integer<uint32_t>();
+  offer.size = cursor.integer<uint32_t>();
+  offer.round = cursor.integer<uint32_t>();
+  offer.patience_ms = cursor.integer<uint32_t>();
+  offer.process = cursor.integer<uint64_t>();
+  offer.job = cursor.take(cursor.integer<uint16_t>());
+  offer.blob = cursor.rest();
+  if (!cursor.ok() || offer.job.size() > kJobBytes || offer.blob.size() > kBlobBytes)
+    return std::nullopt;
+  return offer;
+}
+
+std::optional<Refusal> parse_refusal(std::string_view payload) {
+  Cursor cursor(payload);
+  const bool elsewhere = cursor.integer<uint8_t>() != 0;
+  const auto code = static_cast<Code>(cursor.integer<uint8_t>());
+  const int peer = cursor.integer<int32_t>();
+  if (!cursor.ok() || code == Code::ok || code > Code::internal) return std::nullopt;
+  return Refusal{elsewhere, Status(code, std::string(cursor.rest()), peer)};
+}
+
+std::optional<std::vector<std::string>> parse_table(std::string_view payload, size_t ranks) {
+  Cursor cursor(payload);
+  std::vector<std::string> blobs;
+  for (size_t i = 0; i < ranks && cursor.ok(); ++i)
+    blobs.emplace_back(cursor.take(cursor.integer<uint32_t>()));
+  if (!cursor.ok() || !cursor.empty()) return std::nullopt;
+  return blobs;
+}
+
+std::string list_ranks(const std::vector<Rank>& ascending) {
+  constexpr int kRuns = 16;
+  std::string text;
+  int runs = 0;
+  for (size_t i = 0; i < ascending.size();) {
+    size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    if (++runs > kRuns) return text.append(" and more");
+    text.append(text.empty() ? "" : ", ").append(std::to_string(ascending[i]));
+    if (last > i) text.append(last == i + 1 ? ", " : "-").append(std::to_string(ascending[last]));
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string printable(std::string_view bytes) {
+  std::string text(bytes.substr(0, 32));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '.');
+  return text;
+}
+
+}  // namespace weft::wire

@@ -1,0 +1,74 @@
+// What the store and its clients say to each other. All integers are little-endian.
+//
+//   header   "weft", version u16, type u16, payload bytes u32
+//   offer    rank u32, size u32, round u32, patience u32 (milliseconds), process u64,
+//            job (u16 + bytes), blob (rest) welcome  nothing: "you are at the right place, wait"
+//            table    per rank u32 + bytes
+//   refusal  elsewhere u8, code u8, peer i32, text (rest)
+//
+// The header, the offer's fields up to the job, and the refusal keep their places in every version,
+// so that two versions can tell each other what is wrong. These functions touch no socket and
+// accept any bytes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace weft::wire {
+
+inline constexpr uint16_t kVersion = 1;
+inline constexpr size_t kHeaderBytes = 12;
+inline constexpr size_t kBlobBytes = 64 << 10;  // as Rendezvous::all_gather promises
+inline constexpr size_t kJobBytes = 1024;
+inline constexpr size_t kOfferBytes = 26 + kJobBytes + kBlobBytes;
+inline constexpr size_t kRefusalBytes = 64 << 10;
+
+enum class Type : uint16_t { offer = 1, welcome, table, refusal };
+
+struct Frame {
+  uint16_t version = kVersion;
+  Type type = Type::offer;
+  std::string payload;
+};
+
+struct Offer {
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  uint32_t round = 0;
+  uint32_t patience_ms = 0;  // when the sender gives up
+  uint64_t process = 0;      // random; the same in all offers of one sender
+  std::string job;
+  std::string blob;
+};
+
+struct Refusal {
+  bool elsewhere = false;  // another job meets here; yours may meet at another address
+  Status status;
+};
+
+std::string encode(const Frame& frame);
+std::string encode(const Offer& offer);
+std::string encode(const Refusal& refusal);
+std::string encode_table(const std::vector<std::string>& blobs);
+
+// The first frame of `bytes`, which holds all that came so far. nullopt: more must come. An error:
+// this can never become a frame of at most `max_payload` bytes. `used` says how many bytes the
+// frame took.
+Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payload, size_t* used);
+
+std::optional<Offer> parse_offer(std::string_view payload);
+std::optional<Refusal> parse_refusal(std::string_view payload);
+std::optional<std::vector<std::string>> parse_table(std::string_view payload, size_t ranks);
+
+// "3", "1, 5-7": for error messages; the end of a long list is left out.
+std::string list_ranks(const std::vector<Rank>& ascending);
+// `bytes` with unprintable ones as '.', at most 32 of them: for log lines about strangers.
+std::string printable(std::string_view bytes);
+
+}  // namespace weft::wire

@@ -1,0 +1,245 @@
+#include "bootstrap/place.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <random>
+
+#include "base/parse.h"
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kIdScheme = "id:";
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t end = text.find(separator);
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return parts;
+}
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+
+Result<HostPort> split_port(const std::string& target) {
+  const size_t colon = target.rfind(':');
+  const auto port = parse_int(colon == std::string::npos ? "" : target.substr(colon + 1), 1, 65535);
+  if (!port.ok() || colon == 0)
+    return invalid_argument(
+        concat("\"", target, "\" is not host:port with a port from 1 to 65535."));
+  std::string host = target.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  return HostPort{std::move(host), static_cast<int>(*port)};
+}
+
+Result<SocketAddress> address_of(const std::string& target) {
+  if (target.starts_with('@')) return SocketAddress::parse(target);
+  const Result<HostPort> parts = split_port(target);
+  if (!parts.ok()) return parts.status();
+  return SocketAddress::resolve(parts->host, parts->port);
+}
+
+class KnownPlace final : public Announcement {
+ public:
+  KnownPlace(std::string targets, std::string job, std::string advice)
+      : targets_(std::move(targets)), advice_(std::move(advice)) {
+    place_.job = std::move(job);
+  }
+  explicit KnownPlace(Place place) : place_(std::move(place)) {}
+
+  std::string advice() const override { return advice_; }
+
+  Result<std::optional<Place>> look(const Deadline&) override {
+    if (place_.addresses.empty()) {
+      Place found{{}, place_.job};
+      for (const std::string& target : split(targets_, ',')) {
+        const Result<SocketAddress> address = address_of(target);
+        if (!address.ok()) return address.status();
+        found.addresses.push_back(*address);
+      }
+      place_ = std::move(found);
+    }
+    return std::optional<Place>(place_);
+  }
+
+ private:
+  std::string targets_;
+  std::string advice_;
+  Place place_;  // addresses are empty until the names could be resolved
+};
+
+class FileAnnouncement final : public Announcement {
+ public:
+  FileAnnouncement(std::string path, std::string job, Place place)
+      : path_(std::move(path)), job_(std::move(job)), place_(std::move(place)) {}
+  ~FileAnnouncement() override { withdraw(); }
+
+  // Written aside and renamed, so that nobody reads half of it.
+  Status announce(const Deadline&) override {
+    const std::string aside = concat(path_, ".", place_.job);
+    {
+      std::ofstream file(aside);
+      file << id_text(place_) << "\n" << job_ << "\n";
+      file.close();
+      if (!file) return system_error(concat("The rendezvous file ", aside, " cannot be written"));
+    }
+    if (::rename(aside.c_str(), path_.c_str()) != 0) {
+      const Status status = system_error(concat("rename ", aside, " to ", path_));
+      ::unlink(aside.c_str());
+      return status;
+    }
+    announced_ = true;
+    return {};
+  }
+
+  void withdraw() override {
+    if (!announced_) return;
+    announced_ = false;
+    std::ifstream file(path_);
+    std::string line;
+    if (std::getline(file, line) && line == id_text(place_)) ::unlink(path_.c_str());
+  }
+
+  bool certain() const override { return false; }
+  Result<std::optional<Place>> look(const Deadline&) override {
+    std::ifstream file(path_);
+    std::string id, job;
+    if (!std::getline(file, id) || !std::getline(file, job) || job != job_)
+      return std::optional<Place>();
+    const Result<Place> place = parse_id(id);
+    return place.ok() ? std::optional<Place>(*place) : std::optional<Place>();
+  }
+
+ private:
+  const std::string path_;
+  const std::string job_;
+  const Place place_;
+  bool announced_ = false;
+};
+
+// On every address of this host, IPv4 and IPv6; where there is no IPv6, on every IPv4 one.
+Result<Fd> listen_everywhere(int port) {
+  Result<Fd> listener = listen_on(*SocketAddress::parse(concat("[::]:", port)));
+  return listener.ok() ? std::move(listener)
+                       : listen_on(*SocketAddress::parse(concat("0.0.0.0:", port)));
+}
+
+Result<Fd> listen_at_one(const std::string& target) {
+  if (target.starts_with('@')) {
+    const Result<SocketAddress> name = SocketAddress::parse(target);
+    return name.ok() ? listen_on(*name) : Result<Fd>(name.status());
+  }
+  const Result<HostPort> parts = split_port(target);
+  if (!parts.ok()) return parts.status();
+  const bool six = parts->host.find(':') != std::string::npos;
+  const Result<SocketAddress> number =
+      parts->host == "localhost"
+          ? SocketAddress::resolve(parts->host, parts->port)
+          : SocketAddress::parse(six ? concat("[", parts->host, "]:", parts->port) : target);
+  if (number.ok() && is_local(*number)) return listen_on(*number);
+  return listen_everywhere(parts->port);
+}
+
+bool is_link_local(const SocketAddress& address) {
+  return address.family() == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr);
+}
+
+}  // namespace
+
+std::string id_text(const Place& place) {
+  std::string text(kIdScheme);
+  for (const SocketAddress& address : place.addresses)
+    text.append(text.size() > kIdScheme.size() ? "," : "").append(address.to_string());
+  return text.append("/").append(place.job);
+}
+
+Result<Place> parse_id(std::string_view text) {
+  const size_t slash = text.rfind('/');
+  if (!text.starts_with(kIdScheme) || slash == std::string_view::npos || slash + 1 == text.size())
+    return invalid_argument(
+        concat("\"", text, "\" is not a unique id; it reads id:ADDRESS,ADDRESS.../KEY."));
+  Place place{{}, std::string(text.substr(slash + 1))};
+  for (const std::string& part :
+       split(text.substr(kIdScheme.size(), slash - kIdScheme.size()), ',')) {
+    const Result<SocketAddress> address = SocketAddress::parse(part);
+    if (!address.ok()) return address.status();
+    place.addresses.push_back(*address);
+  }
+  if (place.addresses.empty())
+    return invalid_argument(concat("The unique id \"", text, "\" has no address."));
+  return place;
+}
+
+std::string random_key() {
+  std::random_device random;
+  std::string key;
+  for (int i = 0; i < 32; ++i) key.push_back("0123456789abcdef"[random() % 16]);
+  return key;
+}
+
+uint64_t random_number() {
+  std::random_device random;
+  return (uint64_t{random()} << 32) | random();
+}
+
+std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
+                                          std::string advice) {
+  return std::make_unique<KnownPlace>(std::move(targets), std::move(job), std::move(advice));
+}
+std::unique_ptr<Announcement> known_place(Place place) {
+  return std::make_unique<KnownPlace>(std::move(place));
+}
+std::unique_ptr<Announcement> file_announcement(std::string path, std::string job, Place place) {
+  return std::make_unique<FileAnnouncement>(std::move(path), std::move(job), std::move(place));
+}
+
+bool is_local(const SocketAddress& address) {
+  SocketAddress any_port = address;
+  any_port.set_port(0);
+  return listen_on(any_port, 1).ok();
+}
+
+Result<Fd> listen_at(std::string_view targets) {
+  Result<Fd> listener = invalid_argument("There is no address to listen at.");
+  for (const std::string& target : split(targets, ',')) {
+    listener = listen_at_one(target);
+    if (listener.ok()) break;
+  }
+  return listener;
+}
+
+Result<OpenPlace> open_place(std::string_view interfaces) {
+  Result<std::vector<Interface>> list = list_interfaces(interfaces);
+  if (!list.ok()) return list.status();
+  if (!interfaces.empty()) list->resize(1);
+  if (list->empty()) return unsupported("This host has no network interface that is up.");
+  Result<Fd> listener =
+      interfaces.empty() ? listen_everywhere(0) : listen_on(list->front().address);
+  if (!listener.ok()) return listener.status();
+  const Result<SocketAddress> bound = local_address(*listener);
+  if (!bound.ok()) return bound.status();
+
+  OpenPlace open{listener.take(), {{}, random_key()}};
+  for (const Interface& interface : *list) {
+    // Loopback and link-local addresses mean nothing to other hosts: only where there is no other.
+    const bool private_to_host = interface.loopback || is_link_local(interface.address);
+    if (private_to_host && !open.place.addresses.empty()) continue;
+    if (bound->family() == AF_INET && interface.address.family() != AF_INET) continue;
+    open.place.addresses.push_back(interface.address);
+    open.place.addresses.back().set_port(bound->port());
+  }
+  return open;
+}
+
+}  // namespace weft

@@ -1,0 +1,33 @@
+// The rendezvous over sockets. One rank runs the store inside its own calls of all_gather (there is
+// no thread); every rank sends one message per all_gather and receives one, plus a welcome at the
+// start. Only the store's server sends more: one answer per rank.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/fd.h"
+#include "bootstrap/place.h"
+#include "bootstrap/rendezvous.h"
+
+namespace weft {
+
+struct StoreConfig {
+  Rank rank = 0;
+  int size = 1;
+  std::string job;
+};
+
+// The end that serves. Whoever is not of the job is refused with a log line, and the job goes on;
+// ranks that contradict each other end it, on all ranks. After a failure every further call fails
+// likewise.
+std::unique_ptr<Rendezvous> make_store_server(StoreConfig config, Fd listener,
+                                              std::unique_ptr<Announcement> announcement);
+// The end of every other rank; its job's name comes with the place.
+std::unique_ptr<Rendezvous> make_store_client(StoreConfig config,
+                                              std::unique_ptr<Announcement> announcement);
+
+// What both ends check of a call's own argument.
+Status check_blob(const std::string& blob);
+
+}  // namespace weft

@@ -1,0 +1,292 @@
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "bootstrap/connection.h"
+#include "bootstrap/store.h"
+
+namespace weft {
+namespace {
+
+constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kFirstRetryNs = 2 * kMillisecond;
+constexpr int64_t kLastRetryNs = 100 * kMillisecond;
+constexpr int64_t kStrangerRetryNs =
+    500 * kMillisecond;  // after an answer that was not the store's
+constexpr int64_t kLookNs = 50 * kMillisecond;
+constexpr int64_t kNextAddressNs = 500 * kMillisecond;  // where one keeps silent
+
+int64_t now_ns() { return steady_clock().now_ns(); }
+
+// One address where the store may be. All are tried side by side until one of them welcomes us (the
+// next one at once where one fails, a little later where it keeps silent), so that an address that
+// swallows packets, or a stranger who listens and says nothing, costs little time.
+struct Attempt {
+  explicit Attempt(SocketAddress where) : address(where) {}
+
+  SocketAddress address;
+  Connection connection;
+  bool connecting = false;
+  bool tried = false;
+  int64_t retry_at_ns = 0;
+  int64_t retry_after_ns = kFirstRetryNs;
+};
+
+bool same_addresses(const std::vector<SocketAddress>& a, const std::vector<SocketAddress>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.to_string() == y.to_string(); });
+}
+
+class StoreClient final : public Rendezvous {
+ public:
+  StoreClient(StoreConfig config, std::unique_ptr<Announcement> announcement)
+      : config_(std::move(config)),
+        announcement_(std::move(announcement)),
+        process_(random_number()) {}
+
+  Rank rank() const override { return config_.rank; }
+  int size() const override { return config_.size; }
+  RendezvousStats stats() const override { return stats_; }
+
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
+    if (!failure_.ok()) return failure_;
+    WEFT_TRY(check_blob(mine));
+    failure_ = round_ == 0 ? meet(mine, deadline) : Status();
+    if (failure_.ok() && round_ > 0) send_offer(store_, config_.job, mine, deadline);
+    std::vector<std::string> table;
+    if (failure_.ok()) failure_ = await_table(deadline, table);
+    if (!failure_.ok()) {
+      store_.close();
+      return failure_;
+    }
+    ++round_;
+    return table;
+  }
+
+ private:
+  void send_offer(Connection& to, const std::string& job, const std::string& blob,
+                  const Deadline& deadline) {
+    wire::Offer offer;
+    offer.rank = static_cast<uint32_t>(config_.rank);
+    offer.size = static_cast<uint32_t>(config_.size);
+    offer.round = round_;
+    offer.patience_ms = static_cast<uint32_t>(deadline.left_ms(1'000'000'000));
+    offer.process = process_;
+    offer.job = job;
+    offer.blob = blob;
+    to.queue(wire::encode(offer));
+    ++stats_.messages_sent;
+  }
+
+  // Until one of the addresses has welcomed us: afterwards store_ is the connection to it.
+  Status meet(const std::string& blob, const Deadline& deadline) {
+    int64_t look_at_ns = 0;
+    while (!store_.open()) {
+      if (now_ns() >= look_at_ns) {
+        WEFT_TRY(look(deadline));
+        look_at_ns = now_ns() + kLookNs;
+      }
+      for (Attempt& attempt : attempts_)
+        if (!attempt.connection.open() && now_ns() >= attempt.retry_at_ns) start(attempt);
+      WEFT_TRY(wait_for_welcome(blob, deadline));
+      if (!store_.open() && deadline.expired()) return nobody_there();
+    }
+    attempts_.clear();
+    return {};
+  }
+
+  Status look(const Deadline& deadline) {
+    Result<std::optional<Place>> place = announcement_->look(deadline);
+    if (!place.ok() && place.status().code() != Code::system) return place.status();
+    if (!place.ok()) problem_ = std::string(place.status().message());  // names may resolve later
+    if (!place.ok() || !place->has_value()) return {};
+    std::vector<SocketAddress> known;
+    for (const Attempt& attempt : attempts_) known.push_back(attempt.address);
+    if ((**place).job == config_.job && same_addresses(known, (**place).addresses)) return {};
+    config_.job = (**place).job;
+    attempts_.clear();
+    for (const SocketAddress& address : (**place).addresses) {
+      attempts_.emplace_back(address);
+      attempts_.back().retry_at_ns =
+          now_ns() + static_cast<int64_t>(attempts_.size() - 1) * kNextAddressNs;
+    }
+    return {};
+  }
+
+  void start(Attempt& attempt) {
+    attempt.tried = true;
+    Result<Fd> socket = start_connect(attempt.address);
+    if (!socket.ok()) return put_off(attempt, socket.status().message());
+    attempt.connection = Connection(socket.take());
+    attempt.connecting = true;
+  }
+
+  void put_off(Attempt& attempt, std::string_view why) {
+    problem_ = concat(attempt.address.to_string(), ": ", why);
+    attempt.connection.close();
+    attempt.connecting = false;
+    attempt.retry_at_ns = now_ns() + attempt.retry_after_ns;
+    attempt.retry_after_ns = std::min(2 * attempt.retry_after_ns, kLastRetryNs);
+    const auto next = static_cast<size_t>(&attempt - attempts_.data()) + 1;
+    if (next < attempts_.size() && !attempts_[next].tried) attempts_[next].retry_at_ns = 0;
+  }
+
+  Status wait_for_welcome(const std::string& blob, const Deadline& deadline) {
+    std::vector<pollfd> polled;
+    int64_t wake_ns = now_ns() + kLookNs;
+    for (const Attempt& attempt : attempts_) {
+      const bool out = attempt.connecting || attempt.connection.sending();
+      polled.push_back({attempt.connection.socket().get(),
+                        static_cast<short>(out ? POLLIN | POLLOUT : POLLIN), 0});
+      if (!attempt.connection.open()) wake_ns = std::min(wake_ns, attempt.retry_at_ns);
+    }
+    const int64_t wait_ms = (wake_ns - now_ns() + kMillisecond - 1) / kMillisecond;
+    const int ready = ::poll(polled.data(), polled.size(),
+                             deadline.left_ms(static_cast<int>(std::max<int64_t>(wait_ms, 0))));
+    for (size_t i = 0; ready > 0 && i < polled.size(); ++i) {
+      if (!polled[i].revents) continue;
+      WEFT_TRY(serve(attempts_[i], blob, deadline));
+      if (store_.open()) return {};
+    }
+    return {};
+  }
+
+  Status serve(Attempt& attempt, const std::string& blob, const Deadline& deadline) {
+    if (attempt.connecting) {
+      if (const Status why = finish_connecting(attempt); !why.ok()) {
+        put_off(attempt, why.message());
+        return {};
+      }
+      send_offer(attempt.connection, config_.job, blob, deadline);
+    }
+    const bool open = attempt.connection.flush() && attempt.connection.receive();
+    const auto frame = attempt.connection.next(wire::kRefusalBytes);
+    if (!frame.ok()) {
+      put_off_stranger(attempt, frame.status().message());
+    } else if (frame->has_value()) {
+      return judge(attempt, **frame);
+    } else if (!open) {
+      put_off(attempt, "the connection was closed without an answer");
+    }
+    return {};
+  }
+
+  Status finish_connecting(Attempt& attempt) {
+    attempt.connecting = false;
+    const Fd& socket = attempt.connection.socket();
+    WEFT_TRY(connect_error(socket));
+    const Result<SocketAddress> local = local_address(socket), peer = peer_address(socket);
+    if (!local.ok()) return local.status();
+    if (!peer.ok()) return peer.status();
+    // A port that nobody listens at may, by chance, become our own end's.
+    if (peer->family() != AF_UNIX && local->to_string() == peer->to_string())
+      return Status(Code::system, "nobody listens there");
+    const Result<uid_t> user = peer_user(socket);
+    if (peer->family() == AF_UNIX && user.ok() && *user != ::geteuid())
+      return Status(Code::system, "it belongs to another user");
+    return {};
+  }
+
+  Status judge(Attempt& attempt, const wire::Frame& frame) {
+    ++stats_.messages_received;
+    if (frame.type == wire::Type::refusal) {
+      const std::optional<wire::Refusal> refusal = wire::parse_refusal(frame.payload);
+      // Where there is but one address, whoever answers there is who was meant.
+      if (refusal && (!refusal->elsewhere || only_address())) return refusal->status;
+      put_off_stranger(attempt, refusal ? refusal->status.message() : "nonsense");
+    } else if (frame.type != wire::Type::welcome || frame.version != wire::kVersion) {
+      put_off_stranger(attempt, concat("it speaks version ", frame.version,
+                                       " of weft's protocol, this rank version ", wire::kVersion));
+    } else {
+      store_ = std::move(attempt.connection);
+    }
+    return {};
+  }
+
+  bool only_address() const { return attempts_.size() == 1 && announcement_->certain(); }
+
+  void put_off_stranger(Attempt& attempt, std::string_view why) {
+    log_line(LogLevel::info, config_.rank,
+             concat("no store of this job at ", attempt.address.to_string(), ": ", why));
+    attempt.retry_after_ns = kStrangerRetryNs;
+    put_off(attempt, why);
+  }
+
+  Status nobody_there() const {
+    return Status(
+        Code::timeout,
+        concat("Rank ", config_.rank, " could not meet the other ranks within the time given (",
+               problem_.empty() ? "no address was announced" : problem_,
+               "). Check that rank 0 runs, that it did not start without this rank, and that "
+               "all ranks have the same rendezvous and job.",
+               announcement_->advice()),
+        0);
+  }
+
+  Status await_table(const Deadline& deadline, std::vector<std::string>& table) {
+    const size_t limit =
+        std::max(wire::kRefusalBytes, static_cast<size_t>(config_.size) * (wire::kBlobBytes + 4));
+    bool open = true;
+    while (true) {
+      open = store_.flush() && open;
+      const auto frame = store_.next(limit);
+      if (!frame.ok()) return broken(frame.status().message());
+      if (frame->has_value()) return read_answer(**frame, table);
+      if (!open)
+        return Status(
+            Code::peer_lost,
+            concat("The rank that runs the store (rank 0, or the first on mpirun's host) ended "
+                   "or died at meeting ",
+                   round_, "; see its output for the reason."),
+            0);
+      if (deadline.expired())
+        return Status(Code::timeout,
+                      concat("Rank 0 did not answer at meeting ", round_,
+                             " within the time given; is it stopped, or busy elsewhere?"),
+                      0);
+      pollfd entry{store_.socket().get(), POLLIN, 0};
+      if (store_.sending()) entry.events |= POLLOUT;
+      if (::poll(&entry, 1, deadline.left_ms(1000)) > 0 && (entry.revents & ~POLLOUT))
+        open = store_.receive();
+    }
+  }
+
+  Status read_answer(const wire::Frame& frame, std::vector<std::string>& table) {
+    ++stats_.messages_received;
+    if (frame.type == wire::Type::refusal) {
+      const std::optional<wire::Refusal> refusal = wire::parse_refusal(frame.payload);
+      return refusal ? refusal->status : broken("It sent a refusal that makes no sense.");
+    }
+    auto parsed = wire::parse_table(frame.payload, static_cast<size_t>(config_.size));
+    if (frame.type != wire::Type::table || !parsed)
+      return broken("It sent something else than the table of all ranks.");
+    table = std::move(*parsed);
+    return {};
+  }
+
+  static Status broken(std::string_view why) {
+    return Status(Code::internal, concat("The store broke the protocol. ", why), 0);
+  }
+
+  StoreConfig config_;
+  const std::unique_ptr<Announcement> announcement_;
+  const uint64_t process_;
+  std::vector<Attempt> attempts_;
+  Connection store_;
+  uint32_t round_ = 0;
+  std::string problem_;  // why the last attempt failed
+  Status failure_;
+  RendezvousStats stats_;
+};
+
+}  // namespace
+
+std::unique_ptr<Rendezvous> make_store_client(StoreConfig config,
+                                              std::unique_ptr<Announcement> announcement) {
+  return std::make_unique<StoreClient>(std::move(config), std::move(announcement));
+}
+
+}  // namespace weft
