@@ -1,0 +1,71 @@
+// A call as the user makes it: one collective with its memory and arguments.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace weft {
+
+// Counts are in elements. `count` means, as in NCCL:
+//   all_reduce, reduce, broadcast       elements of the message
+//   all_gather, gather                  elements that each rank contributes
+//   reduce_scatter, scatter             elements that each rank receives
+//   all_to_all                          elements for each pair of ranks
+// The v-forms set the per-rank counts instead (and `count` is ignored):
+//   all_gather, reduce_scatter          `counts` by rank, on every rank
+//   gather, scatter                     `counts` by rank at the root; elsewhere `count` is the rank's own
+//                                       (and `varying` is set)
+//   all_to_all                          `counts` by receiver and `recv_counts` by sender
+// Offsets (elements, by rank, into the buffer that holds all blocks) default to packing blocks in rank
+// order. For all_to_all `offsets` are into the input, `recv_offsets` into the output.
+//
+// In place: input == output, or, where one buffer holds a block per rank, input == the rank's own block
+// in output (all_gather, gather at the root) or output == the rank's own block in input
+// (reduce_scatter, scatter at the root). Any other overlap is the caller's error and not detected.
+// A pointer may be null where the rank has no such buffer, or the count is zero.
+struct Call {
+  Kind kind = Kind::all_reduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  size_t count = 0;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  Rank root = 0;
+  const void* scalar = nullptr;  // premulsum: one element of `type`, this rank's factor
+  bool varying = false;          // a v-form
+  std::span<const size_t> counts{}, offsets{};
+  std::span<const size_t> recv_counts{}, recv_offsets{};
+  double timeout_s = 0;  // 0: the communicator's
+};
+
+// One send or receive of a group.
+struct Transfer {
+  enum class Direction : uint8_t { send, receive };
+  Direction direction = Direction::send;
+  Rank peer = 0;
+  void* memory = nullptr;  // only read when sending
+  size_t count = 0;
+  DataType type = DataType::uint8;
+};
+
+Transfer send_to(Rank peer, const void* memory, size_t count, DataType type);
+Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
+
+// ok, or what is wrong with the arguments, by name and value.
+Status validate(const Call& call, int ranks, Rank me);
+Status validate(std::span<const Transfer> group, int ranks);
+
+// "all_reduce(count=1024, float32, sum)": for messages and for comparing ranks' arguments.
+std::string describe(const Call& call);
+std::string describe(std::span<const Transfer> group);
+
+bool in_place(const Call& call, int ranks, Rank me);
+
+// Equal on all ranks that make the same call: what they must agree on, in 64 bits.
+uint64_t fingerprint(const Call& call);
+
+}  // namespace weft

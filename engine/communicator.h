@@ -1,0 +1,91 @@
+// Communicator: the ranks of a job and what they can do together.
+//
+// Thread safety: calls of one communicator may come from any thread, but like in MPI all ranks must
+// make its collective calls in the same order, so callers from several threads have to agree on one.
+// abort() may be called from any thread at any time.
+//
+// Failure: a call that fails on this rank because of another one (death, timeout, mismatch) leaves the
+// communicator failed: later calls return the same status at once. Argument errors do not.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "bootstrap/rendezvous.h"
+#include "engine/call.h"
+#include "engine/work.h"
+
+namespace weft {
+
+// What a call of these arguments would run, for benchmarks and logs.
+struct CallInfo {
+  std::string algorithm;
+  std::string protocol;
+  std::string transports;  // "shm", "tcp", "shm+tcp": those that the plan's links and windows use
+  int lanes = 1;           // copies of the algorithm's lanes
+  int radix = 2;
+  size_t rounds = 0;
+  size_t segment_bytes = 0;  // bytes of a chunk in one round
+};
+
+struct CommunicatorStats {
+  uint64_t calls = 0;
+  uint64_t plans_built = 0;
+  uint64_t bytes_sent = 0;  // by links, payload
+};
+
+class Communicator {
+ public:
+  // Collective over the rendezvous' ranks. Every rank gets an error if one does not come in time.
+  static Result<std::unique_ptr<Communicator>> create(Rendezvous& rendezvous,
+                                                      const Options& options);
+  // Of the job that the process's environment describes (launchers, WEFT_*); see bootstrap/rendezvous.h.
+  static Result<std::unique_ptr<Communicator>> create_from_environment();
+
+  virtual ~Communicator() = default;
+
+  virtual Rank rank() const = 0;
+  virtual int size() const = 0;
+  virtual const Options& options() const = 0;
+  // Ranks by host: equal numbers share a host, numbered by first appearance.
+  virtual const std::vector<int>& host_of_rank() const = 0;
+
+  // Blocking: returns when the output is there and the input may be changed.
+  virtual Status run(const Call& call) = 0;
+  virtual Status run(std::span<const Transfer> group) = 0;
+  // Asynchronous: memory must stay as it is until the Work is done. Collective calls start in the
+  // order given; sends and receives proceed independently, in order per peer and direction.
+  virtual Work start(const Call& call) = 0;
+  virtual Work start(std::span<const Transfer> group) = 0;
+
+  Status all_reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op);
+  Status reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op, Rank root);
+  Status broadcast(const void* in, void* out, size_t count, DataType type, Rank root);
+  Status all_gather(const void* in, void* out, size_t count, DataType type);
+  Status reduce_scatter(const void* in, void* out, size_t count, DataType type, ReduceOp op);
+  Status gather(const void* in, void* out, size_t count, DataType type, Rank root);
+  Status scatter(const void* in, void* out, size_t count, DataType type, Rank root);
+  Status all_to_all(const void* in, void* out, size_t count, DataType type);
+  Status barrier();
+  Status send(Rank peer, const void* memory, size_t count, DataType type);
+  Status recv(Rank peer, void* memory, size_t count, DataType type);
+
+  // Collective. Ranks with equal colors >= 0 form a new communicator, ordered by key, then by rank;
+  // a negative color joins none and gets a null pointer.
+  virtual Result<std::unique_ptr<Communicator>> split(int color, int key) = 0;
+
+  // Ends every call under way on this rank, and as soon as they hear of it on the others, with
+  // Code::aborted; the communicator is failed afterwards.
+  virtual void abort(std::string_view why) = 0;
+  // ok, or why the communicator has failed.
+  virtual Status health() const = 0;
+
+  virtual Result<CallInfo> explain(const Call& call) = 0;
+  virtual CommunicatorStats stats() const = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,205 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/log.h"
+#include "bootstrap/topology.h"
+#include "engine/engine.h"
+#include "transport/backends.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kVersion = 1;  // of what ranks tell each other here and on their connections
+constexpr size_t kWindowBytes = 2 << 20;
+
+// The options that all ranks must share, as text, so that a difference can be shown.
+json shared_options(const Options& o) {
+  return {{"transport", o.transport}, {"algorithm", o.algorithm},
+          {"protocol", o.protocol},   {"lanes", o.lanes},
+          {"slot", o.slot_bytes},     {"slots", o.slots},
+          {"radix", o.radix},         {"window", o.window_bytes},
+          {"check", o.check},         {"deterministic", o.deterministic}};
+}
+
+std::string random_name() {
+  std::random_device random;
+  const uint64_t bits = (uint64_t{random()} << 32) ^ random() ^ static_cast<uint64_t>(::getpid());
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(bits));
+  return text;
+}
+
+Result<std::vector<json>> parse_all(const std::vector<std::string>& texts) {
+  std::vector<json> all;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    all.push_back(json::parse(texts[r], nullptr, /*allow_exceptions=*/false));
+    if (!all.back().is_object())
+      return Status(Code::mismatch,
+                    "rank " + std::to_string(r) +
+                        " sent something that is not a weft greeting; all ranks must run the same "
+                        "version of weft",
+                    static_cast<int>(r));
+  }
+  return all;
+}
+
+// Every rank runs this on the same data, so all find the same first disagreement.
+Status agree(const std::vector<json>& greetings) {
+  for (size_t r = 1; r < greetings.size(); ++r) {
+    const std::string who = "rank 0 and rank " + std::to_string(r);
+    if (greetings[r].value("version", 0) != greetings[0].value("version", 0))
+      return Status(Code::mismatch,
+                    who + " run different versions of weft's protocol (" +
+                        std::to_string(greetings[0].value("version", 0)) + " and " +
+                        std::to_string(greetings[r].value("version", 0)) +
+                        "); install the same version everywhere",
+                    static_cast<int>(r));
+    const json mine = greetings[r].value("options", json::object());
+    const json theirs = greetings[0].value("options", json::object());
+    for (const auto& [key, value] : theirs.items())
+      if (mine.value(key, json()) != value)
+        return Status(Code::mismatch,
+                      who + " differ in option " + key + ": " + value.dump() + " and " +
+                          mine.value(key, json()).dump() + "; set it alike on all ranks",
+                      static_cast<int>(r));
+  }
+  return {};
+}
+
+// Hosts numbered by first appearance.
+std::vector<int> number_hosts(const std::vector<json>& greetings) {
+  std::vector<std::string> seen;
+  std::vector<int> numbers;
+  for (const json& greeting : greetings) {
+    const std::string host = greeting.value("host", "");
+    const auto it = std::find(seen.begin(), seen.end(), host);
+    numbers.push_back(static_cast<int>(it - seen.begin()));
+    if (it == seen.end()) seen.push_back(host);
+  }
+  return numbers;
+}
+
+struct Made {
+  std::vector<std::unique_ptr<Transport>> transports;
+  json addresses = json::object();
+  Status status;
+};
+
+Made make_transports(const CreateConfig& config, const TransportConfig& transport_config,
+                     bool one_host) {
+  Made made;
+  for (const std::string& name : config.names) {
+    if (one_host && name == "tcp" && config.names.size() > 1) continue;  // shm leads everywhere
+    auto transport = config.make(name, transport_config);
+    if (!transport.ok()) {
+      made.status = transport.status().within("transport " + name);
+      return made;
+    }
+    made.addresses[name] = (*transport)->address();
+    made.transports.push_back(transport.take());
+  }
+  return made;
+}
+
+Status join(Made& made, const std::vector<json>& table) {
+  for (size_t r = 0; r < table.size(); ++r)
+    if (table[r].contains("error"))
+      return Status(Code::unsupported,
+                    "rank " + std::to_string(r) + ": " + table[r].value("error", ""),
+                    static_cast<int>(r));
+  for (const auto& transport : made.transports) {
+    std::vector<std::string> addresses;
+    for (const json& entry : table)
+      addresses.push_back(entry.value(std::string(transport->name()), ""));
+    WEFT_TRY(transport->join(std::move(addresses)));
+  }
+  return {};
+}
+
+// 512 ranks on a host should not map 512 windows of megabytes each by default.
+size_t window_bytes(const Options& options, int ranks) {
+  if (options.window_bytes > 0) return (options.window_bytes + 4095) / 4096 * 4096;
+  const WindowLayout least{ranks, 0};
+  return std::max(kWindowBytes, least.data_offset() + kWindowBytes / 2);
+}
+
+Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, const CreateConfig& config) {
+  const Options& options = config.options;
+  const Deadline deadline = Deadline::after(options.timeout_s);
+  const json greeting{{"version", kVersion},
+                      {"host", config.host},
+                      {"name", random_name()},
+                      {"options", shared_options(options)}};
+  auto greetings = meet.all_gather(greeting.dump(), deadline);
+  if (!greetings.ok()) return greetings.status();
+  auto parsed = parse_all(*greetings);
+  if (!parsed.ok()) return parsed.status();
+  WEFT_TRY(agree(*parsed));
+
+  std::vector<int> hosts = number_hosts(*parsed);
+  const TransportConfig transport_config{
+      .rank = meet.rank(),
+      .size = meet.size(),
+      .job = (*parsed)[0].value("name", ""),
+      .host = config.host,
+      .interfaces = options.interfaces,
+      .window_bytes = window_bytes(options, meet.size()),
+      .streams = std::max(1, options.tcp_streams)};
+  const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
+  Made made = meet.size() > 1 ? make_transports(config, transport_config, one_host) : Made{};
+  if (!made.status.ok()) made.addresses = {{"error", made.status.to_string()}};
+  auto table = meet.all_gather(made.addresses.dump(), deadline);
+  if (!table.ok()) return table.status();
+  auto addresses = parse_all(*table);
+  if (!addresses.ok()) return addresses.status();
+  WEFT_TRY(join(made, *addresses));
+
+  auto media = std::make_unique<Media>(meet.rank(), meet.size(), std::move(made.transports),
+                                       transport_config.window_bytes);
+  return std::unique_ptr<Communicator>(
+      std::make_unique<Engine>(std::move(media), config, std::move(hosts)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
+                                                          const CreateConfig& config) {
+  try {
+    return meet_and_join(meet, config);
+  } catch (const json::exception& error) {  // a greeting with a field of another type
+    return Status(Code::mismatch, std::string("a rank sent a greeting that cannot be read (") +
+                                      error.what() +
+                                      "); all ranks must run the same version of weft");
+  }
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,
+                                                           const Options& options) {
+  const Environment env = Environment::of_process();
+  CreateConfig config{.options = options, .host = host_identity(env, options.host), .names = {},
+                      .make = make_transport};
+  if (options.transport == "auto")
+    config.names = {"shm", "tcp"};
+  else
+    config.names = {options.transport};
+  return create_communicator(rendezvous, config);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() {
+  const Environment env = Environment::of_process();
+  auto options = options_from(env);
+  if (!options.ok()) return options.status();
+  auto membership = membership_from(env);
+  if (!membership.ok()) return membership.status();
+  auto rendezvous = make_rendezvous(
+      {membership->rank, membership->size, membership->rendezvous, membership->job}, env);
+  if (!rendezvous.ok()) return rendezvous.status();
+  return create(**rendezvous, *options);
+}
+
+}  // namespace weft

@@ -1,0 +1,200 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "engine/notes.h"
+
+namespace weft {
+namespace {
+
+// More ranks on this host than cores: then waiting ranks must let the others run.
+bool more_ranks_than_cores(const std::vector<int>& host_of_rank, Rank me) {
+  const auto here = std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[me]);
+  return here > static_cast<long>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+bool empty(const Call& call) {
+  return !call.varying && call.count == 0 && call.kind != Kind::barrier;
+}
+
+// A rank's sends to itself need receives of the same size in the same group, in the same order.
+Status check_self_transfers(std::span<const Transfer> group, Rank me) {
+  std::vector<size_t> sends, receives;
+  for (const Transfer& t : group)
+    if (t.peer == me)
+      (t.direction == Transfer::Direction::send ? sends : receives)
+          .push_back(t.count * size_of(t.type));
+  if (sends == receives) return {};
+  return invalid_argument("rank " + std::to_string(me) + " sends " +
+                          std::to_string(sends.size()) + " messages to itself and receives " +
+                          std::to_string(receives.size()) +
+                          ", or their sizes differ; each send to oneself needs a receive of the "
+                          "same size in the same group");
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank)
+    : config_(std::move(config)),
+      host_of_rank_(std::move(host_of_rank)),
+      media_(std::move(media)),
+      windows_(*media_),
+      crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
+      inline_(*media_, windows_),
+      backoff_(crowded_) {}
+
+Engine::~Engine() {
+  if (outstanding_.load() > 0) abort("the communicator was destroyed with calls under way");
+  progress_.reset();
+  end_all();
+}
+
+Status Engine::run(const Call& call) {
+  if (failed_.load(std::memory_order_acquire)) return health();
+  WEFT_TRY(validate(call, size(), rank()));
+  if (empty(call)) return {};
+  if (config_.options.check) WEFT_TRY(check_arguments(call));
+  return run_call(complete(call), false);
+}
+
+Status Engine::run_call(const Call& call, bool internal) {
+  std::unique_lock lock(driver_, std::try_to_lock);
+  if (!lock.owns_lock() || outstanding_.load(std::memory_order_acquire) > 0) {
+    if (lock.owns_lock()) lock.unlock();
+    auto op = std::make_unique<Operation>(*media_, windows_);
+    op->call = call;
+    op->internal = internal;
+    return run_queued(std::move(op));
+  }
+  inline_.is_group = false;
+  inline_.internal = internal;
+  inline_.call = call;
+  return run_now(inline_);
+}
+
+Status Engine::run(std::span<const Transfer> group) {
+  if (failed_.load(std::memory_order_acquire)) return health();
+  WEFT_TRY(validate(group, size()));
+  WEFT_TRY(check_self_transfers(group, rank()));
+  if (group.empty()) return {};
+  std::unique_lock lock(driver_, std::try_to_lock);
+  if (!lock.owns_lock() || outstanding_.load(std::memory_order_acquire) > 0) {
+    if (lock.owns_lock()) lock.unlock();
+    return run_queued(group_operation(group));
+  }
+  inline_.is_group = true;
+  inline_.group = group;
+  inline_.call = Call{.kind = Kind::exchange};
+  return run_now(inline_);
+}
+
+std::unique_ptr<Operation> Engine::group_operation(std::span<const Transfer> group) {
+  auto op = std::make_unique<Operation>(*media_, windows_);
+  op->is_group = true;
+  op->group = group;
+  op->call = Call{.kind = Kind::exchange};
+  return op;
+}
+
+Status Engine::run_queued(std::unique_ptr<Operation> op) {
+  const Work work = enqueue(std::move(op));
+  if (!config_.manual_progress) return work.wait();
+  while (!work.test()) advance(true);
+  return work.error();
+}
+
+Work Engine::start(const Call& call) {
+  if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
+  if (Status status = validate(call, size(), rank()); !status.ok())
+    return Work::failed(std::move(status));
+  if (empty(call)) return {};
+  if (config_.options.check)
+    if (Status status = check_arguments(call); !status.ok()) return Work::failed(status);
+  auto op = std::make_unique<Operation>(*media_, windows_);
+  op->call = complete(call);
+  return enqueue(std::move(op));
+}
+
+Work Engine::start(std::span<const Transfer> group) {
+  if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
+  Status status = validate(group, size());
+  if (status.ok()) status = check_self_transfers(group, rank());
+  if (!status.ok()) return Work::failed(std::move(status));
+  if (group.empty()) return {};
+  return enqueue(group_operation(group));
+}
+
+// A barrier is an all_reduce of one byte, which the engine brings itself.
+Call Engine::complete(const Call& call) const {
+  Call result = call;
+  if (call.kind != Kind::barrier) return result;
+  result.input = &barrier_bytes_[0];
+  result.output = const_cast<std::byte*>(&barrier_bytes_[1]);
+  result.count = 1;
+  result.type = DataType::uint8;
+  result.op = ReduceOp::bor;
+  result.varying = false;
+  result.root = 0;
+  return result;
+}
+
+Deadline Engine::deadline_of(double timeout_s) const {
+  return Deadline::after(timeout_s > 0 ? timeout_s : config_.options.timeout_s, media_->clock());
+}
+
+Status Engine::fail(Status status, bool tell_others) {
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_.ok()) failure_ = status;
+  }
+  const bool first = !failed_.exchange(true, std::memory_order_acq_rel);
+  if (first && tell_others) tell_all(failure_note(status, rank()));
+  return status;
+}
+
+void Engine::tell_all(std::string_view text) {
+  for (Rank peer = 0; peer < size(); ++peer)
+    if (peer != rank()) media_->tell(peer, text);
+}
+
+void Engine::abort(std::string_view why) {
+  Status status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why));
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (failure_.ok()) failure_ = std::move(status);
+  }
+  failed_.store(true, std::memory_order_release);
+  media_->wake_self();
+  // The driver tells the others when it notices; where nobody drives, it is done here.
+  if (std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock())
+    tell_all(failure_note(health(), rank()));
+  const std::lock_guard lock(queue_mutex_);
+  if (progress_) progress_->kick();
+}
+
+Status Engine::health() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+Result<CallInfo> Engine::explain(const Call& call) {
+  WEFT_TRY(validate(call, size(), rank()));
+  const std::lock_guard lock(driver_);
+  Operation op(*media_, windows_);
+  op.call = complete(call);
+  auto entry = plan_for(op);
+  if (!entry.ok()) return entry.status();
+  const Plan& plan = *(*entry)->plan;
+  return CallInfo{.algorithm = std::string(plan.request.algorithm),
+                  .protocol = std::string(name(plan.request.protocol)),
+                  .transports = plan.transports,
+                  .lanes = plan.copies,
+                  .radix = plan.request.radix,
+                  .rounds = plan.rounds,
+                  .segment_bytes = plan.segment * plan.element_bytes};
+}
+
+CommunicatorStats Engine::stats() const { return stats_; }
+
+}  // namespace weft

@@ -1,0 +1,121 @@
+// Engine: the communicator's inside. Turns calls into plans and drives their executors, on the caller's
+// thread when it blocks and nothing else is under way, else on the progress thread.
+//
+// Locking: driver_ is held by whoever prepares and polls operations; queue_mutex_ guards what is handed
+// from callers to the progress thread; failure_mutex_ the failure. They are taken in that order.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "engine/agreement.h"
+#include "engine/backoff.h"
+#include "engine/communicator.h"
+#include "engine/executor/window_state.h"
+#include "engine/operation.h"
+#include "engine/progress.h"
+#include "engine/tuner/choose.h"
+
+namespace weft {
+
+// How a communicator was made, kept for those that are split off it.
+struct CreateConfig {
+  Options options;
+  std::string host;                // of this rank
+  std::vector<std::string> names;  // transports to make, in order of preference
+  // Makes a transport by name, as make_transport() does; tests put simulated ones here.
+  std::function<Result<std::unique_ptr<Transport>>(std::string_view, const TransportConfig&)> make;
+  bool manual_progress = false;    // no thread: asynchronous calls move when poll() is called
+};
+
+// A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails takes
+// the others with it at once and not by their deadlines.
+Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
+                                                          const CreateConfig& config);
+
+class Engine final : public Communicator {
+ public:
+  Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank);
+  ~Engine() override;
+
+  Rank rank() const override { return media_->me(); }
+  int size() const override { return media_->ranks(); }
+  const Options& options() const override { return config_.options; }
+  const std::vector<int>& host_of_rank() const override { return host_of_rank_; }
+
+  Status run(const Call& call) override;
+  Status run(std::span<const Transfer> group) override;
+  Work start(const Call& call) override;
+  Work start(std::span<const Transfer> group) override;
+  Result<std::unique_ptr<Communicator>> split(int color, int key) override;
+  void abort(std::string_view why) override;
+  Status health() const override;
+  Result<CallInfo> explain(const Call& call) override;
+  CommunicatorStats stats() const override;
+
+  // Manual progress: moves asynchronous calls along without waiting; whether any are left.
+  bool poll();
+
+ private:
+  // engine_run.cc: one operation
+  Status run_call(const Call& call, bool internal);
+  Status run_now(Operation& op);
+  Status prepare(Operation& op);
+  Result<PlanCache::Entry*> plan_for(const Operation& op);
+  Result<std::unique_ptr<Plan>> build_plan(const Operation& op, bool in_place);
+  CallIdentity identify(Operation& op, const Plan& plan);
+  Status drive(Operation& op);
+  Status look_around(Operation& op);
+  Status hear_notes();
+  void state_call(Operation& op, int64_t now_ns);
+  Status explain_failure(Operation& op);
+  void release(Operation& op);
+  Status check_arguments(const Call& call);
+  Status describe_timeout(Operation& op) const;
+  Status time_out(Operation& op);
+  Call complete(const Call& call) const;  // with the engine's own memory where the call has none
+
+  // engine_async.cc: many operations
+  Work enqueue(std::unique_ptr<Operation> op);
+  bool advance(bool may_wait);
+  void admit();
+  bool poll_active();
+  void end(Operation& op, Status status);
+  void end_all();
+  Status run_queued(std::unique_ptr<Operation> op);
+  std::unique_ptr<Operation> group_operation(std::span<const Transfer> group);
+
+  Status fail(Status status, bool tell_others);
+  void tell_all(std::string_view text);
+  Deadline deadline_of(double timeout_s) const;
+
+  const CreateConfig config_;
+  const std::vector<int> host_of_rank_;
+  std::unique_ptr<Media> media_;
+  WindowState windows_;
+  PlanCache plans_;
+  PlanCache::Key key_;
+  Agreement agreement_;
+  bool crowded_ = false;
+  std::byte barrier_bytes_[2] = {};
+
+  std::mutex driver_;
+  Operation inline_;                                 // blocking calls
+  std::vector<std::unique_ptr<Operation>> active_;   // asynchronous ones, started
+  std::deque<std::unique_ptr<Operation>> waiting_;   // not started yet, in order
+  Backoff backoff_;
+
+  std::mutex queue_mutex_;
+  std::deque<std::unique_ptr<Operation>> queue_;     // from callers, not yet seen by the driver
+  std::atomic<size_t> outstanding_{0};               // asynchronous calls that have not ended
+  std::unique_ptr<ProgressThread> progress_;
+
+  mutable std::mutex failure_mutex_;
+  Status failure_;
+  std::atomic<bool> failed_{false};
+  CommunicatorStats stats_;
+};
+
+}  // namespace weft

@@ -1,0 +1,143 @@
+// Many operations of an engine: started by callers, moved along by the progress thread (or, with manual
+// progress, by poll()).
+//
+// Collective operations run one after the other, in the order they were started. Groups of sends and
+// receives run beside them and beside each other, but in order per peer and direction, because the k-th
+// send to a peer meets its k-th receive.
+#include <algorithm>
+
+#include "engine/engine.h"
+#include "engine/notes.h"
+
+namespace weft {
+namespace {
+
+// How many waiting operations are looked at for one that may start.
+constexpr size_t kLookAhead = 256;
+
+// What operations ahead of one occupy.
+class Occupied {
+ public:
+  explicit Occupied(int ranks) : sends_(ranks), receives_(ranks) {}
+
+  bool admits(const Operation& op) const {
+    if (!op.is_group) return !collective_;
+    return std::none_of(op.group.begin(), op.group.end(), [this](const Transfer& t) {
+      return t.direction == Transfer::Direction::send ? sends_[t.peer] : receives_[t.peer];
+    });
+  }
+  void add(const Operation& op) {
+    collective_ |= !op.is_group;
+    for (const Transfer& t : op.group)
+      (t.direction == Transfer::Direction::send ? sends_ : receives_)[t.peer] = true;
+  }
+
+ private:
+  bool collective_ = false;
+  std::vector<bool> sends_, receives_;
+};
+
+}  // namespace
+
+Work Engine::enqueue(std::unique_ptr<Operation> op) {
+  op->work = std::make_shared<WorkState>();
+  op->own();
+  op->deadline = deadline_of(op->call.timeout_s);
+  Work work(op->work);
+  ProgressThread* progress = nullptr;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    outstanding_.fetch_add(1, std::memory_order_acq_rel);
+    queue_.push_back(std::move(op));
+    if (!progress_ && !config_.manual_progress)
+      progress_ = std::make_unique<ProgressThread>([this] { return advance(true); });
+    progress = progress_.get();
+  }
+  if (progress) progress->kick();
+  return work;
+}
+
+bool Engine::poll() { return advance(false); }
+
+bool Engine::advance(bool may_wait) {
+  const std::lock_guard lock(driver_);
+  {
+    const std::lock_guard queue_lock(queue_mutex_);
+    for (auto& op : queue_) waiting_.push_back(std::move(op));
+    queue_.clear();
+  }
+  admit();
+  if (poll_active()) {
+    backoff_.reset();
+  } else if (!active_.empty()) {
+    if (may_wait) backoff_.pause(*media_, active_.front()->deadline);
+  }
+  return outstanding_.load(std::memory_order_acquire) > 0;
+}
+
+// Starts every waiting operation that nothing ahead of it stands in the way of.
+void Engine::admit() {
+  if (waiting_.empty()) return;
+  Occupied occupied(size());
+  for (const auto& op : active_) occupied.add(*op);
+  for (size_t i = 0; i < std::min(waiting_.size(), kLookAhead);) {
+    Operation& op = *waiting_[i];
+    const bool failed = failed_.load(std::memory_order_acquire);
+    if (!failed && !occupied.admits(op)) {
+      occupied.add(op);
+      ++i;
+      continue;
+    }
+    Status status = failed ? health() : prepare(op);
+    if (status.ok()) {
+      occupied.add(op);
+      active_.push_back(std::move(waiting_[i]));
+    } else {
+      end(op, std::move(status));
+    }
+    waiting_.erase(waiting_.begin() + static_cast<long>(i));
+  }
+}
+
+bool Engine::poll_active() {
+  bool moved = false;
+  const bool look = backoff_.look_around() || config_.manual_progress;
+  for (auto& op : active_) {
+    Status status;
+    switch (op->executor.poll()) {
+      case CpuExecutor::Progress::moved: moved = true; continue;
+      case CpuExecutor::Progress::done: break;
+      case CpuExecutor::Progress::failed: status = fail(explain_failure(*op), true); break;
+      case CpuExecutor::Progress::blocked:
+        if (!look) continue;
+        status = look_around(*op);
+        if (status.ok()) continue;
+        break;
+    }
+    moved = true;
+    end(*op, std::move(status));
+    op.reset();
+  }
+  std::erase(active_, nullptr);
+  return moved;
+}
+
+void Engine::end(Operation& op, Status status) {
+  release(op);
+  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  op.work->complete(std::move(status));
+}
+
+// Nobody drives any more: what is left fails.
+void Engine::end_all() {
+  const std::lock_guard lock(driver_);
+  const std::lock_guard queue_lock(queue_mutex_);
+  for (auto& op : active_) end(*op, health());
+  for (auto& op : waiting_) end(*op, health());
+  for (auto& op : queue_) end(*op, health());
+  active_.clear();
+  waiting_.clear();
+  queue_.clear();
+}
+
+}  // namespace weft

@@ -1,0 +1,269 @@
+// One operation of an engine: prepared, driven to its end, and what is said when it does not end well.
+#include <algorithm>
+
+#include "base/hash.h"
+#include "engine/algorithms/catalog.h"
+#include "engine/engine.h"
+#include "engine/notes.h"
+
+namespace weft {
+namespace {
+
+// Results that large would only push more useful data out of the caches.
+constexpr size_t kStreamingBytes = 8 << 20;
+constexpr double kStatementAfter_s = 0.1, kStatementEvery_s = 1.0;
+// How long to wait for a peer's side of a disagreement before reporting without it.
+constexpr double kOtherSide_s = 0.5;
+constexpr double kLastWords_s = 0.2;
+constexpr LinkShape kLinks{8, 64 << 10};
+
+Transfers transfers_of(std::span<const Transfer> group, int ranks) {
+  Transfers transfers;
+  std::vector<int> sends(ranks, 0), receives(ranks, 0);
+  for (const Transfer& t : group) {
+    int& count = (t.direction == Transfer::Direction::send ? sends : receives)[t.peer];
+    transfers.pieces = std::max(transfers.pieces, ++count);
+  }
+  for (Rank r = 0; r < ranks; ++r) {
+    if (sends[r] > 0) transfers.sends.emplace_back(r, sends[r]);
+    if (receives[r] > 0) transfers.receives.emplace_back(r, receives[r]);
+  }
+  return transfers;
+}
+
+}  // namespace
+
+Status Engine::run_now(Operation& op) {
+  op.deadline = deadline_of(op.call.timeout_s);
+  Status status = prepare(op);
+  if (status.ok()) status = drive(op);
+  release(op);
+  return status;
+}
+
+// Until here nothing was sent, and a failure concerns this rank's arguments or options only.
+Status Engine::prepare(Operation& op) {
+  auto entry = plan_for(op);
+  if (!entry.ok()) return entry.status();
+  op.plan = *entry;
+  op.plan->busy = true;
+  op.blocked_since_ns = op.stated_ns = 0;
+  if (!op.is_group) {
+    op.sequence = agreement_.sequence() + 1;
+    agreement_.record(op.sequence, op.call);
+  }
+  ++stats_.calls;
+  Plan& plan = *op.plan->plan;
+  const Binding binding{.input = static_cast<const std::byte*>(op.call.input),
+                        .output = static_cast<std::byte*>(op.call.output),
+                        .scalar = op.call.scalar,
+                        .group = op.group};
+  op.executor.start(plan, binding, identify(op, plan));
+  return {};
+}
+
+void Engine::release(Operation& op) {
+  if (op.plan) op.plan->busy = false;
+  op.plan = nullptr;
+  op.executor.drop();
+  op.group = {};
+}
+
+Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
+  const bool aliased = !op.is_group && in_place(op.call, size(), rank());
+  op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, key_);
+  if (PlanCache::Entry* entry = plans_.find(key_)) return entry;
+  auto plan = build_plan(op, aliased);
+  if (!plan.ok()) return plan.status();
+  ++stats_.plans_built;
+  return plans_.insert(key_, plan.take());
+}
+
+Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool aliased) {
+  Options options = config_.options;
+  if (op.internal) options.algorithm = "auto";
+  // In place is every rank's own affair for rooted kinds, so it must not steer the choice.
+  auto choice = choose(op.call, aliased, {size(), media_->windows_everywhere()}, options);
+  if (!choice.ok()) return choice.status();
+  PlanRequest request;
+  request.algorithm = choice->algorithm->name;
+  request.radix = choice->radix;
+  request.collective = {op.call.kind, size(), has_root(op.call.kind) ? op.call.root : 0, aliased};
+  request.type = op.call.type;
+  request.op = op.call.op;
+  request.protocol = choice->ll ? Protocol::ll : Protocol::simple;
+  request.segment_bytes = choice->segment_bytes;
+  request.links = kLinks;
+  if (options.slot_bytes > 0)
+    request.links.slot_bytes = static_cast<uint32_t>((options.slot_bytes + 63) / 64 * 64);
+  if (options.slots > 0) request.links.slots = static_cast<uint32_t>(options.slots);
+  request.streaming = op.call.count * size_of(op.call.type) >= kStreamingBytes;
+  if (op.is_group) {
+    request.type = DataType::uint8;
+    Program program = exchange_program(request.collective, rank(), transfers_of(op.group, size()));
+    Layout layout(request.collective, rank(), op.group, program.pieces);
+    return lower(request, std::move(program), std::move(layout), *media_);
+  }
+  Program program =
+      choice->algorithm->build(request.collective, rank(), Parameters{choice->radix});
+  if (choice->copies > 1) program = replicate(std::move(program), choice->copies);
+  Layout layout(request.collective, rank(), op.call, program.pieces);
+  return lower(request, std::move(program), std::move(layout), *media_);
+}
+
+CallIdentity Engine::identify(Operation& op, const Plan& plan) {
+  CallIdentity identity;
+  if (op.is_group) return identity;
+  identity.tag = mix(fingerprint(op.call), op.sequence);
+  if (plan.windows.empty()) return identity;
+  identity.window_call = ++windows_.calls;
+  const bool ll = plan.request.protocol == Protocol::ll;
+  if (ll) {
+    identity.ll_serial = windows_.ll_serial;
+    windows_.ll_serial += plan.rounds;
+  }
+  if (plan.window_bytes() == 0) return identity;
+  LeaseRing& ring = ll ? windows_.ll : windows_.data;
+  const LeaseRing::Lease lease = ring.lease(plan.window_bytes(), identity.window_call);
+  const WindowLayout& layout = media_->window_layout();
+  identity.window_offset = lease.offset + (ll ? layout.ll_offset() : layout.data_offset());
+  identity.finished_before = lease.calls_before;
+  return identity;
+}
+
+Status Engine::drive(Operation& op) {
+  backoff_.reset();
+  for (;;) {
+    switch (op.executor.poll()) {
+      case CpuExecutor::Progress::done: return {};
+      case CpuExecutor::Progress::failed: return fail(explain_failure(op), true);
+      case CpuExecutor::Progress::moved: backoff_.reset(); break;
+      case CpuExecutor::Progress::blocked:
+        if (backoff_.look_around()) WEFT_TRY(look_around(op));
+        backoff_.pause(*media_, op.deadline);
+        break;
+    }
+  }
+}
+
+// The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
+Status Engine::look_around(Operation& op) {
+  media_->poll();
+  if (failed_.load(std::memory_order_acquire)) {
+    tell_all(failure_note(health(), rank()));
+    return health();
+  }
+  if (Status heard = hear_notes(); !heard.ok()) {
+    if (heard.code() != Code::timeout) return heard;
+    // Perhaps they waited for this rank: say whom it waits for itself.
+    const Status own = describe_timeout(op);
+    tell_all(failure_note(own, rank()));
+    return Status(Code::timeout, std::string(heard.message()) + "; " + std::string(own.message()),
+                  own.peer());
+  }
+  if (Status status = op.executor.check(); !status.ok())
+    return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
+  if (op.deadline.expired()) return time_out(op);
+  const int64_t now_ns = media_->clock().now_ns();
+  if (backoff_.idle() < 64) op.blocked_since_ns = 0;
+  if (op.blocked_since_ns == 0) op.blocked_since_ns = now_ns;
+  if (now_ns - op.blocked_since_ns > kStatementAfter_s * 1e9) state_call(op, now_ns);
+  return {};
+}
+
+void Engine::state_call(Operation& op, int64_t now_ns) {
+  if (op.is_group) return;
+  if (op.stated_ns != 0 && now_ns - op.stated_ns < kStatementEvery_s * 1e9) return;
+  op.stated_ns = now_ns;
+  for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, agreement_.statement());
+}
+
+Status Engine::hear_notes() {
+  while (const auto note = media_->hear()) {
+    if (auto failure = parse_failure_note(note->text)) return fail(std::move(*failure), false);
+    if (Status status = agreement_.compare(note->from, note->text, rank()); !status.ok()) {
+      media_->tell(note->from, agreement_.statement());
+      return fail(std::move(status), true);
+    }
+  }
+  return {};
+}
+
+// A peer's data did not fit this call. Ask for its side of the story before reporting.
+Status Engine::explain_failure(Operation& op) {
+  const Status failure = op.executor.failure();
+  const Rank peer = failure.peer();
+  if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
+    tell_all(agreement_.statement());
+    const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
+    while (!patience.expired()) {
+      media_->poll();
+      while (const auto note = media_->hear()) {
+        if (auto theirs = parse_failure_note(note->text)) return *theirs;
+        if (Status status = agreement_.compare(note->from, note->text, rank()); !status.ok())
+          return status;
+      }
+      media_->wait(patience);
+    }
+  }
+  return Status(failure.code(),
+                op.text() + " on rank " + std::to_string(rank()) + " cannot go on with rank " +
+                    std::to_string(peer) + ": " + std::string(failure.message()) +
+                    "; all ranks must make the same calls in the same order",
+                peer);
+}
+
+// Those who are waited for may themselves have waited for somebody: their word goes into the report.
+Status Engine::time_out(Operation& op) {
+  const std::vector<Rank> blamed = op.executor.blocked_peers();
+  Status status = fail(describe_timeout(op), true);
+  const Deadline patience = Deadline::after(kLastWords_s, media_->clock());
+  while (!patience.expired()) {
+    media_->poll();
+    while (const auto note = media_->hear()) {
+      if (std::find(blamed.begin(), blamed.end(), note->from) == blamed.end()) continue;
+      if (const auto theirs = parse_failure_note(note->text))
+        return Status(Code::timeout,
+                      std::string(status.message()) + "; " + std::string(theirs->message()),
+                      theirs->peer());
+    }
+    media_->wait(patience);
+  }
+  return status;
+}
+
+Status Engine::describe_timeout(Operation& op) const {
+  const std::vector<Rank> peers = op.executor.blocked_peers();
+  std::string text = op.text();
+  if (!op.is_group) text += ", collective call " + std::to_string(op.sequence);
+  text += ", algorithm " + std::string(op.plan->plan->request.algorithm) + ": rank " +
+          std::to_string(rank()) + " waited for " + op.executor.blocked_on() +
+          " (it may be late, stuck, or in another call; for a longer deadline set WEFT_TIMEOUT, in "
+          "seconds)";
+  return Status(Code::timeout, std::move(text), peers.empty() ? -1 : peers.front());
+}
+
+// Debug mode: all ranks compare what they are about to call, with a collective that cannot differ.
+Status Engine::check_arguments(const Call& call) {
+  struct Arguments {
+    uint64_t fingerprint;
+    char text[120];
+  };
+  std::vector<Arguments> all(size());
+  Arguments mine{fingerprint(call), {}};
+  describe(call).copy(mine.text, sizeof mine.text - 1);
+  WEFT_TRY(run_call({.kind = Kind::all_gather, .input = &mine, .output = all.data(),
+                     .count = sizeof mine, .type = DataType::uint8},
+                    true));
+  for (Rank r = 0; r < size(); ++r)
+    if (all[r].fingerprint != mine.fingerprint)
+      return fail(Status(Code::mismatch,
+                         "rank " + std::to_string(rank()) + " calls " + mine.text + " but rank " +
+                             std::to_string(r) + " calls " + all[r].text +
+                             "; all ranks must make the same calls in the same order",
+                         r),
+                  true);
+  return {};
+}
+
+}  // namespace weft

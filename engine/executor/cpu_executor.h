@@ -1,0 +1,108 @@
+// CpuExecutor: runs one plan at a time on the calling thread, as a polled state machine.
+//
+// poll() does what can be done without waiting and returns; it never blocks. Lanes are interleaved as
+// their links allow. Nothing is allocated once a plan has run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/executor/plan.h"
+
+namespace weft {
+
+// The memory of one call.
+struct Binding {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  const void* scalar = nullptr;
+  std::span<const Transfer> group{};
+};
+
+// What the calls of one communicator share: counts of signals, and the window calls made.
+class WindowState;
+
+struct CallIdentity {
+  uint64_t tag = 0;          // on every message; equal on all ranks that make this call
+  uint64_t ll_serial = 0;    // flag of the first round's lines; the following rounds count up
+  uint64_t window_call = 0;  // number of this call among those that use windows; 0: uses none
+  uint64_t finished_before = 0;  // window calls that all ranks must have finished before it starts
+  size_t window_offset = 0;      // where its lease lies in every window
+};
+
+class CpuExecutor {
+ public:
+  enum class Progress : uint8_t { blocked, moved, done, failed };
+
+  CpuExecutor(Media& media, WindowState& windows) : media_(media), windows_(windows) {}
+
+  // REQUIRES: not running. `plan` and the call's memory stay until done or failed.
+  void start(Plan& plan, const Binding& binding, const CallIdentity& identity);
+  Progress poll();
+  bool running() const { return plan_ != nullptr; }
+  void drop() { plan_ = nullptr; }  // after a failure
+
+  // Looks for dead links and peers among those that are being waited for.
+  Status check() const;
+  const Status& failure() const { return failure_; }
+  // Who is waited for, and where: "rank 2: lane 0, step 3 (recv_reduce_send), round 1 of 4".
+  std::string blocked_on() const;
+  std::vector<Rank> blocked_peers() const;
+
+ private:
+  struct Cursor {  // where a lane is
+    uint32_t step = 0;
+    int time = 0;
+    size_t round = 0;
+    bool entered = false;
+    bool finished = false;
+    size_t size = 0, position = 0;       // elements of this chunk and round
+    uint64_t tag = 0;                    // of this chunk's messages
+    const std::byte* input = nullptr;    // this chunk and round in Input, Output
+    std::byte* output = nullptr;
+    size_t in_offset = 0, out_filled = 0;  // bytes of the message at hand, of the slot being filled
+    Ticket first_ticket = 0, last_ticket = 0;
+  };
+  enum class Move : uint8_t { blocked, moved, complete, failed };
+
+  bool may_start();
+  Move run_lane(const PlanLane& lane, Cursor& at);
+  Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
+  void enter(const PlanStep& step, Cursor& at);
+  int chunk_at_time(const PlanStep& step, int time) const;
+  Move signalled(const PlanLane& lane, const PlanStep& step, const Cursor& at);
+  uint64_t needed(const PlanLane& lane, const Signal& wait, const Cursor& at) const;
+  void leave(const PlanStep& step);
+  void next(const PlanLane& lane, const PlanStep& step, Cursor& at);
+
+  Move move(const PlanStep& step, Cursor& at);
+  Move move_local(const PlanStep& step, Cursor& at);
+  Move move_lines(const PlanStep& step, Cursor& at);
+  Move move_linked(const PlanStep& step, Cursor& at);
+  Move send_memory(const PlanStep& step, Cursor& at);
+  Move receive_memory(const PlanStep& step, Cursor& at);
+  bool message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag);
+
+  // The step's fold for `count` elements from the cursor on; `message` and `slot` may be null.
+  void fold(const PlanStep& step, const Cursor& at, const std::byte* message, std::byte* slot,
+            size_t count) const;
+  std::byte* address(const Operand& operand, const Cursor& at) const;
+  LlLine* line(const Operand& operand, const Cursor& at) const;
+  void finish_call();
+  Move fail(Status status);
+  std::string place(const PlanLane& lane, const Cursor& at) const;
+  std::vector<Rank> waited_for(const PlanLane& lane, const Cursor& at) const;
+
+  Media& media_;
+  WindowState& windows_;
+  Plan* plan_ = nullptr;
+  Binding binding_;
+  CallIdentity identity_;
+  std::vector<Cursor> cursors_;
+  size_t lanes_left_ = 0;
+  bool started_ = false;
+  Status failure_;
+};
+
+}  // namespace weft

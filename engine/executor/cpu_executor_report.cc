@@ -1,0 +1,102 @@
+// What a CpuExecutor says about itself when it does not move: who is waited for, and where.
+#include <algorithm>
+
+#include "engine/executor/cpu_executor.h"
+#include "engine/executor/window_state.h"
+
+namespace weft {
+namespace {
+
+Step step_of(const PlanStep& lowered) {
+  Step step;
+  step.from = {lowered.from_peer, 0};
+  step.to = {lowered.to_peer, 0};
+  step.sources = lowered.sources;
+  step.targets = lowered.targets;
+  return step;
+}
+
+// Where memory is posted, looking would claim the message that the next post is for.
+bool nothing_there(const PlanStep& step) { return step.receives_memory || !step.from->peek(); }
+
+}  // namespace
+
+std::string CpuExecutor::place(const PlanLane& lane, const Cursor& at) const {
+  return "step " + std::to_string(at.step) + " (" + name(step_of(lane.steps[at.step])) +
+         "), round " + std::to_string(at.round + 1) + " of " + std::to_string(lane.rounds);
+}
+
+std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at) const {
+  std::vector<Rank> peers;
+  const PlanStep& step = lane.steps[at.step];
+  if (!at.entered) {
+    for (const Signal& wait : step.waits) {
+      const uint64_t seen =
+          WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
+              .load(std::memory_order_acquire);
+      if (signal_count(seen) < needed(lane, wait, at)) peers.push_back(wait.peer);
+    }
+    return peers;
+  }
+  if (step.lines) {
+    const uint64_t serial = identity_.ll_serial + at.round;
+    for (const Operand& o : step.sources) {
+      if (o.buffer != Buffer::window) continue;
+      const uint64_t flag = line(o, at)->flag.load(std::memory_order_acquire);
+      if (signal_count(flag) != serial) peers.push_back(o.rank);
+    }
+    return peers;
+  }
+  if (step.from && nothing_there(step)) peers.push_back(step.from_peer);
+  if (step.to && peers.empty()) peers.push_back(step.to_peer);
+  return peers;
+}
+
+std::vector<Rank> CpuExecutor::blocked_peers() const {
+  std::vector<Rank> peers;
+  if (!plan_) return peers;
+  if (!started_) {
+    for (Rank r = 0; r < static_cast<Rank>(plan_->windows.size()); ++r)
+      if (r != media_.me() && (plan_->windows[r]->memory == nullptr ||
+                               windows_.finished(r) < identity_.finished_before))
+        peers.push_back(r);
+    return peers;
+  }
+  for (size_t i = 0; i < cursors_.size(); ++i) {
+    if (cursors_[i].finished) continue;
+    for (const Rank peer : waited_for(plan_->lanes[i], cursors_[i])) peers.push_back(peer);
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+std::string CpuExecutor::blocked_on() const {
+  std::string text;
+  const std::vector<Rank> peers = blocked_peers();
+  constexpr size_t kNamed = 8;
+  for (size_t i = 0; i < std::min(kNamed, peers.size()); ++i)
+    text += (i == 0 ? "rank " : ", rank ") + std::to_string(peers[i]);
+  if (peers.size() > kNamed) text += " and " + std::to_string(peers.size() - kNamed) + " more";
+  if (!plan_) return text;
+  if (!started_) return text + " before the first step";
+  for (size_t i = 0; i < cursors_.size(); ++i)
+    if (!cursors_[i].finished)
+      return text + " in lane " + std::to_string(i) + ", " + place(plan_->lanes[i], cursors_[i]);
+  return text;
+}
+
+Status CpuExecutor::check() const {
+  if (!plan_) return {};
+  for (size_t i = 0; i < cursors_.size(); ++i) {
+    if (cursors_[i].finished) continue;
+    const PlanStep& step = plan_->lanes[i].steps[cursors_[i].step];
+    if (step.from && !step.from->status().ok() && nothing_there(step)) return step.from->status();
+    if (step.to && !step.to->status().ok()) return step.to->status();
+  }
+  for (const Rank peer : blocked_peers())
+    if (Status status = media_.peer_status(peer); !status.ok()) return status;
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,229 @@
+#include "engine/executor/plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace weft {
+namespace {
+
+// Groups of sends and receives run beside collectives, so they have links of their own.
+constexpr LinkId kExchangeLinks = 1u << 20;
+
+size_t round_up(size_t x, size_t multiple) { return (x + multiple - 1) / multiple * multiple; }
+
+class Lowering {
+ public:
+  Lowering(const PlanRequest& request, Program program, Layout layout, Media& media)
+      : request_(request), program_(std::move(program)), media_(media),
+        plan_(std::make_unique<Plan>(request, std::move(layout))) {}
+
+  Result<std::unique_ptr<Plan>> run() {
+    set_arithmetic();
+    WEFT_TRY(set_windows());
+    set_segment();
+    for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
+    set_scratch();
+    collect_expected();
+    return std::move(plan_);
+  }
+
+ private:
+  void set_arithmetic() {
+    const bool barrier = request_.collective.kind == Kind::barrier;
+    if (reduces(request_.collective.kind) || barrier)
+      plan_->kernel = reduce_kernel(barrier ? ReduceOp::bor : request_.op, request_.type);
+    if (request_.op == ReduceOp::avg && reduces(request_.collective.kind))
+      plan_->divisor = request_.collective.ranks;
+    plan_->scales = request_.op == ReduceOp::premulsum && reduces(request_.collective.kind);
+    plan_->element_bytes = size_of(request_.type);
+    plan_->chunks = blocks(request_.collective) * program_.pieces;
+    plan_->copies = program_.copies;
+    plan_->sizes_in_tags = plan_->layout.varying();
+  }
+
+  Status set_windows() {
+    if (program_.window_slots == 0) return {};
+    if (!media_.windows_everywhere())
+      return unsupported("algorithm " + std::string(request_.algorithm) +
+                         " needs every rank's window, and not all ranks share memory; choose "
+                         "another algorithm, or none");
+    for (Rank r = 0; r < media_.ranks(); ++r) plan_->windows.push_back(media_.window(r));
+    plan_->window_slots = program_.window_slots;
+    plan_->window_halves = program_.window_halves;
+    return {};
+  }
+
+  // Elements per chunk and round: what was asked for, no more than the largest chunk or what the
+  // window ring holds.
+  void set_segment() {
+    const size_t bytes = plan_->element_bytes;
+    const size_t granule = std::max<size_t>(1, 64 / bytes);
+    size_t largest = 0;
+    for (const Lane& lane : program_.lanes)
+      for (const Step& step : lane.steps)
+        for (int i = 0; i < step.times; ++i)
+          largest = std::max(largest, plan_->layout.size(chunk_at(step, i, plan_->chunks)));
+    if (!plan_->windows.empty())  // rounds and slots are the same on all ranks
+      for (int c = 0; c < plan_->chunks; ++c) largest = std::max(largest, plan_->layout.size(c));
+
+    size_t segment = std::max(granule, request_.segment_bytes / bytes / granule * granule);
+    segment = std::min(segment, round_up(std::max<size_t>(1, largest), granule));
+    if (!plan_->windows.empty()) segment = std::min(segment, window_segment(granule));
+    plan_->segment = segment;
+    plan_->rounds = (largest + segment - 1) / segment;
+    plan_->window_halves = std::min<int>(
+        plan_->window_halves, std::max<int>(1, static_cast<int>(plan_->rounds_of(0))));
+    plan_->window_slot_bytes = request_.protocol == Protocol::ll
+                                   ? LlLine::lines(segment, bytes) * sizeof(LlLine)
+                                   : round_up(segment * bytes, 64);
+  }
+
+  size_t window_segment(size_t granule) const {
+    const size_t slots = static_cast<size_t>(program_.window_slots) * program_.window_halves;
+    const bool ll = request_.protocol == Protocol::ll;
+    const size_t ring = ll ? WindowLayout::kLlBytes : media_.window_layout().data_bytes();
+    const size_t slot = ring / slots / 64 * 64;
+    const size_t elements = ll ? slot / sizeof(LlLine) * LlLine::elements(plan_->element_bytes)
+                               : slot / plan_->element_bytes;
+    return std::max(granule, elements / granule * granule);
+  }
+
+  size_t rounds_of(const Lane& lane) const {
+    if (!plan_->windows.empty()) return plan_->rounds;
+    size_t largest = 0;
+    for (const Step& step : lane.steps)
+      for (int i = 0; i < step.times; ++i)
+        largest = std::max(largest, plan_->layout.size(chunk_at(step, i, plan_->chunks)));
+    return (largest + plan_->segment - 1) / plan_->segment;
+  }
+
+  Status add_lane(const Lane& lane) {
+    PlanLane lowered{.steps = {}, .copy = lane.copy, .rounds = rounds_of(lane)};
+    if (lowered.rounds <= static_cast<size_t>(lane.copy)) return {};
+    for (const Step& step : lane.steps) {
+      lowered.steps.emplace_back();
+      WEFT_TRY(add_step(step, lowered.steps.back()));
+    }
+    plan_->lanes.push_back(std::move(lowered));
+    return {};
+  }
+
+  Status add_step(const Step& step, PlanStep& lowered) {
+    lowered.chunk = step.chunk;
+    lowered.times = step.times;
+    lowered.stride = step.stride;
+    lowered.sources = step.sources;
+    lowered.targets = step.targets;
+    lowered.finish = step.finish;
+    WEFT_TRY(open_links(step, lowered));
+    for (const Operand& o : step.sources) WEFT_TRY(check(o));
+    for (const Operand& o : step.targets) WEFT_TRY(check(o));
+    add_signals(step, lowered);
+    if (lowered.to && step.sources.size() == 1 && !lowered.from && step.targets.empty())
+      lowered.sends_memory = lowered.to->traits().send_from_memory && !plan_->scales &&
+                             step.sources[0].buffer != Buffer::window;
+    if (lowered.from && step.sources.empty() && !lowered.to && step.targets.size() == 1)
+      lowered.receives_memory = lowered.from->traits().recv_into_memory && !step.finish;
+    return {};
+  }
+
+  Status check(const Operand& operand) const {
+    const bool user = operand.buffer == Buffer::input || operand.buffer == Buffer::output;
+    if (user && operand.rank >= 0 && operand.rank != media_.me())
+      return unsupported("algorithm " + std::string(request_.algorithm) +
+                         " reads or writes rank " + std::to_string(operand.rank) + "'s " +
+                         std::string(name(operand.buffer)) +
+                         " directly, which needs memory that the communicator allocated");
+    return {};
+  }
+
+  Status open_links(const Step& step, PlanStep& lowered) {
+    const bool exchange = request_.collective.kind == Kind::exchange;
+    const LinkId base = exchange ? kExchangeLinks : 0;
+    if (step.from.used()) {
+      Transport* transport = media_.route(step.from.peer);
+      if (!transport) return no_route(step.from.peer);
+      lowered.from_peer = step.from.peer;
+      lowered.from = &transport->open_recv(step.from.peer, base + step.from.id, request_.links);
+      note_transport(*transport);
+    }
+    if (step.to.used()) {
+      Transport* transport = media_.route(step.to.peer);
+      if (!transport) return no_route(step.to.peer);
+      lowered.to_peer = step.to.peer;
+      lowered.to = &transport->open_send(step.to.peer, base + step.to.id, request_.links);
+      note_transport(*transport);
+      auto& all = plan_->send_links;
+      if (std::find(all.begin(), all.end(), lowered.to) == all.end()) all.push_back(lowered.to);
+    }
+    return {};
+  }
+
+  Status no_route(Rank peer) const {
+    return Status(Code::unsupported,
+                  "no transport leads from rank " + std::to_string(media_.me()) + " to rank " +
+                      std::to_string(peer) + " (available here: " + media_.names() +
+                      "); allow another one, for example WEFT_TRANSPORT=auto",
+                  peer);
+  }
+
+  void note_transport(const Transport& transport) {
+    if (plan_->transports.find(transport.name()) != std::string::npos) return;
+    if (!plan_->transports.empty()) plan_->transports += "+";
+    plan_->transports += transport.name();
+  }
+
+  // Under ll, an edge that says "what you read in my window is there" travels with the data.
+  void add_signals(const Step& step, PlanStep& lowered) {
+    bool reads_window = false, writes_window = false;
+    for (const Operand& o : step.sources) reads_window |= o.buffer == Buffer::window;
+    for (const Operand& o : step.targets) writes_window |= o.buffer == Buffer::window;
+    const bool ll = request_.protocol == Protocol::ll;
+    lowered.lines = ll && (reads_window || writes_window);
+    const auto carried = [&](const Signal& wait) {
+      return ll && wait.lag == 0 &&
+             std::any_of(step.sources.begin(), step.sources.end(), [&](const Operand& o) {
+               return o.buffer == Buffer::window && o.rank == wait.peer;
+             });
+    };
+    for (const Signal& wait : step.waits)
+      if (!carried(wait)) lowered.waits.push_back(wait);
+    for (const Signal& post : step.posts) {
+      if (!(ll && writes_window)) lowered.posts.push_back(post);
+      if (post.peer != media_.me()) lowered.wakes.push_back(post.peer);
+    }
+    if (reads_window && plan_->transports.empty()) note_transport(*media_.route(other_rank()));
+  }
+  Rank other_rank() const { return media_.me() == 0 ? 1 : 0; }
+
+  void set_scratch() {
+    plan_->scratch_slot_bytes = round_up(plan_->segment * plan_->element_bytes, 64);
+    plan_->scratch.resize(plan_->scratch_slot_bytes * program_.scratch_slots + 64);
+  }
+
+  // Every cell that somebody posts here is waited for by some step (the verifier sees to it).
+  void collect_expected() {
+    std::set<std::pair<Rank, int>> seen;
+    for (const PlanLane& lane : plan_->lanes)
+      for (const PlanStep& step : lane.steps)
+        for (const Signal& wait : step.waits)
+          if (seen.insert({wait.peer, wait.cell}).second)
+            plan_->expected.push_back({wait.peer, wait.cell, plan_->rounds_of(lane.copy)});
+  }
+
+  const PlanRequest& request_;
+  Program program_;
+  Media& media_;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace
+
+std::string_view name(Protocol protocol) { return protocol == Protocol::ll ? "ll" : "simple"; }
+
+Result<std::unique_ptr<Plan>> lower(const PlanRequest& request, Program program, Layout layout,
+                                    Media& media) {
+  return Lowering(request, std::move(program), std::move(layout), media).run();
+}
+
+}  // namespace weft

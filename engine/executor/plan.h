@@ -1,0 +1,95 @@
+// Plan: a program bound to the links, windows and sizes of one communicator, ready to run many times.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/executor/layout.h"
+#include "engine/media.h"
+#include "engine/schedule/schedule.h"
+#include "kernels/reduce.h"
+
+namespace weft {
+
+// How data edges between windows travel. In `ll` every cache line carries its own flag, and the
+// signals that only say "the data is there" fall away.
+enum class Protocol : uint8_t { simple, ll };
+std::string_view name(Protocol protocol);
+
+// What to lower, and how; equal on all ranks that make the call.
+struct PlanRequest {
+  std::string_view algorithm;  // its name, and its radix: for reports
+  int radix = 2;
+  Collective collective;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  Protocol protocol = Protocol::simple;
+  size_t segment_bytes = 0;   // bytes of a chunk in one round, at most
+  LinkShape links;            // of every link
+  bool streaming = false;     // results are written past the caches
+};
+
+struct PlanStep {
+  int chunk = 0, times = 1, stride = 0;
+  RecvLink* from = nullptr;
+  SendLink* to = nullptr;
+  Rank from_peer = -1, to_peer = -1;
+  std::vector<Operand> sources, targets;
+  std::vector<Signal> waits, posts;
+  std::vector<Rank> wakes;      // ranks that may sleep until this step is done
+  bool finish = false;
+  bool lines = false;           // ll: window operands are lines
+  bool sends_memory = false;    // straight from Input or Output, no fold, the link saves a copy
+  bool receives_memory = false; // straight into the one target
+};
+
+struct PlanLane {
+  std::vector<PlanStep> steps;
+  int copy = 0;
+  size_t rounds = 0;  // t = copy, copy + copies, ... < rounds
+};
+
+struct Plan {
+  Plan(const PlanRequest& asked, Layout where) : request(asked), layout(std::move(where)) {}
+
+  PlanRequest request;
+  Layout layout;
+  ReduceKernel kernel = nullptr;
+  int64_t divisor = 1;
+  bool scales = false;          // premulsum
+  bool sizes_in_tags = false;   // v-forms and groups: sizes may differ between the ends by mistake
+  size_t element_bytes = 1;
+  size_t segment = 1;           // elements of a chunk in one round
+  size_t rounds = 0;            // of the longest lane
+  int chunks = 1;
+  int copies = 1;
+  std::vector<PlanLane> lanes;
+  std::vector<SendLink*> send_links;   // all of them, each once
+  std::vector<const Window*> windows;  // by rank; empty where the program has none
+  int window_slots = 0, window_halves = 1;
+  size_t window_slot_bytes = 0;
+  std::vector<std::byte> scratch;
+  size_t scratch_slot_bytes = 0;
+  // Cells of other ranks' signals to this one, with the number of posts per call.
+  struct Expected {
+    Rank peer;
+    int cell;
+    uint64_t posts;
+  };
+  std::vector<Expected> expected;
+  std::string transports;
+
+  size_t window_bytes() const {
+    return window_slot_bytes * static_cast<size_t>(window_slots) * window_halves;
+  }
+  size_t rounds_of(int copy) const {
+    return rounds > static_cast<size_t>(copy) ? (rounds - copy - 1) / copies + 1 : 0;
+  }
+};
+
+// Binds this rank's program. Opens links and windows, does not wait for them.
+Result<std::unique_ptr<Plan>> lower(const PlanRequest& request, Program program, Layout layout,
+                                    Media& media);
+
+}  // namespace weft

@@ -1,0 +1,68 @@
+// What lies where in a rank's window. Every cell has one writer.
+//
+//   0                    finished: windowed calls that this rank has finished (written by the owner)
+//   64 ..                cells[poster][kCells]: signals posted to the owner (written by the poster)
+//   ll_offset ..         the ring for ll lines
+//   data_offset .. end   the ring for plain payload
+//
+// Payload and ll lines have rings of their own, because stale payload could look like a line's flag.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/types.h"
+
+namespace weft {
+
+struct WindowLayout {
+  static constexpr int kCells = 16;
+  static constexpr size_t kLlBytes = 64 << 10;
+
+  int ranks = 1;
+  size_t bytes = 0;
+
+  size_t ll_offset() const {
+    const size_t end = 64 + sizeof(uint64_t) * kCells * static_cast<size_t>(ranks);
+    return (end + 4095) / 4096 * 4096;
+  }
+  size_t data_offset() const { return ll_offset() + kLlBytes; }
+  size_t data_bytes() const { return bytes - data_offset(); }
+  bool fits() const { return bytes >= data_offset() + (64 << 10); }
+
+  static std::atomic<uint64_t>& finished(std::byte* window) {
+    return *reinterpret_cast<std::atomic<uint64_t>*>(window);
+  }
+  static std::atomic<uint64_t>& cell(std::byte* window, Rank poster, int cell) {
+    return reinterpret_cast<std::atomic<uint64_t>*>(window + 64)[poster * kCells + cell];
+  }
+};
+
+// Cells and the flags of ll lines hold a count and, above it, 16 bits of the tag of the call that posted
+// it, so that a peer in a call with other arguments is told from one in this call.
+inline constexpr int kSignalBits = 48;
+inline uint64_t signal_value(uint64_t count, uint64_t tag) {
+  return (tag << kSignalBits) | (count & ((uint64_t{1} << kSignalBits) - 1));
+}
+inline uint64_t signal_count(uint64_t value) {
+  return value & ((uint64_t{1} << kSignalBits) - 1);
+}
+inline bool same_call(uint64_t value, uint64_t tag) {
+  return (value >> kSignalBits) == (tag & 0xffff);
+}
+
+// The unit of the ll protocol: payload and the flag that says it is there, in one cache line.
+struct alignas(64) LlLine {
+  static constexpr size_t kPayload = 56;
+  std::byte payload[kPayload];
+  std::atomic<uint64_t> flag;
+
+  static size_t elements(size_t element_bytes) { return kPayload / element_bytes; }
+  static size_t lines(size_t count, size_t element_bytes) {
+    return (count + elements(element_bytes) - 1) / elements(element_bytes);
+  }
+};
+static_assert(sizeof(LlLine) == 64);
+
+}  // namespace weft

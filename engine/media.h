@@ -1,0 +1,52 @@
+// Media: the transports of one communicator, and which of them leads to which peer.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bootstrap/rendezvous.h"
+#include "engine/executor/window_layout.h"
+#include "transport/transport.h"
+
+namespace weft {
+
+class Media {
+ public:
+  // Transports in order of preference, joined.
+  Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transports,
+        size_t window_bytes);
+
+  Rank me() const { return me_; }
+  int ranks() const { return ranks_; }
+
+  // The transport that leads to `peer`; nullptr where none does.
+  Transport* route(Rank peer) const { return routes_[peer]; }
+  // Whether every rank's window can be mapped here (and the other way round).
+  bool windows_everywhere() const { return windows_everywhere_; }
+  const WindowLayout& window_layout() const { return window_layout_; }
+  // The window of a peer or of this rank. REQUIRES: windows_everywhere().
+  const Window* window(Rank rank) const;
+
+  // For all transports at once.
+  void poll();
+  void wait(const Deadline& deadline);  // bounded to a millisecond where there are several
+  void wake_self();
+  void wake(Rank peer) { routes_[peer]->wake(peer); }
+  void tell(Rank peer, std::string_view text);
+  std::optional<Note> hear();
+  Status peer_status(Rank peer) const;
+  const Clock& clock() const;
+
+  std::string names() const;  // "shm", "shm+tcp"
+
+ private:
+  Rank me_;
+  int ranks_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::vector<Transport*> routes_;  // by rank; nullptr for oneself
+  bool windows_everywhere_ = false;
+  WindowLayout window_layout_;
+};
+
+}  // namespace weft

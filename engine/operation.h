@@ -1,0 +1,47 @@
+// Operation: one call on its way through an engine, from its arguments to its end.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "engine/call.h"
+#include "engine/executor/cpu_executor.h"
+#include "engine/plan_cache.h"
+#include "engine/work.h"
+
+namespace weft {
+
+struct Operation {
+  Operation(Media& media, WindowState& windows) : executor(media, windows) {}
+
+  bool is_group = false;
+  bool internal = false;  // the engine's own: options about algorithms do not apply
+  Call call;
+  std::span<const Transfer> group;
+  // Asynchronous calls own what their spans point to.
+  std::vector<Transfer> owned_group;
+  std::array<std::vector<size_t>, 4> owned_counts;
+  std::shared_ptr<WorkState> work;
+
+  CpuExecutor executor;
+  PlanCache::Entry* plan = nullptr;
+  uint64_t sequence = 0;  // of collective calls; 0 for groups
+  Deadline deadline;
+  int64_t blocked_since_ns = 0;  // 0: not known to be blocked
+  int64_t stated_ns = 0;         // when peers were last told which call this is
+
+  std::string text() const { return is_group ? describe(group) : describe(call); }
+  void own() {
+    owned_group.assign(group.begin(), group.end());
+    group = owned_group;
+    std::span<const size_t>* lists[] = {&call.counts, &call.offsets, &call.recv_counts,
+                                        &call.recv_offsets};
+    for (size_t i = 0; i < owned_counts.size(); ++i) {
+      owned_counts[i].assign(lists[i]->begin(), lists[i]->end());
+      *lists[i] = owned_counts[i];
+    }
+  }
+};
+
+}  // namespace weft

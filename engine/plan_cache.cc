@@ -1,0 +1,59 @@
+#include "engine/plan_cache.h"
+
+#include "base/hash.h"
+
+namespace weft {
+namespace {
+
+uint64_t hash_of(const PlanCache::Key& key) {
+  uint64_t hash = 0;
+  for (const uint64_t word : key) hash = mix(hash, word);
+  return hash;
+}
+
+}  // namespace
+
+PlanCache::Entry* PlanCache::find(const Key& key) {
+  if (last_ && !last_->busy && last_->key == key) return last_;
+  const auto [begin, end] = entries_.equal_range(hash_of(key));
+  for (auto it = begin; it != end; ++it)
+    if (!it->second->busy && it->second->key == key) return last_ = it->second.get();
+  return nullptr;
+}
+
+PlanCache::Entry* PlanCache::insert(const Key& key, std::unique_ptr<Plan> plan) {
+  if (entries_.size() >= kPlansMax) evict();
+  auto entry = std::make_unique<Entry>(Entry{key, std::move(plan), false});
+  last_ = entry.get();
+  entries_.emplace(hash_of(key), std::move(entry));
+  return last_;
+}
+
+void PlanCache::evict() {
+  std::erase_if(entries_, [](const auto& item) { return !item.second->busy; });
+  last_ = nullptr;
+}
+
+void make_key(const Call& call, bool in_place, PlanCache::Key& key) {
+  key.clear();
+  key.push_back(static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 |
+                static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(in_place) << 24 |
+                static_cast<uint64_t>(call.varying) << 25 | static_cast<uint64_t>(call.root) << 32);
+  key.push_back(call.count);
+  if (!call.varying) return;
+  for (const auto list : {call.counts, call.offsets, call.recv_counts, call.recv_offsets}) {
+    key.push_back(list.size());
+    key.insert(key.end(), list.begin(), list.end());
+  }
+}
+
+void make_key(std::span<const Transfer> group, PlanCache::Key& key) {
+  key.clear();
+  key.push_back(static_cast<uint64_t>(Kind::exchange));
+  for (const Transfer& t : group) {
+    key.push_back(static_cast<uint64_t>(t.direction) << 32 | static_cast<uint64_t>(t.peer));
+    key.push_back(t.count * size_of(t.type));
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,135 @@
+#include "engine/tuner/choose.h"
+
+#include <algorithm>
+
+#include "kernels/reduce.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kKiB = 1024;
+// Bytes of one rank's contribution up to which ll lines beat payload and signal.
+constexpr size_t kLlBytes = 512;
+// all_reduce over windows: above this, folding only one's share saves more than its second hop costs.
+constexpr size_t kTwoShotBytes = 8 * kKiB;
+// Over links: trees below, algorithms that meet the bandwidth bound above.
+constexpr size_t kLinkSmallBytes = 32 * kKiB;
+constexpr size_t kWindowSegmentBytes = 64 * kKiB;
+constexpr size_t kTwoShotWindowBytes = 256 * kKiB;  // of all shares together: stays in a core's cache
+constexpr size_t kLinkSegmentBytes = 64 * kKiB;
+
+// Bytes that one rank contributes to, or takes from, one block.
+size_t message_bytes(const Call& call) {
+  size_t elements = call.count;
+  if (call.varying)
+    elements = call.counts.empty() ? 0 : *std::max_element(call.counts.begin(), call.counts.end());
+  return elements * size_of(call.type);
+}
+
+// Sizes that are known to the two ends of a pair only.
+bool pair_sizes(const Call& call) {
+  return call.varying && call.kind != Kind::all_gather && call.kind != Kind::reduce_scatter;
+}
+
+std::string_view over_windows(const Call& call, size_t bytes) {
+  if (call.kind == Kind::all_reduce && bytes > kTwoShotBytes) return "window_two_shot";
+  return "window_one_shot";
+}
+
+std::string_view in_rank_order_over_links(const Call& call, size_t bytes) {
+  if (call.kind == Kind::all_reduce && bytes > kLinkSmallBytes) return "direct_two_shot";
+  return "direct_one_shot";
+}
+
+std::string_view over_links(const Call& call, int ranks, size_t bytes) {
+  const bool small = bytes <= kLinkSmallBytes;
+  const bool few = ranks <= 8;
+  switch (call.kind) {
+    case Kind::all_reduce: return small ? "recursive_doubling" : "ring";
+    case Kind::barrier: return "recursive_doubling";
+    case Kind::reduce:
+    case Kind::broadcast: return small || ranks == 2 ? "knomial" : "double_tree";
+    case Kind::all_gather:
+    case Kind::reduce_scatter: return small && few ? "direct_one_shot" : "ring";
+    case Kind::gather:
+    case Kind::scatter: return small && !few ? "knomial" : "direct_one_shot";
+    default: return "pairwise";
+  }
+}
+
+std::string_view by_table(const Call& call, const Surroundings& around, bool rank_order) {
+  const size_t bytes = message_bytes(call);
+  if (call.kind == Kind::exchange) return "exchange";
+  if (pair_sizes(call)) return call.kind == Kind::all_to_all ? "pairwise" : "direct_one_shot";
+  if (around.windows && around.ranks <= ReduceCall::kMaxSources) return over_windows(call, bytes);
+  if (rank_order && reduces(call.kind)) return in_rank_order_over_links(call, bytes);
+  return over_links(call, around.ranks, bytes);
+}
+
+std::string those_that_suit(const Collective& c, const Surroundings& around) {
+  std::string text;
+  for (const Algorithm& a : catalog())
+    if (a.suits(c) && (around.windows || !a.windows))
+      text += (text.empty() ? "" : ", ") + std::string(a.name);
+  return text;
+}
+
+// The algorithm that options ask for, or why it cannot serve.
+Result<const Algorithm*> asked_for(const Call& call, const Collective& c,
+                                   const Surroundings& around, const Options& options) {
+  const Algorithm* algorithm = find_algorithm(options.algorithm);
+  const std::string quoted = "algorithm \"" + options.algorithm + "\" ";
+  const std::string remedy = "; for " + std::string(name(c.kind)) + " on " +
+                             std::to_string(c.ranks) + " ranks here there are " +
+                             those_that_suit(c, around);
+  if (!algorithm) return invalid_argument(quoted + "is not known" + remedy);
+  if (!algorithm->suits(c)) return unsupported(quoted + "does not serve this call" + remedy);
+  if (algorithm->windows && !around.windows)
+    return unsupported(quoted + "needs all ranks to share memory, which they do not" + remedy);
+  if (pair_sizes(call) && !algorithm->any_counts)
+    return unsupported(quoted + "cannot serve counts that only two ranks know; leave the choice "
+                                "to weft (algorithm \"auto\")");
+  if (options.deterministic && reduces(c.kind) && !algorithm->canonical)
+    return unsupported(quoted + "does not fold in rank order, which WEFT_DETERMINISTIC demands" +
+                       remedy);
+  return algorithm;
+}
+
+size_t segment_bytes(const Algorithm& algorithm, int ranks, const Options& options) {
+  if (options.slot_bytes > 0) return options.slot_bytes;
+  if (algorithm.name == "window_two_shot")
+    return std::clamp<size_t>(kTwoShotWindowBytes / ranks, 8 * kKiB, 128 * kKiB);
+  return algorithm.windows ? kWindowSegmentBytes : kLinkSegmentBytes;
+}
+
+}  // namespace
+
+Result<Choice> choose(const Call& call, bool in_place, const Surroundings& around,
+                      const Options& options) {
+  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, in_place};
+  Choice choice;
+  // A wish that does not suit a barrier is not an error: nobody names an algorithm for those.
+  const bool wish = options.algorithm != "auto" && call.kind != Kind::exchange &&
+                    call.kind != Kind::barrier;
+  if (wish) {
+    auto asked = asked_for(call, c, around, options);
+    if (!asked.ok()) return asked.status();
+    choice.algorithm = *asked;
+  } else {
+    choice.algorithm = find_algorithm(by_table(call, around, options.deterministic));
+  }
+  if (!choice.algorithm->suits(c))
+    return unsupported(describe(Call(call)) + " cannot be folded in rank order on " +
+                       std::to_string(c.ranks) + " ranks (at most " +
+                       std::to_string(ReduceCall::kMaxSources) +
+                       "); unset WEFT_DETERMINISTIC or use fewer ranks");
+  choice.radix = options.radix > 0 ? options.radix : 2;
+  choice.copies = options.lanes > 0 && call.kind != Kind::exchange ? options.lanes : 1;
+  choice.segment_bytes = segment_bytes(*choice.algorithm, c.ranks, options);
+  if (choice.algorithm->windows && !call.varying)
+    choice.ll = options.protocol == "ll" ||
+                (options.protocol == "auto" && message_bytes(call) <= kLlBytes);
+  return choice;
+}
+
+}  // namespace weft
