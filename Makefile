@@ -1,0 +1,54 @@
+# For people: `make help`. CMake does the work; presets are in CMakePresets.json.
+
+SHELL := bash
+JOBS ?= $(shell nproc)
+# Ninja where there is one; once a build folder is configured, what it was configured with.
+export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
+PREFIX ?= /usr/local
+MAKEFLAGS += --no-print-directory
+# What `make tidy` and `make format` read.
+FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl bench tools tests)
+
+.DEFAULT_GOAL := help
+
+bench: build-release ## build, then a quick real sweep: all_reduce on 2 ranks, checked
+	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 64M -f 8
+
+test: build-release ## build, then the fast tests (at most 15 minutes on 2 cores)
+	ctest --preset release -LE slow -j $(JOBS)
+
+deps: ## install the packages that are missing (WEFT_NO_INSTALL=1: only name them)
+	@cmake/deps.sh
+
+build-%: deps
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS)
+
+sanitize: test-asan test-tsan ## the fast tests under AddressSanitizer + UBSan, then ThreadSanitizer
+
+# Without address randomization where that may be switched off: older TSan runtimes need it.
+NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+test-%: build-%
+	$(NO_ASLR) ctest --preset $* -LE 'slow|uninstrumented' -j $(JOBS)
+
+tidy: build-release ## layers, sizes, formatting, headers that compile alone, clang-tidy
+	ctest --preset release -L tidy
+	cmake --build --preset release -j $(JOBS) --target weft_headers_alone
+	run-clang-tidy-14 -quiet -p build/release -j $(JOBS) \
+	  '^$(CURDIR)/(base|kernels|transport|bootstrap|engine|fabric|nccl|bench|tools)/.*\.cc$$'
+
+format: ## clang-format everything in place
+	find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
+	  | xargs clang-format-14 -i
+
+install: build-release ## install to PREFIX (default /usr/local); DESTDIR is honoured
+	cmake --install build/release --prefix $(PREFIX)
+
+clean: ## delete build/
+	rm -rf build
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
+	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
+
+.PHONY: bench test deps sanitize tidy format install clean help

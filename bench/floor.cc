@@ -1,0 +1,240 @@
+#include "bench/floor.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/socket.h"
+#include "bench/machine.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr int64_t kWindowNs = 5'000'000;  // of one measurement; the best of kRepeats counts
+constexpr int kRepeats = 3;
+constexpr size_t kCopyBytesMax = size_t{16} << 20;
+constexpr double kTimeoutS = 5;
+
+double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+// Runs `body(index)` on `count` threads that start together, and gives the sum of their results.
+double together(int count, const std::function<double(int)>& body) {
+  std::atomic<int> waiting{count};
+  std::vector<double> results(static_cast<size_t>(count));
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      waiting.fetch_sub(1);
+      while (waiting.load() > 0) std::this_thread::yield();
+      results[static_cast<size_t>(i)] = body(i);
+    });
+  double sum = 0;
+  for (int i = 0; i < count; ++i) {
+    threads[static_cast<size_t>(i)].join();
+    sum += results[static_cast<size_t>(i)];
+  }
+  return sum;
+}
+
+// Bytes copied per second by one thread.
+double copy_window(std::byte* to, const std::byte* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
+  const int64_t begin = steady_clock().now_ns();
+  int64_t now = begin;
+  double copied = 0;
+  while (now - begin < kWindowNs) {
+    const size_t batch = std::max<size_t>(1, 65536 / bytes);
+    for (size_t i = 0; i < batch; ++i) {
+      std::memcpy(to, from, bytes);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // each copy is made
+    }
+    copied += static_cast<double>(batch * bytes);
+    now = steady_clock().now_ns();
+  }
+  return copied / seconds(now - begin);
+}
+
+double measure_copies(int threads, size_t bytes) {
+  std::vector<std::unique_ptr<std::byte[]>> memory;
+  for (int i = 0; i < threads; ++i) memory.push_back(std::make_unique<std::byte[]>(2 * bytes));
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat)
+    best = std::max(best, together(threads, [&](int i) {
+                      std::byte* mine = memory[static_cast<size_t>(i)].get();
+                      return copy_window(mine, mine + bytes, bytes);
+                    }));
+  return best;
+}
+
+struct alignas(128) Flag {
+  std::atomic<uint32_t> value{0};
+};
+
+// Half a round trip.
+double measure_flag_hop() {
+  constexpr uint32_t kTrips = 2000;
+  double best = 1;
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    Flag there, back;
+    const auto bounce = [&](int side) {
+      Flag& mine = side == 0 ? back : there;
+      Flag& other = side == 0 ? there : back;
+      const int64_t begin = steady_clock().now_ns();
+      for (uint32_t trip = 1; trip <= kTrips; ++trip) {
+        if (side == 0) other.value.store(trip, std::memory_order_release);
+        for (int spins = 0; mine.value.load(std::memory_order_acquire) < trip; ++spins)
+          if (spins > 4096) std::this_thread::yield();
+        if (side == 1) other.value.store(trip, std::memory_order_release);
+      }
+      return side == 0 ? seconds(steady_clock().now_ns() - begin) : 0;
+    };
+    best = std::min(best, together(2, bounce) / kTrips / 2);
+  }
+  return best;
+}
+
+struct Connection {
+  Fd left, right;
+};
+
+Result<Connection> connect_loopback() {
+  Result<SocketAddress> any = SocketAddress::parse("127.0.0.1:0");
+  if (!any.ok()) return any.status();
+  Result<Fd> listener = listen_on(*any);
+  if (!listener.ok()) return listener.status();
+  Result<SocketAddress> address = local_address(*listener);
+  if (!address.ok()) return address.status();
+  Result<Fd> left = start_connect(*address);
+  if (!left.ok()) return left.status();
+  const Deadline deadline = Deadline::after(kTimeoutS);
+  while (!deadline.expired()) {
+    Result<Fd> right = accept_from(*listener);
+    if (!right.ok()) return right.status();
+    if (right->valid()) return Connection{left.take(), right.take()};
+    std::this_thread::yield();
+  }
+  return Status(Code::timeout, "The loopback interface did not connect.");
+}
+
+// Polls until one byte came; false when the other end is gone.
+bool take_byte(const Fd& socket) {
+  std::byte byte{};
+  for (int spins = 0;; ++spins) {
+    const ssize_t got = ::recv(socket.get(), &byte, 1, MSG_DONTWAIT);
+    if (got == 1) return true;
+    if (got == 0 || (errno != EAGAIN && errno != EINTR)) return false;
+    if (spins > 256) std::this_thread::yield();
+  }
+}
+
+double measure_tcp_hop() {
+  constexpr int kTrips = 300;
+  const Result<Connection> made = connect_loopback();
+  if (!made.ok()) return 0;
+  const Connection& connection = *made;
+  const std::byte byte{1};
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    const auto bounce = [&](int side) {
+      const Fd& socket = side == 0 ? connection.left : connection.right;
+      const int64_t begin = steady_clock().now_ns();
+      for (int trip = 0; trip < kTrips; ++trip) {
+        if (side == 1 && !take_byte(socket)) break;
+        if (::send(socket.get(), &byte, 1, MSG_NOSIGNAL) != 1) break;
+        if (side == 0 && !take_byte(socket)) break;
+      }
+      return side == 0 ? seconds(steady_clock().now_ns() - begin) : 0;
+    };
+    const double hop = together(2, bounce) / kTrips / 2;
+    best = best == 0 ? hop : std::min(best, hop);
+  }
+  return best;
+}
+
+// Threads come in pairs: even ones send for kWindowNs, odd ones receive until the end.
+double stream(std::vector<Connection>& connections, int thread) {
+  constexpr size_t kChunk = size_t{256} << 10;
+  const std::vector<std::byte> chunk(kChunk, std::byte{1});
+  std::vector<std::byte> room(kChunk);
+  const Connection& connection = connections[static_cast<size_t>(thread / 2)];
+  const Deadline deadline = Deadline::after(kTimeoutS);
+  const int64_t begin = steady_clock().now_ns();
+  double moved = 0;
+  if (thread % 2 == 0) {
+    while (steady_clock().now_ns() - begin < 4 * kWindowNs)
+      if (!send_all(connection.left, chunk, deadline).ok()) break;
+    ::shutdown(connection.left.get(), SHUT_WR);
+    return 0;
+  }
+  while (recv_all(connection.right, room, deadline).ok()) moved += kChunk;
+  return moved / seconds(steady_clock().now_ns() - begin);
+}
+
+double measure_tcp_rate(int pairs) {
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    std::vector<Connection> connections;
+    for (int i = 0; i < pairs; ++i) {
+      Result<Connection> made = connect_loopback();
+      if (!made.ok()) return 0;
+      connections.push_back(made.take());
+    }
+    best = std::max(best, together(2 * pairs, [&](int i) { return stream(connections, i); }));
+  }
+  return best;
+}
+
+}  // namespace
+
+Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp) {
+  const int cores = std::max(1, this_machine().cores);
+  const int threads = std::clamp(local_ranks, 1, cores);
+  Calibration calibration;
+  for (size_t bytes = 4096; bytes <= kCopyBytesMax; bytes *= 16) {
+    calibration.copies.push_back({static_cast<double>(bytes), measure_copies(threads, bytes)});
+    if (bytes > max_bytes) break;
+  }
+  calibration.flag_hop_s = measure_flag_hop();
+  if (!tcp) return calibration;
+  calibration.tcp_hop_s = measure_tcp_hop();
+  calibration.tcp_bytes_per_second = measure_tcp_rate(std::max(1, threads / 2));
+  return calibration;
+}
+
+double copy_rate(const Calibration& calibration, double bytes) {
+  const auto& copies = calibration.copies;
+  if (copies.empty()) return 0;
+  if (bytes <= copies.front().bytes) return copies.front().bytes_per_second;
+  for (size_t i = 1; i < copies.size(); ++i) {
+    if (bytes > copies[i].bytes) continue;
+    const double span = std::log(copies[i].bytes / copies[i - 1].bytes);
+    const double part = std::log(bytes / copies[i - 1].bytes) / span;
+    return copies[i - 1].bytes_per_second * (1 - part) + copies[i].bytes_per_second * part;
+  }
+  return copies.back().bytes_per_second;
+}
+
+std::optional<double> floor_seconds(const Calibration& calibration, std::string_view transports,
+                                    const Traffic& traffic) {
+  const bool alone = traffic.ranks == 1;
+  if (transports == "shm" || alone) {
+    const double bytes =
+        (static_cast<double>(traffic.bytes_read) + static_cast<double>(traffic.bytes_written)) / 2;
+    const double rate = copy_rate(calibration, bytes / traffic.ranks);
+    if (rate == 0) return std::nullopt;
+    return std::max(alone ? 0 : calibration.flag_hop_s, bytes / rate);
+  }
+  if (transports == "tcp" && calibration.tcp_bytes_per_second > 0)
+    return std::max(calibration.tcp_hop_s,
+                    static_cast<double>(traffic.bytes_crossing) / calibration.tcp_bytes_per_second);
+  return std::nullopt;
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,56 @@
+// The physical floor beside a figure: what this machine could do at best, measured, not assumed.
+//
+//   shared memory:  max(hop, (bytes read + bytes written) / 2 / rate)
+//     bytes read      of all ranks' inputs, each byte once; bytes written: to all ranks' outputs
+//     rate            bytes copied per second by all cores that the ranks have, at once, in copies
+//     of
+//                     the size that is one rank's share (caches make small ones faster)
+//     hop             half a round trip of a flag between two threads
+//   tcp on one host:  max(hop, bytes crossing / rate)
+//     bytes crossing  that must leave some rank, whatever the algorithm
+//     rate            of loopback connections, as many at once as pairs of cores, at least one
+//     hop             half a round trip of one byte, both ends polling
+//
+// No wait, no flag and no copy besides those is counted, so a figure cannot be below its floor but
+// by noise. Between hosts nothing is measured and there is no floor.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace weft::bench {
+
+struct Calibration {
+  struct CopyRate {
+    double bytes = 0;  // of one copy
+    double bytes_per_second = 0;
+  };
+  double flag_hop_s = 0;
+  std::vector<CopyRate> copies;  // by size, ascending
+  double tcp_hop_s = 0;          // 0: not measured
+  double tcp_bytes_per_second = 0;
+};
+
+// Takes about a quarter of a second; nothing else of the job should run meanwhile. `max_bytes`: the
+// largest message.
+Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp);
+
+// What a case must move at least, over all ranks.
+struct Traffic {
+  int ranks = 1;
+  size_t bytes_read = 0;
+  size_t bytes_written = 0;
+  size_t bytes_crossing = 0;
+};
+
+double copy_rate(const Calibration& calibration, double bytes);
+
+// Seconds; `transports` as CallInfo has them. nullopt where nothing is known.
+std::optional<double> floor_seconds(const Calibration& calibration, std::string_view transports,
+                                    const Traffic& traffic);
+
+}  // namespace weft::bench

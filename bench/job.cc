@@ -1,0 +1,157 @@
+#include "bench/job.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+
+#include "base/text.h"
+#include "bench/report_json.h"
+#include "bench/run.h"
+
+namespace weft::bench {
+namespace {
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+Status validate(const BenchOptions& options, int ranks) {
+  if (options.root >= ranks)
+    return invalid_argument(concat("-r/--root: ", options.root,
+                                   " is no rank of this job; give 0 to ", ranks - 1, ", or all."));
+  const CaseList list = list_cases(options, ranks);
+  if (list.cases.empty())
+    return invalid_argument(
+        "-o/--op and -d/--datatype: none of these reductions has a meaning on these types; "
+        "booleans have band, bor and bxor, complex numbers no min and max, floats no band.");
+  return {};
+}
+
+struct Card {  // fixed size, to be gathered
+  std::array<char, 64> host{};
+  int pid = 0;
+};
+
+Result<std::vector<RankInfo>> meet(Communicator& control, const Machine& machine) {
+  Card mine;
+  std::strncpy(mine.host.data(), machine.host.c_str(), mine.host.size() - 1);
+  mine.pid = ::getpid();
+  Result<std::vector<Card>> cards = gather_values(control, mine);
+  if (!cards.ok()) return cards.status();
+  std::vector<RankInfo> ranks;
+  for (const Card& card : *cards) ranks.push_back({card.host.data(), card.pid});
+  return ranks;
+}
+
+bool one_machine(const std::vector<RankInfo>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(),
+                     [&](const RankInfo& rank) { return rank.host == ranks[0].host; });
+}
+
+// The rows of a run, printed as they come.
+class Reporter {
+ public:
+  explicit Reporter(const BenchOptions& options) : options_(options) {}
+
+  void operator()(const Row& row) {
+    if (rows_.empty() || rows_.back().what.operation != row.what.operation)
+      print(titles_text(row.what.operation, options_));
+    print(row_text(row));
+    rows_.push_back(row);
+  }
+  const std::vector<Row>& rows() const { return rows_; }
+
+ private:
+  const BenchOptions& options_;
+  std::vector<Row> rows_;
+};
+
+// Rank 0 measures what the machine could do, while the others still wait to join.
+std::optional<Calibration> calibrate_for(const BenchOptions& options, const Job& job) {
+  if (!options.floor) return std::nullopt;
+  const bool tcp = options.engine.transport == "tcp" || options.hosts > 1;
+  return calibrate(job.local_size, options.max_bytes, tcp);
+}
+
+// The communicators of a run.
+struct Team {
+  std::unique_ptr<Communicator> measured;
+  std::unique_ptr<Communicator> own_control;  // where `measured` might not do every collective
+
+  Communicator& control() { return own_control ? *own_control : *measured; }
+};
+
+Result<Team> make_team(Rendezvous& rendezvous, const Options& options) {
+  Team team;
+  Result<std::unique_ptr<Communicator>> made = Communicator::create(rendezvous, options);
+  if (!made.ok()) return made.status();
+  team.measured = made.take();
+  if (options.algorithm == "auto" && options.protocol == "auto") return team;
+  Options free = options;
+  free.algorithm = free.protocol = "auto";
+  Result<std::unique_ptr<Communicator>> control = Communicator::create(rendezvous, free);
+  if (!control.ok()) return control.status();
+  team.own_control = control.take();
+  return team;
+}
+
+Status run_cycles(const BenchOptions& options, Runner& runner, Reporter& reporter, Rank me) {
+  Progress progress(me == 0 && Progress::wanted());
+  for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle)
+    WEFT_TRY(runner.run([&](const Row& row) { reporter(row); }, progress));
+  return {};
+}
+
+Result<int> run_all(Rendezvous& rendezvous, const BenchOptions& options, const Job& job) {
+  RunInfo info;
+  info.version = WEFT_VERSION;
+  info.date = utc_now();
+  info.launcher = job.launcher;
+  info.machine = this_machine();
+  info.options = options;
+  for (const auto& [key, value] : job.environment.values())
+    if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
+  const bool reports = rendezvous.rank() == 0;
+  if (reports) info.calibration = calibrate_for(options, job);
+
+  Result<Team> team = make_team(rendezvous, options.engine);
+  if (!team.ok()) return team.status();
+  Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine);
+  if (!ranks.ok()) return ranks.status();
+  info.ranks = ranks.take();
+  if (!one_machine(info.ranks)) info.calibration.reset();
+
+  if (reports) print(header_text(info));
+  Reporter reporter(options);
+  Runner runner({*team->measured, team->control(), options, info.calibration});
+  WEFT_TRY(run_cycles(options, runner, reporter, rendezvous.rank()));
+  const Totals& totals = runner.totals();
+  if (reports) print(footer_text(totals));
+  if (reports && !options.output_file.empty())
+    WEFT_TRY(write_json(options.output_file, to_json(info, reporter.rows(), totals)));
+  WEFT_TRY(team->control().barrier());  // nobody leaves while another one still works
+  return totals.faults == 0 && !runner.saw_faults() ? kExitOk : kExitWrong;
+}
+
+}  // namespace
+
+int run_job(Rendezvous& rendezvous, const BenchOptions& options, const Job& job) {
+  if (const Status valid = validate(options, rendezvous.size()); !valid.ok()) {
+    if (rendezvous.rank() == 0) complain(valid.message());
+    return kExitUsage;
+  }
+  const Result<int> status = run_all(rendezvous, options, job);
+  if (status.ok()) return *status;
+  complain(concat("rank ", rendezvous.rank(), ": ", status.status().to_string()));
+  return kExitFailed;
+}
+
+void complain(std::string_view message) {
+  std::fputs(concat("weft-bench: ", message, "\n").c_str(), stderr);
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,124 @@
+#include "bench/launch.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text.h"
+#include "bench/job.h"
+#include "bench/processes.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr int kDefaultRanks = 2;
+constexpr double kGraceS = 3;  // from the first rank that fails until the others are killed
+
+int local_ranks(const BenchOptions& options) {
+  return options.ranks > 0 ? options.ranks : kDefaultRanks;
+}
+
+int join(const BenchOptions& options, const Membership& member, const Environment& environment) {
+  Result<std::unique_ptr<Rendezvous>> rendezvous =
+      make_rendezvous({member.rank, member.size, member.rendezvous, member.job}, environment);
+  if (!rendezvous.ok()) {
+    complain(concat("rank ", member.rank, ": ", rendezvous.status().to_string()));
+    return kExitFailed;
+  }
+  return run_job(**rendezvous, options, {member.launcher, member.local_size, environment});
+}
+
+int run_threads(const BenchOptions& options, const Environment& environment) {
+  const int ranks = local_ranks(options);
+  std::vector<std::unique_ptr<Rendezvous>> rendezvous = make_in_process_rendezvous(ranks);
+  std::vector<int> statuses(static_cast<size_t>(ranks), kExitOk);
+  std::vector<std::thread> threads;
+  for (Rank rank = 0; rank < ranks; ++rank)
+    threads.emplace_back([&, rank, i = static_cast<size_t>(rank)] {
+      BenchOptions mine = options;
+      const std::string host = host_of_local_rank(options, ranks, rank);
+      if (!host.empty()) mine.engine.host = host;
+      statuses[i] = run_job(*rendezvous[i], mine, {"threads", ranks, environment});
+    });
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(statuses.begin(), statuses.end());
+}
+
+ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting, Rank rank) {
+  const int ranks = local_ranks(options);
+  ProcessSpec spec;
+  spec.program = "/proc/self/exe";
+  spec.arguments = options.command_line;
+  spec.environment = {{"WEFT_RANK", std::to_string(rank)},
+                      {"WEFT_WORLD_SIZE", std::to_string(ranks)},
+                      {"WEFT_LOCAL_RANK", std::to_string(rank)},
+                      {"WEFT_LOCAL_SIZE", std::to_string(ranks)},
+                      {"WEFT_RENDEZVOUS", meeting.address}};
+  if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
+  const std::string host = host_of_local_rank(options, ranks, rank);
+  if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);
+  if (rank == 0) {
+    spec.environment.emplace_back("WEFT_RENDEZVOUS", concat("fd:", meeting.listener.get()));
+    spec.inherited_fd = meeting.listener.get();
+  }
+  return spec;
+}
+
+int run_processes(const BenchOptions& options) {
+  Result<Meeting> meeting = make_meeting(options.engine.interfaces);
+  if (!meeting.ok()) {
+    complain(meeting.status().message());
+    return kExitFailed;
+  }
+  std::vector<ProcessSpec> specs;
+  for (Rank rank = 0; rank < local_ranks(options); ++rank)
+    specs.push_back(rank_process(options, *meeting, rank));
+  const Result<Outcome> outcome = run_together(specs, kGraceS);
+  if (!outcome.ok()) {
+    complain(outcome.status().message());
+    return kExitFailed;
+  }
+  if (outcome->first_failed >= 0)
+    complain(concat("rank ", outcome->first_failed, " ", outcome->reason, "."));
+  return outcome->exit_status;
+}
+
+}  // namespace
+
+Result<Start> how_to_start(const BenchOptions& options, const Membership& member) {
+  const Start local = options.threads ? Start::threads : Start::processes;
+  if (member.launcher == "none") return local;
+  const bool ours = member.launcher == "weft";
+  if (member.size == 1 && !ours && (options.ranks > 1 || options.threads)) return local;
+  if (options.ranks > 0 && options.ranks != member.size)
+    return invalid_argument(concat("--ranks ", options.ranks, " contradicts the job of ",
+                                   member.size, " ranks that this process is part of (",
+                                   member.launcher, "); leave --ranks out."));
+  if (options.threads)
+    return invalid_argument(
+        concat("--threads starts ranks of its own, but this process is part of a "
+               "job of ",
+               member.size, " ranks (", member.launcher, "); leave --threads out."));
+  return Start::join;
+}
+
+std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank) {
+  if (options.hosts == 1) return {};
+  return concat("host", static_cast<int64_t>(rank) * options.hosts / ranks);
+}
+
+int launch(const BenchOptions& options, const Environment& environment) {
+  const Result<Membership> member = membership_from(environment);
+  const Result<Start> start = member.ok() ? how_to_start(options, *member) : member.status();
+  if (!start.ok()) {
+    complain(start.status().message());
+    return kExitUsage;
+  }
+  switch (*start) {
+    case Start::join: return join(options, *member, environment);
+    case Start::threads: return run_threads(options, environment);
+    case Start::processes: return run_processes(options);
+  }
+  return kExitFailed;
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,22 @@
+// Where the ranks come from: a launcher's job that this process is part of, threads of this
+// process, or processes started here.
+#pragma once
+
+#include "bench/options.h"
+#include "engine/communicator.h"
+
+namespace weft::bench {
+
+enum class Start : uint8_t { join, threads, processes };
+
+// Joins where a launcher has started this process, unless it is alone there and --ranks asks for
+// more. An error where --ranks or --threads contradict the job.
+Result<Start> how_to_start(const BenchOptions& options, const Membership& membership);
+
+// Name of the host that a local rank plays; empty where there is one host.
+std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank);
+
+// Runs the whole benchmark and gives the exit status.
+int launch(const BenchOptions& options, const Environment& environment);
+
+}  // namespace weft::bench

@@ -1,0 +1,20 @@
+// What a figure was measured on.
+#pragma once
+
+#include <string>
+
+namespace weft::bench {
+
+struct Machine {
+  std::string host;
+  std::string cpu;     // model name
+  std::string kernel;  // "Linux 6.1.0"
+  int cores = 0;       // that this process may use
+};
+
+Machine this_machine();
+
+// "2026-03-01T12:00:00Z"
+std::string utc_now();
+
+}  // namespace weft::bench

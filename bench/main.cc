@@ -1,0 +1,21 @@
+// weft-bench: measures and checks collectives; --help says how.
+#include <cstdio>
+
+#include "bench/job.h"
+#include "bench/launch.h"
+
+int main(int argc, char** argv) {
+  namespace bench = weft::bench;
+  const weft::Environment environment = weft::Environment::of_process();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const weft::Result<bench::BenchOptions> options = bench::parse_options(arguments, environment);
+  if (!options.ok()) {
+    bench::complain(options.status().message());
+    return bench::kExitUsage;
+  }
+  if (!options->help.empty()) {
+    std::fputs(options->help.c_str(), stdout);
+    return bench::kExitOk;
+  }
+  return bench::launch(*options, environment);
+}

@@ -1,0 +1,299 @@
+#include "bench/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/parse.h"
+#include "base/text.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 64;
+constexpr int kMaxRanks = 1 << 16;
+
+constexpr const char* kFooter = R"(
+Sizes are bytes and accept K, M, G. Ranks: a process that mpirun, srun or torchrun started joins that
+job; else --ranks local processes are started. size and busbw are as in nccl-tests: size is the whole
+message, for all_gather, reduce_scatter, gather, scatter and all_to_all the blocks of all ranks.
+
+floor is what this machine could do at best, measured at the start of the run:
+  max(hop, bytes / rate), where for shared memory
+    hop    half a round trip of a flag between two cores
+    bytes  (bytes that all ranks must read + bytes that they must write) / 2
+    rate   memory copied per second by all cores in use, at this working set
+  and for tcp on one host
+    hop    half a round trip of one byte over a loopback connection
+    bytes  bytes that must leave some rank
+    rate   bytes per second over loopback connections that use all cores
+Between hosts no floor is given.
+
+Exit status: 0 all right, 1 wrong values, 2 wrong arguments, 3 the run failed.)";
+
+// Flags as text; each is parsed by parse_options with an error of ours.
+struct Flags {
+  std::string operations = "all_reduce";
+  std::string min_bytes, max_bytes, step_bytes, step_factor;
+  std::string iterations, warmup, calls, cycles, average, checks, op, type, root, blocking;
+  std::string timeout, ranks, hosts, transport, algorithm, protocol, lanes, slot, slots, radix,
+      window;
+  std::string device = "cpu", seed, misalign, digest;
+  bool threads = false, no_floor = false, deterministic = false;
+};
+
+void declare_sweep(CLI::App& app, Flags& f) {
+  app.add_option("collective", f.operations, "what to measure, or all; a comma separates several");
+  app.add_option("-b,--minbytes", f.min_bytes, "smallest message (4)")->type_name("SIZE");
+  app.add_option("-e,--maxbytes", f.max_bytes, "largest message (64M)")->type_name("SIZE");
+  app.add_option("-i,--stepbytes", f.step_bytes, "grow by this many bytes")->type_name("SIZE");
+  app.add_option("-f,--stepfactor", f.step_factor, "grow by this factor (4)")->type_name("N");
+  app.add_option("-n,--iters", f.iterations, "timed iterations (by size: 20 to 2000 / ranks)")
+      ->type_name("N");
+  app.add_option("-w,--warmup_iters", f.warmup, "iterations before timing (5)")->type_name("N");
+  app.add_option("-m,--agg_iters", f.calls, "calls per iteration (1)")->type_name("N");
+  app.add_option("-N,--run_cycles", f.cycles, "repeat the whole sweep; 0: until stopped (1)")
+      ->type_name("N");
+  app.add_option("-a,--average", f.average, "time over ranks: 0 rank 0, 1 mean, 2 min, 3 max (1)")
+      ->type_name("0-3");
+  app.add_option("-c,--check", f.checks, "checked runs per figure; 0: none (1)")->type_name("N");
+  app.add_option("-o,--op", f.op, "reduction, all, or a list (sum)")->type_name("OP");
+  app.add_option("-d,--datatype", f.type, "element type, all, or a list (float32)")
+      ->type_name("TYPE");
+  app.add_option("-r,--root", f.root, "root rank, or all (0)")->type_name("RANK");
+  app.add_option("-z,--blocking", f.blocking,
+                 "1: blocking calls; 0: start the calls of an iteration, then wait (1)")
+      ->type_name("0|1");
+}
+
+void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
+  app.add_option("-J,--output_file", options.output_file, "write the results as JSON")
+      ->type_name("FILE");
+  app.add_option("-T,--timeout", f.timeout, "seconds a call may take (300)")->type_name("SECONDS");
+  app.add_option("--ranks", f.ranks, "local ranks to start (2)")->type_name("N");
+  app.add_flag("--threads", f.threads, "ranks are threads of one process");
+  app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
+  app.add_option("--transport", f.transport, "auto, shm, tcp")->type_name("NAME");
+  app.add_option("--algorithm", f.algorithm, "auto, or one that weft-schedule list names")
+      ->type_name("NAME");
+  app.add_option("--protocol", f.protocol, "auto, ll, simple")->type_name("NAME");
+  app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");
+  app.add_option("--slot", f.slot, "bytes of a link's slot; 0 chooses")->type_name("SIZE");
+  app.add_option("--slots", f.slots, "slots of a link; 0 chooses")->type_name("N");
+  app.add_option("--radix", f.radix, "children per node of trees; 0 chooses")->type_name("N");
+  app.add_option("--window", f.window, "bytes of a rank's window; 0 chooses")->type_name("SIZE");
+  app.add_flag("--deterministic", f.deterministic, "only schedules that reduce in rank order");
+  app.add_option("--device", f.device, "where the data is: cpu")->type_name("NAME");
+  app.add_option("--seed", f.seed, "of inputs, uneven counts and orders (1)")->type_name("N");
+  app.add_option("--misalign", f.misalign, "shift all buffers by this many bytes (0)")
+      ->type_name("BYTES");
+  app.add_option(
+         "--digest", f.digest,
+         "hash the first N elements of the output, from inputs that need rounding and depend "
+         "only on seed, rank and element; no check")
+      ->type_name("N");
+  app.add_flag("--no-floor", f.no_floor, "do not measure what the machine could do");
+}
+
+std::string accepted_operations() {
+  std::string text = "all";
+  for (const OperationInfo& entry : operations()) text.append(", ").append(entry.name);
+  return text;
+}
+
+template <class T, int kCount>
+std::string accepted_names() {
+  std::string text = "all";
+  for (int i = 0; i < kCount; ++i) text.append(", ").append(weft::name(static_cast<T>(i)));
+  return text;
+}
+
+std::optional<ReduceOp> parse_op(std::string_view text) {
+  return parse_reduce_op(text == "mulsum" ? "premulsum" : text);  // nccl-tests' name
+}
+
+// A comma-separated list of names, or "all".
+template <class T, class Parse>
+Status store_list(const char* flag, const std::string& text, int count, Parse parse,
+                  const std::string& accepted, std::vector<T>& list) {
+  if (text.empty()) return {};
+  list.clear();
+  if (text == "all") {
+    for (int i = 0; i < count; ++i) list.push_back(static_cast<T>(i));
+    return {};
+  }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    const std::optional<T> value = parse(word);
+    if (!value)
+      return invalid_argument(concat(flag, ": \"", word, "\" is not one of ", accepted, "."));
+    list.push_back(*value);
+    begin = end + 1;
+  }
+  return {};
+}
+
+template <class T, class From>
+Status store(const char* flag, const Result<From>& from, T& value) {
+  if (!from.ok()) return from.status().within(flag);
+  value = static_cast<T>(*from);
+  return {};
+}
+
+template <class T>
+Status store_int(const char* flag, const std::string& text, int64_t at_least, int64_t at_most,
+                 T& value) {
+  return text.empty() ? Status() : store(flag, parse_int(text, at_least, at_most), value);
+}
+
+Status store_bytes(const char* flag, const std::string& text, size_t at_most, size_t& value) {
+  return text.empty() ? Status() : store(flag, parse_size(text, at_most), value);
+}
+
+Status store_word(const char* flag, const std::string& text,
+                  std::initializer_list<std::string_view> accepted, std::string& value) {
+  if (text.empty()) return {};
+  std::string words;
+  for (const std::string_view word : accepted) {
+    if (text == word) {
+      value = text;
+      return {};
+    }
+    words.append(words.empty() ? "" : ", ").append(word);
+  }
+  return invalid_argument(concat(flag, ": \"", text, "\" is not one of ", words, "."));
+}
+
+Status store_sizes(const Flags& f, BenchOptions& o) {
+  WEFT_TRY(store_bytes("-b/--minbytes", f.min_bytes, kMaxBytes, o.min_bytes));
+  WEFT_TRY(store_bytes("-e/--maxbytes", f.max_bytes, kMaxBytes, o.max_bytes));
+  WEFT_TRY(store_bytes("-i/--stepbytes", f.step_bytes, kMaxBytes, o.step_bytes));
+  WEFT_TRY(store_int("-f/--stepfactor", f.step_factor, 2, 1 << 30, o.step_factor));
+  if (f.max_bytes.empty()) o.max_bytes = std::max(o.max_bytes, o.min_bytes);
+  if (f.min_bytes.empty()) o.min_bytes = std::min(o.max_bytes, o.min_bytes);
+  if (o.min_bytes > o.max_bytes)
+    return invalid_argument(concat("-b/--minbytes ", f.min_bytes, " is more than -e/--maxbytes ",
+                                   f.max_bytes, "; give a larger -e."));
+  if (!f.step_bytes.empty() && o.step_bytes == 0)
+    return invalid_argument("-i/--stepbytes: 0 would never reach -e/--maxbytes; give 1 or more.");
+  if (!f.step_bytes.empty() && !f.step_factor.empty())
+    return invalid_argument("-i/--stepbytes and -f/--stepfactor exclude each other; give one.");
+  return {};
+}
+
+Status store_root(const Flags& f, BenchOptions& o) {
+  if (f.root == "all" || f.root == "-1") {
+    o.root = BenchOptions::kAllRoots;
+    return {};
+  }
+  return store_int("-r/--root (a rank, or all)", f.root, 0, kMaxRanks - 1, o.root);
+}
+
+Status store_measure(const Flags& f, BenchOptions& o) {
+  constexpr int kMany = 1 << 30;
+  WEFT_TRY(store_int("-n/--iters", f.iterations, 1, kMany, o.iterations));
+  WEFT_TRY(store_int("-w/--warmup_iters", f.warmup, 0, kMany, o.warmup));
+  WEFT_TRY(store_int("-m/--agg_iters", f.calls, 1, 1 << 16, o.calls_per_iteration));
+  WEFT_TRY(store_int("-N/--run_cycles", f.cycles, 0, kMany, o.cycles));
+  WEFT_TRY(store_int("-a/--average", f.average, 0, 3, o.average));
+  WEFT_TRY(store_int("-c/--check", f.checks, 0, kMany, o.checks));
+  WEFT_TRY(store_int("-z/--blocking", f.blocking, 0, 1, o.blocking));
+  WEFT_TRY(store_root(f, o));
+  WEFT_TRY(store_int("--seed", f.seed, 0, std::numeric_limits<int64_t>::max(), o.seed));
+  WEFT_TRY(store_int("--misalign", f.misalign, 0, 4096, o.misalign_bytes));
+  WEFT_TRY(store_int("--digest", f.digest, 1, int64_t{1} << 40, o.digest_elements));
+  if (o.digest_elements > 0) o.checks = 0;
+  o.floor = !f.no_floor;
+  return {};
+}
+
+Status store_engine(const Flags& f, Options& o) {
+  WEFT_TRY(store_word("--transport", f.transport, {"auto", "shm", "tcp"}, o.transport));
+  WEFT_TRY(store_word("--protocol", f.protocol, {"auto", "ll", "simple"}, o.protocol));
+  if (!f.algorithm.empty()) o.algorithm = f.algorithm;
+  WEFT_TRY(store_int("--lanes", f.lanes, 0, 1 << 16, o.lanes));
+  WEFT_TRY(store_int("--slots", f.slots, 0, 1 << 16, o.slots));
+  WEFT_TRY(store_int("--radix", f.radix, 0, 1 << 16, o.radix));
+  WEFT_TRY(store_bytes("--slot", f.slot, size_t{1} << 30, o.slot_bytes));
+  WEFT_TRY(store_bytes("--window", f.window, kMaxBytes, o.window_bytes));
+  if (!f.timeout.empty()) WEFT_TRY(store("-T/--timeout", parse_seconds(f.timeout), o.timeout_s));
+  if (f.deterministic) o.deterministic = true;
+  return {};
+}
+
+Status store_ranks(const Flags& f, BenchOptions& o) {
+  WEFT_TRY(store_int("--ranks", f.ranks, 1, kMaxRanks, o.ranks));
+  WEFT_TRY(store_int("--hosts", f.hosts, 1, kMaxRanks, o.hosts));
+  o.threads = f.threads;
+  if (f.device == "cuda")
+    return invalid_argument(
+        "--device: \"cuda\" is not built into this weft-bench; it has cpu. Leave --device out.");
+  if (f.device != "cpu")
+    return invalid_argument(concat("--device: \"", f.device, "\" is not one of cpu."));
+  return {};
+}
+
+Status store_all(const Flags& f, BenchOptions& o) {
+  WEFT_TRY(store_list("COLLECTIVE", f.operations, static_cast<int>(operations().size()),
+                      parse_operation, accepted_operations(), o.operations));
+  WEFT_TRY(store_list("-d/--datatype", f.type, kDataTypes, parse_data_type,
+                      accepted_names<DataType, kDataTypes>(), o.types));
+  WEFT_TRY(store_list("-o/--op", f.op, kReduceOps, parse_op, accepted_names<ReduceOp, kReduceOps>(),
+                      o.ops));
+  WEFT_TRY(store_sizes(f, o));
+  WEFT_TRY(store_measure(f, o));
+  WEFT_TRY(store_engine(f, o.engine));
+  return store_ranks(f, o);
+}
+
+}  // namespace
+
+Result<BenchOptions> parse_options(std::span<const std::string> args, const Environment& env) {
+  Result<Options> engine = options_from(env);
+  if (!engine.ok()) return engine.status();
+  BenchOptions options;
+  options.engine = engine.take();
+  options.command_line.assign(args.begin(), args.end());
+
+  CLI::App app("Measures and checks collectives between ranks.", "weft-bench");
+  Flags flags;
+  declare_sweep(app, flags);
+  declare_run(app, flags, options);
+  app.footer(concat("Collectives: ", accepted_operations(), ".\n", kFooter));
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::CallForHelp&) {
+    options.help = app.help();
+    return options;
+  } catch (const CLI::ParseError& error) {
+    return invalid_argument(concat(error.what(), ". weft-bench --help lists what there is."));
+  }
+  WEFT_TRY(store_all(flags, options));
+  return options;
+}
+
+std::vector<size_t> message_sizes(const BenchOptions& options) {
+  std::vector<size_t> sizes;
+  size_t size = options.min_bytes;
+  while (size <= options.max_bytes) {
+    sizes.push_back(size);
+    if (options.step_bytes > 0)
+      size += options.step_bytes;
+    else if (size > options.max_bytes / options.step_factor)
+      break;
+    else
+      size = std::max<size_t>(1, size * options.step_factor);
+  }
+  return sizes;
+}
+
+int iterations_for(const BenchOptions& options, size_t bytes, int ranks) {
+  if (options.iterations > 0) return options.iterations;
+  constexpr size_t kBytes = size_t{32} << 20;
+  const size_t at_most = std::max(20, 2000 / ranks);
+  return static_cast<int>(std::clamp<size_t>(kBytes / std::max<size_t>(bytes, 1), 20, at_most));
+}
+
+}  // namespace weft::bench

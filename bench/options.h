@@ -1,0 +1,65 @@
+// The command line of weft-bench.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "base/types.h"
+#include "bench/operation.h"
+
+namespace weft::bench {
+
+enum class Average : uint8_t { rank0, mean, min, max };  // over ranks
+
+struct BenchOptions {
+  std::vector<Operation> operations;
+  std::vector<DataType> types{DataType::float32};
+  std::vector<ReduceOp> ops{ReduceOp::sum};
+  int root = 0;  // kAllRoots: every rank in turn
+  static constexpr int kAllRoots = -1;
+
+  size_t min_bytes = 4;
+  size_t max_bytes = size_t{64} << 20;
+  size_t step_bytes = 0;  // > 0: sizes grow by addition
+  size_t step_factor = 4;
+
+  int iterations = 0;  // 0: by size, see iterations_for()
+  int warmup = 5;
+  int calls_per_iteration = 1;
+  int cycles = 1;  // 0: until stopped
+  Average average = Average::mean;
+  int checks = 1;  // checked runs per figure
+  bool blocking = true;
+  uint64_t seed = 1;
+  size_t misalign_bytes = 0;
+  size_t digest_elements =
+      0;  // > 0: print a hash of that many leading elements instead of checking
+  bool floor = true;
+
+  int ranks = 0;  // 0: not given
+  int hosts = 1;  // that local ranks pretend to be spread over
+  bool threads = false;
+  std::string output_file;
+
+  Options engine;
+
+  std::string help;  // not empty: asked for; print it and end well
+  std::vector<std::string> command_line;
+};
+
+// `args` without the program's name. An error names the flag, its value and what it accepts. What
+// is not given on the command line comes from the environment (WEFT_*), then from the defaults.
+Result<BenchOptions> parse_options(std::span<const std::string> args, const Environment& env);
+
+// The sizes of the sweep, ascending.
+std::vector<size_t> message_sizes(const BenchOptions& options);
+
+// Runs per figure: as given, or more for small messages, which a timer alone cannot tell from
+// noise.
+int iterations_for(const BenchOptions& options, size_t bytes, int ranks);
+
+}  // namespace weft::bench

@@ -1,0 +1,32 @@
+// A group of processes that live and die together.
+//
+// When one fails, the others get a grace period to say what they know and end, then they are
+// killed. When the calling process dies, however it dies, the kernel kills them (PR_SET_PDEATHSIG).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace weft::bench {
+
+struct ProcessSpec {
+  std::string program;                                           // path
+  std::vector<std::string> arguments;                            // without the program
+  std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, ours
+  int inherited_fd = -1;  // made to survive exec in this process
+};
+
+struct Outcome {
+  int first_failed = -1;  // index of the process that failed first, -1 where none did
+  int exit_status = 0;    // its exit status, 128 + signal where a signal ended it
+  std::string reason;     // "exited with status 3", "was ended by signal 9 (Killed)"
+};
+
+// Starts all, waits for all. REQUIRES: the calling process has one thread, and no other children.
+Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s);
+
+}  // namespace weft::bench

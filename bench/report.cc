@@ -1,0 +1,164 @@
+#include "bench/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+
+#include "base/text.h"
+#include "bench/cases.h"
+
+namespace weft::bench {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
+  std::array<char, 512> text;
+  va_list arguments;
+  va_start(arguments, pattern);
+  const int length = std::vsnprintf(text.data(), text.size(), pattern, arguments);
+  va_end(arguments);
+  return {text.data(), std::min(static_cast<size_t>(std::max(length, 0)), text.size() - 1)};
+}
+
+// Seven columns whatever the magnitude, as many digits as they hold.
+std::string time_text(double us) {
+  if (us >= 100000) return format("%7.0f", us);
+  if (us >= 100) return format("%7.1f", us);
+  return format("%7.2f", us);
+}
+
+std::string rate_text(double gbps) {
+  return gbps >= 100 ? format("%7.1f", gbps) : format("%7.2f", gbps);
+}
+
+std::string figure_text(const std::optional<Figure>& figure, bool checked) {
+  if (!figure) return format("  %7s %7s %7s %6s", "-", "-", "-", "-");
+  const std::string wrong = checked ? std::to_string(figure->wrong + figure->touched) : "N/A";
+  return format("  %s %s %s %6s", time_text(figure->time_us).c_str(),
+                rate_text(figure->algorithm_gbps).c_str(), rate_text(figure->bus_gbps).c_str(),
+                wrong.c_str());
+}
+
+std::string algorithm_text(const Row& row) {
+  std::string text = row.info.algorithm;
+  if (!row.info.protocol.empty()) text.append("/").append(row.info.protocol);
+  if (row.info.lanes > 1) text.append(concat(" x", row.info.lanes));
+  if (!row.info.transports.empty()) text.append(" ").append(row.info.transports);
+  return text;
+}
+
+std::string step_text(const BenchOptions& o) {
+  return o.step_bytes > 0 ? concat(o.step_bytes, "(bytes)") : concat(o.step_factor, "(factor)");
+}
+
+std::string floor_text(const Calibration& c) {
+  std::string text = format("# floor: flag hop %.3f us; copies", c.flag_hop_s * 1e6);
+  for (const Calibration::CopyRate& copy : c.copies)
+    text += format(" %.0fK:%.1f", copy.bytes / 1024, copy.bytes_per_second * 1e-9);
+  text += " GB/s";
+  if (c.tcp_bytes_per_second > 0)
+    text += format("; loopback tcp hop %.2f us, %.2f GB/s", c.tcp_hop_s * 1e6,
+                   c.tcp_bytes_per_second * 1e-9);
+  return text + "\n";
+}
+
+}  // namespace
+
+std::optional<Percentiles> percentiles(std::vector<double> times_us) {
+  if (times_us.empty()) return std::nullopt;
+  std::sort(times_us.begin(), times_us.end());
+  const auto at = [&](size_t percent) { return times_us[(times_us.size() - 1) * percent / 100]; };
+  return Percentiles{times_us.front(), at(50), at(90), at(99), times_us.back()};
+}
+
+void Totals::add(const Row& row) {
+  ++rows;
+  for (const auto& figure : {row.out_of_place, row.in_place}) {
+    if (!figure) continue;
+    faults += figure->wrong + figure->touched;
+    bus_gbps_sum += figure->bus_gbps;
+    ++figures;
+  }
+  if (row.digests_differ) ++faults;
+}
+
+std::string header_text(const RunInfo& run) {
+  constexpr size_t kRanksShown = 64;
+  const BenchOptions& o = run.options;
+  const std::string iterations = o.iterations > 0 ? std::to_string(o.iterations) : "by size";
+  std::string text = format(
+      "# weft-bench %s minBytes %zu maxBytes %zu step: %s warmup iters: %d iters: %s agg iters: %d "
+      "validation: %d\n#\n# Using devices\n",
+      run.version.c_str(), o.min_bytes, o.max_bytes, step_text(o).c_str(), o.warmup,
+      iterations.c_str(), o.calls_per_iteration, o.checks);
+  for (size_t rank = 0; rank < std::min(run.ranks.size(), kRanksShown); ++rank)
+    text += format("#  Rank %2zu Pid %6d on %10s device cpu\n", rank, run.ranks[rank].pid,
+                   run.ranks[rank].host.c_str());
+  if (run.ranks.size() > kRanksShown)
+    text += format("#  and %zu more\n", run.ranks.size() - kRanksShown);
+  text += format("# %s, %d cores\n", run.machine.cpu.c_str(), run.machine.cores);
+  if (run.calibration) text += floor_text(*run.calibration);
+  return text + "#\n";
+}
+
+std::string titles_text(Operation operation, const BenchOptions& options) {
+  const char* half = "     time   algbw   busbw #wrong";
+  const char* units = "     (us)  (GB/s)  (GB/s)       ";
+  const char* digest = options.digest_elements > 0 ? "  digest" : "";
+  std::string text = concat("# ", name(operation), "\n");
+  text += format("#%59s  %-32s%-32s\n", "", "         out-of-place", "           in-place");
+  text += format("# %10s %13s %10s %9s %7s    %s%s   floor  algorithm%s\n", "size", "count", "type",
+                 "redop", "root", half, half, digest);
+  text += format("# %10s %13s %10s %9s %7s    %s%s    (us)\n", "(B)", "(elements)", "", "", "",
+                 units, units);
+  return text;
+}
+
+std::string row_text(const Row& row) {
+  const std::string op = row.what.op ? std::string(weft::name(*row.what.op)) : "none";
+  const std::string root = row.what.root ? std::to_string(*row.what.root) : "-1";
+  std::string text =
+      format("%12zu %13zu %10s %9s %7s    ", row.bytes, row.count,
+             std::string(weft::name(row.what.type)).c_str(), op.c_str(), root.c_str());
+  text += figure_text(row.out_of_place, row.checked) + figure_text(row.in_place, row.checked);
+  text += row.floor_us ? concat(" ", time_text(*row.floor_us)) : format(" %7s", "-");
+  text.append("  ").append(algorithm_text(row));
+  if (row.digest)
+    text += format("  %016llx%s", static_cast<unsigned long long>(*row.digest),
+                   row.digests_differ ? " (ranks differ)" : "");
+  return text + "\n";
+}
+
+std::string footer_text(const Totals& totals) {
+  std::string text =
+      format("# Out of bounds values : %llu %s\n", static_cast<unsigned long long>(totals.faults),
+             totals.faults == 0 ? "OK" : "FAILED");
+  text += format("# Avg bus bandwidth    : %g\n", totals.average_bus_gbps());
+  text += format("# Rows                 : %zu\n", totals.rows);
+  if (totals.skipped_undefined > 0)
+    text +=
+        format("# Skipped              : %zu rows of reductions without a meaning on the type\n",
+               totals.skipped_undefined);
+  if (totals.skipped_unsupported > 0)
+    text += format("# Skipped              : %zu rows that the algorithm asked for cannot do\n",
+                   totals.skipped_unsupported);
+  return text;
+}
+
+bool Progress::wanted() { return ::isatty(STDERR_FILENO) == 1; }
+
+void Progress::show(size_t index, size_t total, const Case& what) {
+  if (!shown_) return;
+  const std::string line = concat("\r\033[K[", index, "/", total, "] ", describe(what));
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  dirty_ = true;
+}
+
+void Progress::clear() {
+  if (!dirty_) return;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, "\r\033[K", 4);
+  dirty_ = false;
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,153 @@
+#include "bench/report_json.h"
+
+#include <fstream>
+
+#include "base/text.h"
+
+namespace weft::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const Options& o) {
+  return {{"transport", o.transport},
+          {"algorithm", o.algorithm},
+          {"protocol", o.protocol},
+          {"lanes", o.lanes},
+          {"slot_bytes", o.slot_bytes},
+          {"slots", o.slots},
+          {"radix", o.radix},
+          {"window_bytes", o.window_bytes},
+          {"tcp_streams", o.tcp_streams},
+          {"timeout_s", o.timeout_s},
+          {"deterministic", o.deterministic},
+          {"check", o.check},
+          {"interfaces", o.interfaces},
+          {"host", o.host}};
+}
+
+Json to_json(const BenchOptions& o) {
+  return {{"min_bytes", o.min_bytes},
+          {"max_bytes", o.max_bytes},
+          {"step_bytes", o.step_bytes},
+          {"step_factor", o.step_factor},
+          {"iterations", o.iterations},
+          {"warmup", o.warmup},
+          {"calls_per_iteration", o.calls_per_iteration},
+          {"cycles", o.cycles},
+          {"average", static_cast<int>(o.average)},
+          {"checks", o.checks},
+          {"blocking", o.blocking},
+          {"seed", o.seed},
+          {"misalign_bytes", o.misalign_bytes},
+          {"digest_elements", o.digest_elements},
+          {"threads", o.threads},
+          {"hosts", o.hosts},
+          {"engine", to_json(o.engine)}};
+}
+
+Json to_json(const Calibration& c) {
+  Json copies = Json::array();
+  for (const Calibration::CopyRate& copy : c.copies)
+    copies.push_back({{"bytes", copy.bytes}, {"bytes_per_second", copy.bytes_per_second}});
+  return {{"flag_hop_us", c.flag_hop_s * 1e6},
+          {"copies", copies},
+          {"tcp_hop_us", c.tcp_hop_s * 1e6},
+          {"tcp_bytes_per_second", c.tcp_bytes_per_second}};
+}
+
+Json to_json(const std::optional<Figure>& figure) {
+  if (!figure) return nullptr;
+  Json json = {{"time_us", figure->time_us},
+               {"algbw_gbps", figure->algorithm_gbps},
+               {"busbw_gbps", figure->bus_gbps},
+               {"wrong", figure->wrong},
+               {"touched", figure->touched}};
+  if (figure->spread)
+    json["rank0_iteration_us"] = {{"min", figure->spread->min},
+                                  {"p50", figure->spread->p50},
+                                  {"p90", figure->spread->p90},
+                                  {"p99", figure->spread->p99},
+                                  {"max", figure->spread->max}};
+  return json;
+}
+
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+Json to_json(const RunInfo& run) {
+  Json ranks = Json::array();
+  for (const RankInfo& rank : run.ranks) ranks.push_back({{"host", rank.host}, {"pid", rank.pid}});
+  Json json = {{"version", run.version},
+               {"date", run.date},
+               {"command_line", run.options.command_line},
+               {"launcher", run.launcher},
+               {"host", run.machine.host},
+               {"cpu", run.machine.cpu},
+               {"cores", run.machine.cores},
+               {"kernel", run.machine.kernel},
+               {"ranks", ranks},
+               {"options", to_json(run.options)},
+               {"environment", run.environment}};
+  json["floor"] = run.calibration ? to_json(*run.calibration) : Json(nullptr);
+  return json;
+}
+
+Json to_json(const Row& row) {
+  Json json = {{"collective", name(row.what.operation)},
+               {"size_bytes", row.bytes},
+               {"count", row.count},
+               {"type", weft::name(row.what.type)},
+               {"op", row.what.op ? Json(weft::name(*row.what.op)) : Json(nullptr)},
+               {"root", or_null(row.what.root)},
+               {"asked_bytes", row.what.bytes},
+               {"seed", row.what.seed},
+               {"iterations", row.iterations},
+               {"checked", row.checked},
+               {"out_of_place", to_json(row.out_of_place)},
+               {"in_place", to_json(row.in_place)},
+               {"floor_us", or_null(row.floor_us)},
+               {"algorithm", row.info.algorithm},
+               {"protocol", row.info.protocol},
+               {"transports", row.info.transports},
+               {"lanes", row.info.lanes},
+               {"radix", row.info.radix},
+               {"rounds", row.info.rounds},
+               {"segment_bytes", row.info.segment_bytes}};
+  if (row.digest) {
+    json["digest"] = concat(*row.digest);
+    json["digests_differ"] = row.digests_differ;
+  }
+  return json;
+}
+
+Json to_json(const Totals& totals) {
+  return {{"rows", totals.rows},
+          {"skipped_undefined", totals.skipped_undefined},
+          {"skipped_unsupported", totals.skipped_unsupported},
+          {"out_of_bounds", totals.faults},
+          {"average_busbw_gbps", totals.average_bus_gbps()}};
+}
+
+Json to_json(const RunInfo& run, const std::vector<Row>& rows, const Totals& totals) {
+  Json list = Json::array();
+  for (const Row& row : rows) list.push_back(to_json(row));
+  return {{"format", "weft-bench 1"},
+          {"run", to_json(run)},
+          {"rows", list},
+          {"totals", to_json(totals)}};
+}
+
+Status write_json(const std::string& path, const Json& value) {
+  std::ofstream file(path);
+  file << value.dump(1) << "\n";
+  file.close();
+  if (!file) return system_error(concat("-J/--output_file: write ", path));
+  return {};
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,315 @@
+#include "bench/run.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "bench/random.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr int kSamplesMax = 10000;  // iterations up to which each one is timed on its own
+constexpr int kFaultsReported = 5;  // by a rank in a run
+
+double since_us(int64_t begin_ns) {
+  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-3;
+}
+
+bool has_in_place(const Case& what) { return info(what.operation).has_in_place; }
+
+double average(Average how, const std::vector<double>& by_rank) {
+  switch (how) {
+    case Average::rank0: return by_rank[0];
+    case Average::min: return *std::min_element(by_rank.begin(), by_rank.end());
+    case Average::max: return *std::max_element(by_rank.begin(), by_rank.end());
+    case Average::mean: break;
+  }
+  double sum = 0;
+  for (const double value : by_rank) sum += value;
+  return sum / static_cast<double>(by_rank.size());
+}
+
+}  // namespace
+
+struct Runner::Share {
+  double time_us[2] = {0, 0};
+  uint64_t wrong[2] = {0, 0};
+  uint64_t touched[2] = {0, 0};
+  uint64_t digest = 0;
+};
+
+// Memory of a case, filled, and the call on it.
+struct Runner::Placed {
+  Recipe recipe;
+  Bytes whole_input, whole_output;  // in place: the shared buffer, and nothing
+  Bytes input, output;
+  Invocation invocation;
+
+  CheckResult check(const Layout& layout, Rank me) const {
+    if (whole_output.empty()) return bench::check(recipe, layout, me, whole_input, input, output);
+    CheckResult result = bench::check(recipe, layout, me, whole_output, {}, output);
+    const CheckResult kept = bench::check(recipe, layout, me, whole_input, input, {});
+    result.touched += kept.touched;
+    if (result.first.empty()) result.first = kept.first;
+    return result;
+  }
+};
+
+Runner::Runner(const Setup& setup)
+    : setup_(setup),
+      options_(setup.options),
+      ranks_(setup.measured.size()),
+      me_(setup.measured.rank()),
+      input_(setup.options.misalign_bytes),
+      output_(setup.options.misalign_bytes) {}
+
+Status Runner::run(const Sink& sink, Progress& progress) {
+  const CaseList list = list_cases(options_, ranks_);
+  totals_.skipped_undefined += list.skipped;
+  for (size_t i = 0; i < list.cases.size(); ++i) {
+    progress.show(i + 1, list.cases.size(), list.cases[i]);
+    WEFT_TRY(run_case(list.cases[i], [&](const Row& row) {
+               progress.clear();
+               sink(row);
+             }).within(describe(list.cases[i])));
+  }
+  progress.clear();
+  return {};
+}
+
+Status Runner::run_case(const Case& what, const Sink& sink) {
+  WEFT_TRY(prepare_case(what));
+  Row row;
+  row.what = what;
+  row.bytes = layout_.message_count * size_of(what.type);
+  row.count = layout_.block_count;
+  row.checked = options_.checks > 0;
+  row.iterations = iterations_for(options_, row.bytes, ranks_);
+  Result<bool> runs = supported(what, row);
+  if (!runs.ok()) return runs.status();
+  if (!*runs) {
+    ++totals_.skipped_unsupported;
+    return {};
+  }
+  Share share;
+  WEFT_TRY(measure(false, row.iterations, share));
+  if (has_in_place(what)) WEFT_TRY(measure(true, row.iterations, share));
+  if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
+  Result<Row> whole = combine(std::move(row), share);
+  if (!whole.ok()) return whole.status();
+  totals_.add(*whole);
+  if (me_ == 0) sink(*whole);
+  return {};
+}
+
+Status Runner::prepare_case(const Case& what) {
+  what_ = what;
+  layout_ = make_layout(what, ranks_, me_);
+  const size_t size = size_of(what.type);
+  const size_t shared = std::max(layout_.shared_input + layout_.input_count,
+                                 layout_.shared_output + layout_.output_count);
+  const size_t first = std::max(layout_.input_count, has_in_place(what) ? shared : 0);
+  if (!input_.reserve(first * size) || !output_.reserve(layout_.output_count * size))
+    return Status(Code::system,
+                  concat("There is no memory for buffers of ", first * size, " and ",
+                         layout_.output_count * size, " bytes; lower -e/--maxbytes."));
+  return {};
+}
+
+// Fills in what will run. False where the user bound the run to something that this case cannot
+// use.
+Result<bool> Runner::supported(const Case& what, Row& row) {
+  Result<Placed> placed = place(false, 0);
+  if (!placed.ok()) return placed.status();
+  Result<CallInfo> told = placed->invocation.explain(setup_.measured);
+  if (told.ok()) {
+    row.info = told.take();
+    return true;
+  }
+  const bool bound = options_.engine.algorithm != "auto" || options_.engine.protocol != "auto";
+  const Code code = told.status().code();
+  const bool refused = code == Code::unsupported || code == Code::invalid_argument;
+  if (bound && refused && options_.operations.size() > 1) return false;
+  return told.status().within(concat("explain ", describe(what)));
+}
+
+Recipe Runner::recipe(int iteration) const {
+  const bool digests = options_.digest_elements > 0;
+  const uint64_t seed =
+      digests ? options_.seed
+              : mix(mix(options_.seed, what_.bytes), static_cast<uint64_t>(iteration));
+  return {what_.type, what_.op, ranks_, seed, digests};
+}
+
+Result<Runner::Placed> Runner::place(bool in_place, int iteration) {
+  const size_t size = size_of(what_.type);
+  const size_t in = layout_.input_count * size, out = layout_.output_count * size;
+  const Recipe how = recipe(iteration);
+  std::vector<std::byte> scalar;
+  if (what_.op == ReduceOp::premulsum) scalar = scalar_of(how, me_);
+  if (!in_place) {
+    const Bytes input = input_.data(in), output = output_.data(out);
+    prepare(how, me_, input_.whole(in), input);
+    prepare(how, me_, output_.whole(out), {});
+    return Placed{
+        how,   input_.whole(in), output_.whole(out),
+        input, output,           Invocation(what_, layout_, input, output, std::move(scalar))};
+  }
+  const size_t in_at = layout_.shared_input * size, out_at = layout_.shared_output * size;
+  const size_t shared = std::max(in_at + in, out_at + out);
+  const Bytes input = input_.data(shared).subspan(in_at, in);
+  const Bytes output = input_.data(shared).subspan(out_at, out);
+  prepare(how, me_, input_.whole(shared), input);
+  return Placed{how,    input_.whole(shared),
+                {},     input,
+                output, Invocation(what_, layout_, input, output, std::move(scalar))};
+}
+
+Status Runner::measure(bool in_place, int iterations, Share& share) {
+  {
+    Result<Placed> placed = place(in_place, 0);
+    if (!placed.ok()) return placed.status();
+    WEFT_TRY(time_calls(*placed, iterations, share, in_place));
+  }
+  if (what_.operation != Operation::barrier) return check_calls(in_place, share);
+  return options_.checks > 0 ? check_barrier(share) : Status();
+}
+
+Status Runner::run_iteration(const Invocation& invocation) {
+  const int calls = options_.calls_per_iteration;
+  if (options_.blocking) {
+    for (int i = 0; i < calls; ++i) WEFT_TRY(invocation.run(setup_.measured));
+    return {};
+  }
+  std::vector<Work> works;
+  for (int i = 0; i < calls; ++i) works.push_back(invocation.start(setup_.measured));
+  Status status;
+  for (const Work& work : works)
+    if (const Status ended = work.wait(); status.ok()) status = ended;
+  return status;
+}
+
+Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bool in_place) {
+  for (int i = 0; i < options_.warmup; ++i) WEFT_TRY(run_iteration(placed.invocation));
+  WEFT_TRY(setup_.control.barrier());
+  const int64_t begin = steady_clock().now_ns();
+  for (int i = 0; i < iterations; ++i) WEFT_TRY(run_iteration(placed.invocation));
+  share.time_us[in_place] = since_us(begin) / iterations / options_.calls_per_iteration;
+
+  // Again for single iterations, so that reading the clock does not spoil the figure above.
+  std::vector<double>& samples = samples_us_[in_place];
+  samples.clear();
+  if (options_.output_file.empty() || iterations > kSamplesMax) return {};
+  for (int i = 0; i < iterations; ++i) {
+    const int64_t start = steady_clock().now_ns();
+    WEFT_TRY(run_iteration(placed.invocation));
+    samples.push_back(since_us(start) / options_.calls_per_iteration);
+  }
+  return {};
+}
+
+Status Runner::check_calls(bool in_place, Share& share) {
+  for (int i = 0; i < options_.checks; ++i) {
+    Result<Placed> placed = place(in_place, i + 1);
+    if (!placed.ok()) return placed.status();
+    if (options_.blocking) {
+      WEFT_TRY(placed->invocation.run(setup_.measured));
+    } else {
+      WEFT_TRY(placed->invocation.start(setup_.measured).wait());
+    }
+    const CheckResult result = placed->check(layout_, me_);
+    share.wrong[in_place] += result.wrong;
+    share.touched[in_place] += result.touched;
+    if (result.faults() > 0) report_fault(result.first, in_place);
+  }
+  return {};
+}
+
+// Nobody may leave before the last one came. Ranks of one host read the same clock.
+Status Runner::check_barrier(Share& share) {
+  struct Times {
+    int64_t came = 0, left = 0;
+  };
+  for (int i = 0; i < options_.checks; ++i) {
+    Random random(mix(options_.seed, static_cast<uint64_t>(i)));
+    if (static_cast<Rank>(random.next_below(static_cast<uint64_t>(ranks_))) == me_)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1 + random.next_below(3)));
+    Times mine;
+    mine.came = steady_clock().now_ns();
+    WEFT_TRY(setup_.measured.barrier());
+    mine.left = steady_clock().now_ns();
+    Result<std::vector<Times>> all = gather_values(setup_.control, mine);
+    if (!all.ok()) return all.status();
+    const std::vector<int>& host = setup_.measured.host_of_rank();
+    bool early = false;
+    for (size_t r = 0; r < all->size(); ++r)
+      early |= host[r] == host[static_cast<size_t>(me_)] && (*all)[r].came > mine.left;
+    share.wrong[0] += early;
+    if (early) report_fault("this rank left before another one came", false);
+  }
+  return {};
+}
+
+Status Runner::take_digest(Share& share) {
+  Result<Placed> placed = place(false, 0);
+  if (!placed.ok()) return placed.status();
+  WEFT_TRY(placed->invocation.run(setup_.measured));
+  share.digest = digest(placed->recipe, layout_, placed->output, options_.digest_elements);
+  return {};
+}
+
+Result<Row> Runner::combine(Row row, const Share& mine) {
+  Result<std::vector<Share>> shares = gather_values(setup_.control, mine);
+  if (!shares.ok()) return shares.status();
+  std::optional<Figure>* const figures[2] = {&row.out_of_place, &row.in_place};
+  for (int form = 0; form < (has_in_place(what_) ? 2 : 1); ++form) {
+    Figure figure;
+    std::vector<double> times;
+    for (const Share& share : *shares) {
+      times.push_back(share.time_us[form]);
+      figure.wrong += share.wrong[form];
+      figure.touched += share.touched[form];
+    }
+    figure.time_us = average(options_.average, times);
+    figure.algorithm_gbps =
+        figure.time_us > 0 ? static_cast<double>(row.bytes) * 1e-3 / figure.time_us : 0;
+    figure.bus_gbps = figure.algorithm_gbps * bus_factor(what_.operation, ranks_);
+    figure.spread = percentiles(samples_us_[form]);
+    *figures[form] = figure;
+  }
+  if (setup_.calibration) {
+    const size_t size = size_of(what_.type);
+    const auto floor =
+        floor_seconds(*setup_.calibration, row.info.transports,
+                      {ranks_, layout_.elements_read * size, layout_.elements_written * size,
+                       layout_.elements_crossing * size});
+    if (floor) row.floor_us = *floor * 1e6;
+  }
+  if (options_.digest_elements > 0) combine_digests(row, *shares);
+  return row;
+}
+
+// Every element once: from rank 0 where all ranks have the result, else added up.
+void Runner::combine_digests(Row& row, const std::vector<Share>& shares) const {
+  const Kind kind = info(what_.operation).kind;
+  const bool everywhere =
+      kind == Kind::all_reduce || kind == Kind::broadcast || kind == Kind::all_gather;
+  uint64_t sum = 0;
+  for (const Share& share : shares) {
+    sum += share.digest;
+    row.digests_differ |= everywhere && share.digest != shares[0].digest;
+  }
+  row.digest = everywhere ? shares[0].digest : sum;
+}
+
+void Runner::report_fault(const std::string& first, bool in_place) {
+  if (++faults_ > kFaultsReported) return;
+  const std::string line = concat("weft-bench: rank ", me_, ": wrong after ", describe(what_),
+                                  in_place ? " (in place): " : ": ", first, "\n");
+  std::fputs(line.c_str(), stderr);
+}
+
+}  // namespace weft::bench

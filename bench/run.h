@@ -1,0 +1,75 @@
+// The loop: every case, timed and checked, out of place and in place.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "bench/buffer.h"
+#include "bench/cases.h"
+#include "bench/data.h"
+#include "bench/invocation.h"
+#include "bench/oracle.h"
+#include "bench/report.h"
+
+namespace weft::bench {
+
+// Every rank's value, by rank. T is copied as bytes.
+template <class T>
+Result<std::vector<T>> gather_values(Communicator& communicator, const T& mine) {
+  std::vector<T> all(static_cast<size_t>(communicator.size()));
+  WEFT_TRY(communicator.all_gather(&mine, all.data(), sizeof(T), DataType::uint8));
+  return all;
+}
+
+class Runner {
+ public:
+  struct Setup {
+    Communicator& measured;
+    Communicator& control;  // for barriers and results, where `measured` is bound to one algorithm
+    const BenchOptions& options;
+    std::optional<Calibration> calibration;  // on rank 0, where all ranks share the machine
+  };
+  using Sink = std::function<void(const Row&)>;
+
+  explicit Runner(const Setup& setup);
+
+  // Runs the sweep once. Collective. On rank 0 `sink` gets every row; totals are the same
+  // everywhere.
+  Status run(const Sink& sink, Progress& progress);
+  const Totals& totals() const { return totals_; }
+  // Whether this rank itself saw a fault: known even where results no longer reach rank 0.
+  bool saw_faults() const { return faults_ > 0; }
+
+ private:
+  struct Share;  // what a rank tells about a row
+  struct Placed;
+
+  Status run_case(const Case& what, const Sink& sink);
+  Status prepare_case(const Case& what);
+  Result<bool> supported(const Case& what, Row& row);
+  Result<Placed> place(bool in_place, int iteration);
+  Status measure(bool in_place, int iterations, Share& share);
+  Status time_calls(const Placed& placed, int iterations, Share& share, bool in_place);
+  Status run_iteration(const Invocation& invocation);
+  Status check_calls(bool in_place, Share& share);
+  Status check_barrier(Share& share);
+  Status take_digest(Share& share);
+  Result<Row> combine(Row row, const Share& mine);
+  void combine_digests(Row& row, const std::vector<Share>& shares) const;
+  Recipe recipe(int iteration) const;
+  void report_fault(const std::string& first, bool in_place);
+
+  Setup setup_;
+  const BenchOptions& options_;
+  int ranks_;
+  Rank me_;
+  Buffer input_;
+  Buffer output_;
+  Case what_;
+  Layout layout_;
+  std::vector<double> samples_us_[2];  // of single iterations, out of place and in place
+  Totals totals_;
+  int faults_ = 0;  // checked calls of this rank that failed
+};
+
+}  // namespace weft::bench

@@ -1,0 +1,84 @@
+#include "base/options.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+Environment env_of(std::map<std::string, std::string, std::less<>> values) {
+  return Environment(std::move(values));
+}
+
+TEST(Options, DefaultsWithoutAnEnvironment) {
+  const auto options = options_from(Environment());
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->transport, "auto");
+  EXPECT_EQ(options->slot_bytes, 0u);
+  EXPECT_DOUBLE_EQ(options->timeout_s, 300);
+  EXPECT_FALSE(options->deterministic);
+  EXPECT_EQ(options->log, "warning");
+}
+
+TEST(Options, ReadsEveryVariable) {
+  const auto options = options_from(env_of({{"WEFT_TRANSPORT", "tcp"},
+                                            {"WEFT_ALGORITHM", "ring"},
+                                            {"WEFT_PROTOCOL", "ll"},
+                                            {"WEFT_LANES", "4"},
+                                            {"WEFT_SLOT", "64K"},
+                                            {"WEFT_SLOTS", "8"},
+                                            {"WEFT_RADIX", "3"},
+                                            {"WEFT_WINDOW", "16M"},
+                                            {"WEFT_TCP_STREAMS", "2"},
+                                            {"WEFT_TIMEOUT", "1.5"},
+                                            {"WEFT_DETERMINISTIC", "yes"},
+                                            {"WEFT_CHECK", "1"},
+                                            {"WEFT_SOCKET_IFNAME", "=lo"},
+                                            {"WEFT_HOST", "left"},
+                                            {"WEFT_DEBUG", "info"}}));
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  EXPECT_EQ(options->transport, "tcp");
+  EXPECT_EQ(options->algorithm, "ring");
+  EXPECT_EQ(options->protocol, "ll");
+  EXPECT_EQ(options->lanes, 4);
+  EXPECT_EQ(options->slot_bytes, 65536u);
+  EXPECT_EQ(options->slots, 8);
+  EXPECT_EQ(options->radix, 3);
+  EXPECT_EQ(options->window_bytes, 16u << 20);
+  EXPECT_EQ(options->tcp_streams, 2);
+  EXPECT_DOUBLE_EQ(options->timeout_s, 1.5);
+  EXPECT_TRUE(options->deterministic);
+  EXPECT_TRUE(options->check);
+  EXPECT_EQ(options->interfaces, "=lo");
+  EXPECT_EQ(options->host, "left");
+  EXPECT_EQ(options->log, "info");
+}
+
+TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
+  struct Case {
+    const char *name, *value, *accepted;
+  };
+  for (const auto& [name, value, accepted] :
+       {Case{"WEFT_TRANSPORT", "rdma", "auto, shm, tcp"},
+        Case{"WEFT_PROTOCOL", "LL128", "auto, ll, simple"},
+        Case{"WEFT_LANES", "many", "whole number"}, Case{"WEFT_LANES", "-1", "whole number"},
+        Case{"WEFT_SLOT", "64X", "64K"}, Case{"WEFT_SLOT", "2G", "at most 1073741824"},
+        Case{"WEFT_SLOTS", "1.5", "whole number"}, Case{"WEFT_RADIX", "two", "whole number"},
+        Case{"WEFT_WINDOW", "-5", "size"}, Case{"WEFT_TCP_STREAMS", "x", "whole number"},
+        Case{"WEFT_TIMEOUT", "0", "seconds"}, Case{"WEFT_DETERMINISTIC", "maybe", "yes or no"},
+        Case{"WEFT_CHECK", "2", "yes or no"}, Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
+    const auto options = options_from(env_of({{name, value}}));
+    ASSERT_FALSE(options.ok()) << name;
+    EXPECT_EQ(options.status().code(), Code::invalid_argument);
+    const std::string message(options.status().message());
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_NE(message.find(value), std::string::npos) << message;
+    EXPECT_NE(message.find(accepted), std::string::npos) << message;
+  }
+}
+
+TEST(Options, AnEmptyVariableIsAnUnsetOne) {
+  EXPECT_TRUE(options_from(env_of({{"WEFT_LANES", ""}, {"WEFT_TRANSPORT", ""}})).ok());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,224 @@
+#include "base/socket.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+ConstBytes bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+struct Pair {
+  Fd left, right;
+};
+
+Pair unix_pair() {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+bool wait_for(const Fd& socket, short events) {
+  pollfd entry{socket.get(), events, 0};
+  return ::poll(&entry, 1, 5000) == 1;
+}
+
+// Connects to a listener at `address` and gives both ends.
+Pair connected(const SocketAddress& address) {
+  auto listener = listen_on(address);
+  EXPECT_TRUE(listener.ok()) << listener.status().to_string();
+  const auto where = local_address(*listener);
+  auto client = start_connect(*where);
+  EXPECT_TRUE(client.ok());
+  EXPECT_TRUE(wait_for(*listener, POLLIN));
+  auto server = accept_from(*listener);
+  EXPECT_TRUE(server.ok() && server->valid());
+  EXPECT_TRUE(wait_for(*client, POLLOUT));
+  EXPECT_TRUE(connect_error(*client).ok());
+  EXPECT_TRUE(accept_from(*listener).ok());
+  EXPECT_FALSE(accept_from(*listener)->valid());
+  return {client.take(), server.take()};
+}
+
+TEST(SocketAddress, TextRoundTrips) {
+  for (const char* text : {"10.0.0.1:4000", "0.0.0.0:0", "[::1]:65535", "[fd00::2]:1", "@name",
+                           "@weft:with:colons", "[fe80::1%lo]:4000"}) {
+    const auto address = SocketAddress::parse(text);
+    ASSERT_TRUE(address.ok()) << address.status().to_string();
+    EXPECT_EQ(address->to_string(), text);
+    EXPECT_EQ(SocketAddress::from(address->data(), address->size()).to_string(), text);
+  }
+  EXPECT_EQ(SocketAddress::parse("[fe80::1%1]:5")->to_string(), "[fe80::1%lo]:5");
+}
+
+TEST(SocketAddress, RefusesOtherText) {
+  for (const char* text :
+       {"", "10.0.0.1", "10.0.0.1:", "10.0.0.1:65536", "10.0.0.1:-1", "host:1", "::1:80", "[::1]",
+        "[::1:80", "[fe80::1%nosuch]:1", "@", "[10.0.0.1]:1", "10.0.0.1:1x"}) {
+    const auto address = SocketAddress::parse(text);
+    ASSERT_FALSE(address.ok()) << text;
+    EXPECT_NE(address.status().message().find(concat("\"", text, "\"")), std::string::npos);
+  }
+  EXPECT_FALSE(SocketAddress::parse(concat("@", std::string(108, 'x'))).ok());
+  EXPECT_TRUE(SocketAddress::parse(concat("@", std::string(107, 'x'))).ok());
+}
+
+TEST(SocketAddress, ResolvesNamesAndNumbers) {
+  EXPECT_EQ(SocketAddress::resolve("127.0.0.1", 80)->to_string(), "127.0.0.1:80");
+  EXPECT_EQ(SocketAddress::resolve("::1", 80)->to_string(), "[::1]:80");
+  EXPECT_EQ(SocketAddress::resolve("localhost", 81)->port(), 81);
+  const auto missing = SocketAddress::resolve("no-such-host.invalid", 80);
+  ASSERT_FALSE(missing.ok());
+  EXPECT_NE(missing.status().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(Socket, ConnectsOverEveryFamily) {
+  std::vector<std::string> addresses{"127.0.0.1:0", concat("@weft-test-", ::getpid())};
+  if (listen_on(*SocketAddress::parse("[::1]:0")).ok()) addresses.push_back("[::1]:0");
+  for (const std::string& text : addresses) {
+    const Pair pair = connected(*SocketAddress::parse(text));
+    const auto deadline = Deadline::after(5);
+    ASSERT_TRUE(send_all(pair.left, bytes_of("hello"), deadline).ok());
+    std::array<char, 5> got{};
+    ASSERT_TRUE(recv_all(pair.right, std::as_writable_bytes(std::span(got)), deadline).ok());
+    EXPECT_EQ(std::string(got.data(), 5), "hello");
+    EXPECT_NE(::fcntl(pair.right.get(), F_GETFD) & FD_CLOEXEC, 0);
+    EXPECT_NE(::fcntl(pair.right.get(), F_GETFL) & O_NONBLOCK, 0);
+  }
+}
+
+TEST(Socket, TellsWhoIsAtTheOtherEndOfAUnixSocket) {
+  const Pair pair = connected(SocketAddress::abstract_unix(concat("weft-user-", ::getpid())));
+  EXPECT_EQ(*peer_user(pair.right), ::geteuid());
+}
+
+TEST(Socket, NobodyListensIsAnError) {
+  auto listener = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  const auto address = *local_address(*listener);
+  listener->reset();
+  auto client = start_connect(address);
+  if (client.ok()) {
+    ASSERT_TRUE(wait_for(*client, POLLOUT));
+    EXPECT_FALSE(connect_error(*client).ok());
+  }
+}
+
+TEST(Socket, ATakenAddressIsNamed) {
+  const auto listener = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  const auto again = listen_on(*local_address(*listener));
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.status().message().find(local_address(*listener)->to_string()),
+            std::string::npos);
+}
+
+TEST(Socket, LargeTransfersCrossInPieces) {
+  const Pair pair = unix_pair();
+  std::string sent(4 << 20, '\0');
+  for (size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<char>(i * 131 >> 3);
+  std::thread sender(
+      [&] { EXPECT_TRUE(send_all(pair.left, bytes_of(sent), Deadline::after(20)).ok()); });
+  std::string got(sent.size(), 'x');
+  EXPECT_TRUE(
+      recv_all(pair.right, std::as_writable_bytes(std::span(got)), Deadline::after(20)).ok());
+  sender.join();
+  EXPECT_EQ(got, sent);
+}
+
+TEST(Socket, WaitsEndAtTheDeadline) {
+  const Pair pair = unix_pair();
+  std::array<std::byte, 8> buffer;
+  const auto received = recv_all(pair.right, buffer, Deadline::after(0.05));
+  EXPECT_EQ(received.code(), Code::timeout);
+  const std::string much(16 << 20, 'x');
+  EXPECT_EQ(send_all(pair.left, bytes_of(much), Deadline::after(0.05)).code(), Code::timeout);
+}
+
+TEST(Socket, AClosedPeerIsLost) {
+  Pair pair = unix_pair();
+  pair.left.reset();
+  std::array<std::byte, 8> buffer;
+  EXPECT_EQ(recv_all(pair.right, buffer, Deadline::after(5)).code(), Code::peer_lost);
+  EXPECT_EQ(send_all(pair.right, bytes_of("x"), Deadline::after(5)).code(), Code::peer_lost);
+}
+
+TEST(SocketWithFd, PassesADescriptor) {
+  const Pair pair = unix_pair();
+  std::array<std::byte, 16> buffer;
+  auto nothing = recv_with_fd(pair.right, buffer);
+  ASSERT_TRUE(nothing.ok());
+  EXPECT_TRUE(nothing->bytes == 0 && !nothing->closed && !nothing->fd.valid());
+
+  Pair passed = unix_pair();
+  ASSERT_TRUE(*send_with_fd(pair.left, bytes_of("memory"), passed.left.get()));
+  auto received = recv_with_fd(pair.right, buffer);
+  ASSERT_TRUE(received.ok()) << received.status().to_string();
+  EXPECT_EQ(received->bytes, 6u);
+  EXPECT_EQ(std::memcmp(buffer.data(), "memory", 6), 0);
+  ASSERT_TRUE(received->fd.valid());
+  EXPECT_NE(::fcntl(received->fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+  ASSERT_TRUE(send_all(received->fd, bytes_of("x"), Deadline::after(5)).ok());
+  EXPECT_TRUE(recv_all(passed.right, std::span(buffer).first(1), Deadline::after(5)).ok());
+}
+
+TEST(SocketWithFd, SaysWhenItWouldBlockAndWhenThePeerIsGone) {
+  Pair pair = unix_pair();
+  const std::string text(1024, 'x');
+  int sent = 0;
+  Result<bool> result = true;
+  while (result.ok() && *result && sent < 100000) {
+    result = send_with_fd(pair.left, bytes_of(text), pair.left.get());
+    sent += result.ok() && *result;
+  }
+  ASSERT_TRUE(result.ok() || result.status().code() == Code::system);  // also: too many in flight
+  EXPECT_GT(sent, 0);
+  EXPECT_LT(sent, 100000);
+  pair.right.reset();
+  EXPECT_EQ(send_with_fd(pair.left, bytes_of("x"), pair.left.get()).status().code(),
+            Code::peer_lost);
+  std::array<std::byte, 16> buffer;
+  EXPECT_TRUE(recv_with_fd(pair.left, buffer)->closed);
+}
+
+TEST(SocketWithFd, TakesAtMostOneDescriptor) {
+  const Pair pair = unix_pair();
+  std::array<int, 2> fds{pair.left.get(), pair.right.get()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof fds)> control{};
+  char byte = 'x';
+  iovec part{&byte, 1};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof fds);
+  std::memcpy(CMSG_DATA(header), fds.data(), sizeof fds);
+  ASSERT_EQ(::sendmsg(pair.left.get(), &message, 0), 1);
+
+  const int next_before = ::dup(0);
+  ::close(next_before);
+  std::array<std::byte, 4> buffer;
+  auto received = recv_with_fd(pair.right, buffer);
+  ASSERT_TRUE(received.ok());
+  EXPECT_EQ(received->fd.get(), next_before);
+  const int next_after = ::dup(0);
+  ::close(next_after);
+  EXPECT_EQ(next_after, next_before + 1);  // the second one was not left open
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,54 @@
+#include "bench/launch.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::bench {
+namespace {
+
+Membership member_of(const std::string& launcher, int size) {
+  Membership member;
+  member.launcher = launcher;
+  member.size = size;
+  return member;
+}
+
+std::optional<Start> start(const std::vector<std::string>& args, const Membership& member) {
+  const Result<BenchOptions> options = parse_options(args, {});
+  if (!options.ok()) return std::nullopt;
+  const Result<Start> how = how_to_start(*options, member);
+  return how.ok() ? std::optional(*how) : std::nullopt;
+}
+
+TEST(Launch, AloneItStartsRanks) {
+  EXPECT_EQ(start({}, member_of("none", 1)), Start::processes);
+  EXPECT_EQ(start({"--ranks", "4", "--threads"}, member_of("none", 1)), Start::threads);
+}
+
+TEST(Launch, InAJobItJoins) {
+  EXPECT_EQ(start({}, member_of("openmpi", 4)), Start::join);
+  EXPECT_EQ(start({"--ranks", "4"}, member_of("openmpi", 4)), Start::join);
+  EXPECT_EQ(start({}, member_of("slurm", 1)), Start::join);
+  EXPECT_EQ(start({"--ranks", "1"}, member_of("weft", 1)), Start::join);
+}
+
+TEST(Launch, InAJobOfOneItMayStartRanks) {
+  EXPECT_EQ(start({"--ranks", "2"}, member_of("slurm", 1)), Start::processes);
+  EXPECT_EQ(start({"--threads"}, member_of("slurm", 1)), Start::threads);
+}
+
+TEST(Launch, ContradictionsAreErrors) {
+  EXPECT_EQ(start({"--ranks", "2"}, member_of("openmpi", 4)), std::nullopt);
+  EXPECT_EQ(start({"--threads"}, member_of("openmpi", 4)), std::nullopt);
+}
+
+TEST(Launch, RanksAreSpreadOverHostsInBlocks) {
+  BenchOptions options;
+  EXPECT_EQ(host_of_local_rank(options, 4, 3), "");
+  options.hosts = 2;
+  EXPECT_EQ(host_of_local_rank(options, 4, 1), "host0");
+  EXPECT_EQ(host_of_local_rank(options, 4, 2), "host1");
+  EXPECT_EQ(host_of_local_rank(options, 5, 4), "host1");
+}
+
+}  // namespace
+}  // namespace weft::bench

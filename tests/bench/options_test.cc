@@ -1,0 +1,157 @@
+#include "bench/options.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::bench {
+namespace {
+
+Result<BenchOptions> parse(const std::vector<std::string>& args, const Environment& env = {}) {
+  return parse_options(args, env);
+}
+
+std::string error_of(const std::vector<std::string>& args) {
+  const Result<BenchOptions> options = parse(args);
+  return options.ok() ? "accepted" : std::string(options.status().message());
+}
+
+TEST(Options, DefaultsAreASweepOfAllReduce) {
+  const Result<BenchOptions> options = parse({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->operations, std::vector{Operation::all_reduce});
+  EXPECT_EQ(options->types, std::vector{DataType::float32});
+  EXPECT_EQ(options->ops, std::vector{ReduceOp::sum});
+  const std::vector<size_t> sizes = message_sizes(*options);
+  EXPECT_EQ(sizes.front(), 4u);
+  EXPECT_EQ(sizes.back(), size_t{64} << 20);
+  EXPECT_EQ(options->checks, 1);
+}
+
+TEST(Options, LettersOfNcclTests) {
+  const Result<BenchOptions> options =
+      parse({"alltoall", "-b", "1K", "-e", "2M", "-i", "512K",   "-n", "7",   "-w",     "0",
+             "-m",       "3",  "-N", "2",  "-a", "3",  "-c",     "0",  "-o",  "mulsum", "-d",
+             "half",     "-r", "-1", "-z", "0",  "-J", "x.json", "-T", "12.5"});
+  ASSERT_TRUE(options.ok()) << options.status().message();
+  EXPECT_EQ(options->operations, std::vector{Operation::all_to_all});
+  EXPECT_EQ(options->min_bytes, 1024u);
+  EXPECT_EQ(options->max_bytes, size_t{2} << 20);
+  EXPECT_EQ(options->step_bytes, size_t{512} << 10);
+  EXPECT_EQ(options->iterations, 7);
+  EXPECT_EQ(options->warmup, 0);
+  EXPECT_EQ(options->calls_per_iteration, 3);
+  EXPECT_EQ(options->cycles, 2);
+  EXPECT_EQ(options->average, Average::max);
+  EXPECT_EQ(options->checks, 0);
+  EXPECT_EQ(options->ops, std::vector{ReduceOp::premulsum});
+  EXPECT_EQ(options->types, std::vector{DataType::float16});
+  EXPECT_EQ(options->root, BenchOptions::kAllRoots);
+  EXPECT_FALSE(options->blocking);
+  EXPECT_EQ(options->output_file, "x.json");
+  EXPECT_EQ(options->engine.timeout_s, 12.5);
+}
+
+TEST(Options, AllNamesAndLists) {
+  const Result<BenchOptions> all = parse({"all", "-d", "all", "-o", "all", "-r", "all"});
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->operations.size(), operations().size());
+  EXPECT_EQ(all->types.size(), static_cast<size_t>(kDataTypes));
+  EXPECT_EQ(all->ops.size(), static_cast<size_t>(kReduceOps));
+  const Result<BenchOptions> some = parse({"reduce,barrier", "-d", "int8,float", "-o", "min,max"});
+  ASSERT_TRUE(some.ok());
+  EXPECT_EQ(some->operations, (std::vector{Operation::reduce, Operation::barrier}));
+  EXPECT_EQ(some->types, (std::vector{DataType::int8, DataType::float32}));
+  EXPECT_EQ(some->ops, (std::vector{ReduceOp::min, ReduceOp::max}));
+}
+
+TEST(Options, EveryOperationParsesByNameAndAlias) {
+  for (const OperationInfo& entry : operations()) {
+    EXPECT_EQ(parse_operation(entry.name), entry.operation);
+    EXPECT_EQ(parse_operation(entry.alias), entry.operation);
+    EXPECT_EQ(&info(entry.operation), &entry);
+  }
+}
+
+TEST(Options, FlagsOverrideTheEnvironment) {
+  Environment env;
+  env.set("WEFT_TRANSPORT", "tcp");
+  env.set("WEFT_LANES", "3");
+  const Result<BenchOptions> options = parse({"--transport", "shm", "--slot", "512"}, env);
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->engine.transport, "shm");
+  EXPECT_EQ(options->engine.lanes, 3);
+  EXPECT_EQ(options->engine.slot_bytes, 512u);
+  env.set("WEFT_LANES", "many");
+  EXPECT_FALSE(parse({}, env).ok());
+}
+
+TEST(Options, SizesFollowFactorOrStep) {
+  const auto sizes = [](const std::vector<std::string>& args) {
+    const Result<BenchOptions> options = parse(args);
+    return options.ok() ? message_sizes(*options) : std::vector<size_t>{};
+  };
+  EXPECT_EQ(sizes({"-b", "1", "-e", "400", "-f", "7"}), (std::vector<size_t>{1, 7, 49, 343}));
+  EXPECT_EQ(sizes({"-b", "0", "-e", "40", "-f", "7"}), (std::vector<size_t>{0, 1, 7}));
+  EXPECT_EQ(sizes({"-b", "5", "-e", "30", "-i", "10"}), (std::vector<size_t>{5, 15, 25}));
+  EXPECT_EQ(sizes({"-b", "128M"}), (std::vector<size_t>{size_t{128} << 20}));
+  EXPECT_EQ(sizes({"-e", "2"}), (std::vector<size_t>{2}));
+}
+
+TEST(Options, MoreIterationsForSmallMessages) {
+  BenchOptions options;
+  EXPECT_EQ(iterations_for(options, 8, 2), 1000);
+  EXPECT_EQ(iterations_for(options, size_t{1} << 30, 2), 20);
+  EXPECT_EQ(iterations_for(options, 8, 512), 20);
+  options.iterations = 3;
+  EXPECT_EQ(iterations_for(options, 8, 2), 3);
+}
+
+// Each message names the flag, the value, and what would be right.
+TEST(Options, ErrorsNameFlagValueAndRemedy) {
+  struct Wrong {
+    std::vector<std::string> args;
+    std::vector<std::string> parts;
+  };
+  const std::vector<Wrong> cases{
+      {{"all_reduced"}, {"COLLECTIVE", "all_reduced", "all_reduce", "barrier"}},
+      {{"-b", "12Q"}, {"-b/--minbytes", "12Q", "64K"}},
+      {{"-e", "-5"}, {"-e/--maxbytes", "-5"}},
+      {{"-b", "2K", "-e", "1K"}, {"-b/--minbytes 2K", "-e/--maxbytes 1K"}},
+      {{"-f", "1"}, {"-f/--stepfactor", "2"}},
+      {{"-i", "0"}, {"-i/--stepbytes", "1 or more"}},
+      {{"-i", "8", "-f", "2"}, {"exclude"}},
+      {{"-n", "0"}, {"-n/--iters", "\"0\"", "1 to"}},
+      {{"-n", "ten"}, {"-n/--iters", "ten"}},
+      {{"-a", "4"}, {"-a/--average", "0 to 3"}},
+      {{"-o", "plus"}, {"-o/--op", "plus", "premulsum"}},
+      {{"-d", "float33"}, {"-d/--datatype", "float33", "bfloat16"}},
+      {{"-d", "int8,"}, {"-d/--datatype", "\"\""}},
+      {{"-r", "first"}, {"-r/--root", "first", "all"}},
+      {{"-z", "2"}, {"-z/--blocking", "0 to 1"}},
+      {{"-T", "0"}, {"-T/--timeout", "seconds"}},
+      {{"--transport", "rdma"}, {"--transport", "rdma", "auto, shm, tcp"}},
+      {{"--protocol", "ll128"}, {"--protocol", "ll128", "simple"}},
+      {{"--lanes", "x"}, {"--lanes", "x"}},
+      {{"--slot", "2T"}, {"--slot", "1073741824"}},
+      {{"--ranks", "0"}, {"--ranks", "1 to"}},
+      {{"--device", "cuda"}, {"--device", "not built"}},
+      {{"--device", "tpu"}, {"--device", "tpu", "cpu"}},
+      {{"--frobnicate"}, {"--frobnicate", "--help"}},
+      {{"-b"}, {"minbytes"}},
+      {{"all", "8"}, {"8"}},
+  };
+  for (const Wrong& wrong : cases)
+    for (const std::string& part : wrong.parts)
+      EXPECT_NE(error_of(wrong.args).find(part), std::string::npos)
+          << part << " is not in: " << error_of(wrong.args);
+}
+
+TEST(Options, HelpNamesEveryCollectiveAndTheFloor) {
+  const Result<BenchOptions> options = parse({"--help"});
+  ASSERT_TRUE(options.ok());
+  for (const OperationInfo& entry : operations())
+    EXPECT_NE(options->help.find(entry.name), std::string::npos) << entry.name;
+  EXPECT_NE(options->help.find("max(hop, bytes / rate)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::bench

@@ -1,0 +1,108 @@
+#include "bench/processes.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "base/clock.h"
+
+namespace weft::bench {
+namespace {
+
+ProcessSpec shell(const std::string& script) {
+  ProcessSpec spec;
+  spec.program = "/bin/sh";
+  spec.arguments = {"-c", script};
+  return spec;
+}
+
+double seconds_since(int64_t begin_ns) {
+  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+}
+
+TEST(Processes, AllWell) {
+  const Result<Outcome> outcome = run_together({shell("exit 0"), shell("sleep 0.05")}, 1);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->first_failed, -1);
+  EXPECT_EQ(outcome->exit_status, 0);
+}
+
+TEST(Processes, TheFirstFailureEndsTheOthers) {
+  const int64_t begin = steady_clock().now_ns();
+  const Result<Outcome> outcome =
+      run_together({shell("sleep 100"), shell("exit 3"), shell("sleep 100")}, 0.1);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->first_failed, 1);
+  EXPECT_EQ(outcome->exit_status, 3);
+  EXPECT_EQ(outcome->reason, "exited with status 3");
+  EXPECT_LT(seconds_since(begin), 20);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+}
+
+TEST(Processes, OthersMayEndByThemselvesFirst) {
+  const int64_t begin = steady_clock().now_ns();
+  const Result<Outcome> outcome = run_together({shell("sleep 0.2; exit 4"), shell("exit 3")}, 60);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->exit_status, 3);
+  EXPECT_LT(seconds_since(begin), 30);
+}
+
+TEST(Processes, SignalsAreNamed) {
+  const Result<Outcome> outcome = run_together({shell("kill -SEGV $$")}, 1);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->exit_status, 128 + SIGSEGV);
+  EXPECT_NE(outcome->reason.find("signal 11"), std::string::npos) << outcome->reason;
+}
+
+TEST(Processes, EnvironmentAndDescriptorAreHandedOn) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ProcessSpec spec = shell("echo \"$WEFT_TEST\" >&" + std::to_string(ends[1]));
+  spec.environment = {{"WEFT_TEST", "first"}, {"WEFT_TEST", "handed on"}};
+  spec.inherited_fd = ends[1];
+  const Result<Outcome> outcome = run_together({spec}, 1);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->exit_status, 0);
+  char text[32] = {};
+  EXPECT_GT(::read(ends[0], text, sizeof text - 1), 0);
+  EXPECT_STREQ(text, "handed on\n");
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(Processes, AMissingProgramIsAFailure) {
+  ProcessSpec spec;
+  spec.program = "/nonexistent/program";
+  const Result<Outcome> outcome = run_together({spec}, 1);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->exit_status, 127);
+}
+
+// Whoever started them may be killed outright.
+TEST(Processes, NoneOutlivesItsParent) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t parent = ::fork();
+  ASSERT_GE(parent, 0);
+  if (parent == 0) {
+    ProcessSpec spec = shell("echo started >&" + std::to_string(ends[1]) + "; exec sleep 100");
+    spec.inherited_fd = ends[1];
+    ::_exit(run_together({spec}, 1).ok() ? 0 : 1);
+  }
+  ::close(ends[1]);
+  char text[32] = {};
+  ASSERT_EQ(::read(ends[0], text, sizeof text), 8);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  // The pipe closes when its last writer is gone, long before the 100 s are over.
+  const int64_t begin = steady_clock().now_ns();
+  EXPECT_EQ(::read(ends[0], text, sizeof text), 0);
+  EXPECT_LT(seconds_since(begin), 20);
+  ::close(ends[0]);
+}
+
+}  // namespace
+}  // namespace weft::bench

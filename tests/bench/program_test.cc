@@ -1,0 +1,111 @@
+// The program itself, as a user runs it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+namespace weft::bench {
+namespace {
+
+struct Ended {
+  int status = -1;
+  std::string output;  // both streams
+};
+
+Ended weft_bench(const std::string& arguments) {
+  const std::string command = std::string(WEFT_BENCH_PROGRAM) + " " + arguments + " 2>&1";
+  Ended ended;
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  std::array<char, 4096> text;
+  while (const size_t got = std::fread(text.data(), 1, text.size(), pipe))
+    ended.output.append(text.data(), got);
+  const int status = ::pclose(pipe);
+  ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ended;
+}
+
+void expect_right(const std::string& arguments) {
+  const Ended ended = weft_bench(arguments + " -T 60");
+  EXPECT_EQ(ended.status, 0) << arguments << "\n" << ended.output;
+  EXPECT_NE(ended.output.find("# Out of bounds values : 0 OK"), std::string::npos) << ended.output;
+}
+
+constexpr const char* kSmall = " -b 1 -e 3K -f 7 -n 1 -w 0 --no-floor";
+
+TEST(Program, EverythingOnProcesses) { expect_right(std::string("all --ranks 3 -r all") + kSmall); }
+
+TEST(Program, EverythingOnThreads) {
+  expect_right(std::string("all --ranks 3 --threads -r all -d float16,int64 -o all") + kSmall);
+}
+
+TEST(Program, EverythingMisalignedAndAsynchronous) {
+  expect_right(std::string("all --ranks 2 --threads --misalign 1 -z 0 -m 2") + kSmall);
+}
+
+TEST(Program, OneRank) { expect_right(std::string("all --ranks 1") + kSmall); }
+
+TEST(Program, Tcp) { expect_right(std::string("all --ranks 2 --transport tcp") + kSmall); }
+
+TEST(Program, OneMachinePlaysTwoHosts) {
+  expect_right(std::string("all --ranks 3 --hosts 2") + kSmall);
+}
+
+TEST(Program, WrongArgumentsEndWithTwo) {
+  for (const char* arguments :
+       {"nonsense", "-b x", "--ranks 0", "--device cuda", "reduce -r 9 --ranks 2 -e 4",
+        "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4"}) {
+    const Ended ended = weft_bench(arguments);
+    EXPECT_EQ(ended.status, 2) << arguments << "\n" << ended.output;
+    EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;
+  }
+  EXPECT_EQ(weft_bench("--help").status, 0);
+}
+
+TEST(Program, WritesJson) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("weft_" + std::to_string(::getpid()) + ".json"))
+          .string();
+  expect_right("all_reduce --threads -b 64 -e 1K -f 4 -n 5 -J " + path);
+  std::ifstream file(path);
+  const auto json = nlohmann::json::parse(file, nullptr, false);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["rows"].size(), 3u);
+  EXPECT_EQ(json["run"]["ranks"].size(), 2u);
+  EXPECT_EQ(json["rows"][0]["out_of_place"]["wrong"], 0);
+  EXPECT_TRUE(json["rows"][0]["out_of_place"].contains("rank0_iteration_us"));
+  EXPECT_TRUE(json["rows"][0]["floor_us"].is_number());
+  EXPECT_EQ(json["totals"]["out_of_bounds"], 0);
+}
+
+// The last word of each row.
+std::set<std::string> digests(const std::string& arguments) {
+  const Ended ended = weft_bench(
+      "all_reduce --threads --ranks 3 -n 1 -w 0 --digest 50 -b 256 "
+      "--no-floor -T 60 " +
+      arguments);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  std::set<std::string> found;
+  std::istringstream lines(ended.output);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("#")) found.insert(line.substr(line.rfind(' ') + 1));
+  return found;
+}
+
+TEST(Program, DeterministicDigestsDependOnTheSeedOnly) {
+  const std::set<std::string> one = digests("--deterministic -e 256K");
+  EXPECT_EQ(one.size(), 1u);
+  EXPECT_EQ(digests("--deterministic -e 256K --lanes 3 --slot 512"), one);
+  EXPECT_EQ(digests("--deterministic -e 4K --transport tcp"), one);
+  EXPECT_NE(digests("--deterministic -e 4K --seed 2"), one);
+}
+
+}  // namespace
+}  // namespace weft::bench

@@ -1,0 +1,146 @@
+// The parsers of the store's protocol take any bytes.
+#include "bootstrap/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace weft::wire {
+namespace {
+
+std::string random_bytes(std::mt19937& random, size_t at_most) {
+  std::string bytes(random() % (at_most + 1), '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+Offer sample() { return {3, 8, 2, 1500, 0x0123456789abcdefu, "job", "blob\0with zero"}; }
+
+TEST(Frame, OffersRoundTrip) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    Offer offer{static_cast<uint32_t>(random()),
+                static_cast<uint32_t>(random()),
+                static_cast<uint32_t>(random()),
+                static_cast<uint32_t>(random()),
+                random(),
+                random_bytes(random, kJobBytes),
+                random_bytes(random, 5000)};
+    size_t used = 0;
+    const std::string bytes = encode(offer);
+    const auto frame = parse_frame(bytes + "next", kOfferBytes, &used);
+    ASSERT_TRUE(frame.ok() && frame->has_value());
+    EXPECT_EQ(used, bytes.size());
+    EXPECT_EQ((**frame).version, kVersion);
+    EXPECT_EQ((**frame).type, Type::offer);
+    const auto read = parse_offer((**frame).payload);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->rank, offer.rank);
+    EXPECT_EQ(read->size, offer.size);
+    EXPECT_EQ(read->round, offer.round);
+    EXPECT_EQ(read->patience_ms, offer.patience_ms);
+    EXPECT_EQ(read->process, offer.process);
+    EXPECT_EQ(read->job, offer.job);
+    EXPECT_EQ(read->blob, offer.blob);
+  }
+}
+
+TEST(Frame, TablesAndRefusalsRoundTrip) {
+  const std::vector<std::string> blobs{"", "a", std::string(70000, 'x'), std::string("\0\1", 2)};
+  size_t used = 0;
+  const auto table = parse_frame(encode_table(blobs), 1 << 20, &used);
+  EXPECT_EQ(*parse_table((**table).payload, 4), blobs);
+  EXPECT_FALSE(parse_table((**table).payload, 3));
+  EXPECT_FALSE(parse_table((**table).payload, 5));
+
+  const auto frame = parse_frame(
+      encode(Refusal{true, Status(Code::peer_lost, "Rank 3 is gone.", 3)}), kRefusalBytes, &used);
+  const auto refusal = parse_refusal((**frame).payload);
+  ASSERT_TRUE(refusal);
+  EXPECT_TRUE(refusal->elsewhere);
+  EXPECT_EQ(refusal->status.to_string(), "peer lost: Rank 3 is gone.");
+  EXPECT_EQ(refusal->status.peer(), 3);
+}
+
+TEST(Frame, AnOfferCutAnywhereWaitsForMore) {
+  const std::string bytes = encode(sample());
+  for (size_t cut = 0; cut < bytes.size(); ++cut) {
+    size_t used = 1;
+    const auto frame = parse_frame(std::string_view(bytes).substr(0, cut), kOfferBytes, &used);
+    ASSERT_TRUE(frame.ok()) << cut;
+    EXPECT_FALSE(frame->has_value()) << cut;
+    EXPECT_EQ(used, 0u);
+  }
+}
+
+TEST(Frame, TheFirstWrongByteOfTheMagicIsEnough) {
+  size_t used = 0;
+  for (const char* bytes : {"G", "wG", "weG", "wefG"})
+    EXPECT_FALSE(parse_frame(bytes, kOfferBytes, &used).ok()) << bytes;
+}
+
+TEST(Frame, LimitsHold) {
+  size_t used = 0;
+  const std::string bytes = encode(Frame{kVersion, Type::table, std::string(100, 'x')});
+  EXPECT_TRUE(parse_frame(bytes, 100, &used).ok());
+  EXPECT_FALSE(parse_frame(bytes, 99, &used).ok());
+  Offer offer = sample();
+  offer.blob.assign(kBlobBytes + 1, 'x');
+  EXPECT_FALSE(parse_offer(encode(offer).substr(kHeaderBytes)));
+}
+
+// Oracle: a frame is taken only if writing it again gives the very bytes that were read.
+TEST(Frame, AnyBytesAreEitherRefusedOrExactlyAFrame) {
+  std::mt19937 random(11);
+  int taken = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    std::string bytes = random_bytes(random, 64);
+    if (i % 2) {  // a good offer with one to three bytes changed
+      bytes = encode(sample());
+      for (uint32_t n = 1 + random() % 3; n > 0; --n)
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    size_t used = 0;
+    const auto frame = parse_frame(bytes, 4096, &used);
+    if (!frame.ok() || !frame->has_value()) {
+      EXPECT_EQ(used, 0u);
+      continue;
+    }
+    ++taken;
+    EXPECT_EQ(encode(**frame), bytes.substr(0, used));
+    const std::string& payload = (**frame).payload;
+    if (const auto offer = parse_offer(payload)) {
+      EXPECT_EQ(encode(*offer).substr(kHeaderBytes), payload);
+    }
+    if (const auto table = parse_table(payload, 2)) {
+      EXPECT_EQ(encode_table(*table).substr(kHeaderBytes), payload);
+    }
+    (void)parse_refusal(payload);
+  }
+  EXPECT_GT(taken, 1000);
+}
+
+TEST(Frame, PayloadParsersTakeAnyBytes) {
+  std::mt19937 random(13);
+  for (int i = 0; i < 100'000; ++i) {
+    const std::string payload = random_bytes(random, 80);
+    if (const auto offer = parse_offer(payload)) {
+      EXPECT_EQ(encode(*offer).substr(kHeaderBytes), payload);
+    }
+    if (const auto table = parse_table(payload, random() % 4)) {
+      EXPECT_LE(table->size(), 3u);
+    }
+    (void)parse_refusal(payload);
+  }
+}
+
+TEST(ListRanks, ShortensRuns) {
+  EXPECT_EQ(list_ranks({3}), "3");
+  EXPECT_EQ(list_ranks({1, 2, 4, 5, 6, 9}), "1, 2, 4-6, 9");
+  std::vector<Rank> odd;
+  for (Rank r = 1; r < 99; r += 2) odd.push_back(r);
+  EXPECT_EQ(list_ranks(odd), "1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31 and more");
+}
+
+}  // namespace
+}  // namespace weft::wire

@@ -1,0 +1,257 @@
+// Ranks that meet, and jobs that cannot: over every kind of rendezvous, as threads and as
+// processes.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/socket.h"
+#include "base/text.h"
+#include "bootstrap/place.h"
+#include "ranks.h"
+
+namespace weft {
+namespace {
+
+using test::Mode;
+using test::Ways;
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+class Meet : public testing::TestWithParam<std::tuple<std::string, Mode>> {};
+
+TEST_P(Meet, EveryRankGetsEveryRanksBlobs) {
+  const auto& [kind, mode] = GetParam();
+  for (const int size : {1, 2, 3, 5, 8, 12}) {
+    Ways ways(kind);
+    const auto said =
+        test::run(mode, size, [&](Rank r) { return test::join(ways, r, size, 20, 3); });
+    for (const std::string& text : said) EXPECT_EQ(text, test::expected_table(size, 2));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, Meet,
+                         testing::Combine(testing::Values("tcp", "unix", "file", "id", "fd"),
+                                          testing::Values(Mode::threads, Mode::processes)),
+                         [](const auto& tested) {
+                           return std::get<0>(tested.param) + "_" +
+                                  test::name(std::get<1>(tested.param));
+                         });
+
+TEST(Rendezvous, BlobsOfEverySizeArriveWhole) {
+  Ways ways("tcp");
+  const auto blob_of = [](Rank r) {
+    return std::string(r == 0 ? 0 : r == 1 ? 65536 : 7000, static_cast<char>(r));
+  };
+  const auto said = test::run(Mode::threads, 5, [&](Rank r) -> std::string {
+    auto meeting = make_rendezvous({r, 5, ways.address(), "j"}, Environment());
+    const auto table = (*meeting)->all_gather(blob_of(r), Deadline::after(20));
+    if (!table.ok()) return table.status().to_string();
+    for (Rank other = 0; other < 5; ++other)
+      if ((*table)[static_cast<size_t>(other)] != blob_of(other)) return "wrong";
+    return (*meeting)->all_gather(std::string(65537, 'x'), Deadline::after(1)).status().to_string();
+  });
+  for (const std::string& text : said) EXPECT_TRUE(contains(text, "at most 65536")) << text;
+}
+
+TEST(Rendezvous, CostsAConstantNumberOfMessagesPerRank) {
+  for (const int size : {2, 12}) {
+    Ways ways("tcp");
+    test::run(Mode::threads, size, [&](Rank r) {
+      auto meeting = make_rendezvous({r, size, ways.address(), "j"}, Environment());
+      for (int round = 0; round < 2; ++round)
+        EXPECT_TRUE((*meeting)->all_gather("x", Deadline::after(20)).ok());
+      const RendezvousStats stats = (*meeting)->stats();
+      EXPECT_EQ(stats.messages_sent, r ? 2 : 0);
+      EXPECT_EQ(stats.messages_received, r ? 3 : 0);
+      EXPECT_EQ(stats.store_received, r ? 0 : 2 * (size - 1));
+      EXPECT_EQ(stats.store_sent, r ? 0 : 3 * (size - 1));
+      return "";
+    });
+  }
+}
+
+TEST(Rendezvous, RankZeroMayComeLate) {
+  for (const char* kind : {"tcp", "file", "unix"}) {
+    Ways ways(kind);
+    const auto said = test::run(Mode::threads, 3, [&](Rank r) {
+      if (r == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      return test::join(ways, r, 3, 20);
+    });
+    for (const std::string& text : said) EXPECT_EQ(text, test::expected_table(3, 0));
+  }
+}
+
+TEST(Rendezvous, MissingRanksAreNamedToAllInTime) {
+  Ways ways("tcp");
+  const auto start = std::chrono::steady_clock::now();
+  const auto said = test::run(Mode::processes, 6, [&](Rank r) -> std::string {
+    return r == 2 || r == 4 || r == 5 ? "" : test::join(ways, r, 6, 0.8);
+  });
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  for (const Rank r : {0, 1, 3}) {
+    const std::string& text = said[static_cast<size_t>(r)];
+    EXPECT_TRUE(contains(text, "timeout: Ranks 2, 4, 5 of 6 did not come")) << text;
+    EXPECT_TRUE(contains(text, "[peer 2]")) << text;
+  }
+  EXPECT_LT(took.count(), 10);
+}
+
+TEST(Rendezvous, AnImpatientRankLearnsWhoIsMissingToo) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) -> std::string {
+    return r == 2 ? "" : test::join(ways, r, 3, r == 1 ? 0.6 : 30);
+  });
+  EXPECT_TRUE(contains(said[0], "Rank 2 of 3 did not come")) << said[0];
+  EXPECT_TRUE(contains(said[1], "Rank 2 of 3 did not come")) << said[1];
+}
+
+TEST(Rendezvous, WithoutRankZeroTheOthersSaySo) {
+  for (const char* kind : {"tcp", "file", "unix"}) {
+    Ways ways(kind);
+    const auto said = test::join(ways, 1, 2, 0.2);
+    EXPECT_TRUE(contains(said, "timeout: Rank 1 could not meet")) << said;
+    EXPECT_TRUE(contains(said, "[peer 0]")) << said;
+  }
+}
+
+TEST(Rendezvous, ADoubledRankIsNamedToAll) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::processes, 4,
+                              [&](Rank r) { return test::join(ways, r == 3 ? 1 : r, 4, 20); });
+  for (const std::string& text : said) {
+    EXPECT_TRUE(contains(text, "Two processes say that they are rank 1")) << text;
+    EXPECT_TRUE(contains(text, "[peer 1]")) << text;
+  }
+}
+
+TEST(Rendezvous, ADifferingNumberOfRanksIsNamedToAll) {
+  Ways ways("tcp");
+  const auto said =
+      test::run(Mode::threads, 4, [&](Rank r) { return test::join(ways, r, r == 2 ? 5 : 4, 20); });
+  for (const std::string& text : said)
+    EXPECT_TRUE(contains(text, "says that the job has 5 ranks, rank 0 that it has 4")) << text;
+}
+
+TEST(Rendezvous, ARankThatDiesBetweenMeetingsIsNamed) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::processes, 4, [&](Rank r) -> std::string {
+    auto meeting = make_rendezvous({r, 4, ways.address(), "j"}, Environment());
+    if (!(*meeting)->all_gather("x", Deadline::after(20)).ok()) return "failed";
+    if (r == 3) ::_exit(0);
+    return test::describe((*meeting)->all_gather("x", Deadline::after(20)));
+  });
+  for (const Rank r : {0, 1, 2}) {
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "peer lost: Rank 3 ended or died"));
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "[peer 3]"));
+  }
+}
+
+TEST(Rendezvous, TheDeathOfRankZeroIsNoticed) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::processes, 3, [&](Rank r) -> std::string {
+    auto meeting = make_rendezvous({r, 3, ways.address(), "j"}, Environment());
+    if (!(*meeting)->all_gather("x", Deadline::after(20)).ok()) return "failed";
+    if (r == 0) ::_exit(0);
+    return test::describe((*meeting)->all_gather("x", Deadline::after(20)));
+  });
+  for (const Rank r : {1, 2})
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "peer lost: The rank that runs the store"))
+        << said[static_cast<size_t>(r)];
+}
+
+TEST(Rendezvous, RanksThatAreNotAtTheSameMeetingSaySo) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) -> std::string {
+    auto meeting = make_rendezvous({r, 3, ways.address(), "j"}, Environment());
+    const Deadline deadline = Deadline::after(r == 2 ? 1 : 20);
+    if (!(*meeting)->all_gather("x", deadline).ok()) return "failed";
+    return r == 2 ? "" : test::describe((*meeting)->all_gather("x", Deadline::after(0.5)));
+  });
+  for (const Rank r : {0, 1}) EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "Rank 2"));
+}
+
+TEST(Rendezvous, AnotherJobAtTheSameAddressIsRefusedAndTheFirstGoesOn) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) {
+    const Rank rank = r == 2 ? 1 : r;
+    if (r == 1) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    auto meeting =
+        make_rendezvous({rank, 2, ways.address(), r == 2 ? "other" : "mine"}, Environment());
+    return test::describe((*meeting)->all_gather(concat(r), Deadline::after(20)));
+  });
+  EXPECT_EQ(said[0], "ok: 0,1");
+  EXPECT_EQ(said[1], "ok: 0,1");
+  EXPECT_TRUE(contains(said[2], "belongs to the job \"other\"")) << said[2];
+}
+
+TEST(Rendezvous, OfSeveralPortsTheOneThatIsFreeServes) {
+  const auto occupied = listen_on(*SocketAddress::parse("127.0.0.1:0"));  // listens, never answers
+  const std::string where = concat("tcp://127.0.0.1:", local_address(*occupied)->port(),
+                                   ",127.0.0.1:", test::free_port());
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) {
+    auto meeting = make_rendezvous({r, 3, where, "j"}, Environment());
+    return test::describe((*meeting)->all_gather(concat(r), Deadline::after(20)));
+  });
+  for (const std::string& text : said) EXPECT_EQ(text, "ok: 0,1,2");
+}
+
+TEST(Rendezvous, AStaleFileMisleadsNobody) {
+  Ways ways("file");
+  const std::string path = ways.address().substr(7);
+  // Left by a run whose port is now somebody else's, and who never answers.
+  const auto stranger = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  std::ofstream(path) << id_text({{*local_address(*stranger)}, random_key()}) << "\nthe job\n";
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) {
+    if (r == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return test::join(ways, r, 3, 20);
+  });
+  for (const std::string& text : said) EXPECT_EQ(text, test::expected_table(3, 0));
+  EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the file was not removed";
+}
+
+TEST(Rendezvous, AFileOfAnotherJobIsLeftAlone) {
+  Ways ways("file");
+  const std::string path = ways.address().substr(7);
+  std::ofstream(path) << "id:127.0.0.1:1/key\nanother job\n";
+  EXPECT_TRUE(contains(test::join(ways, 1, 2, 0.2), "no address was announced"));
+  EXPECT_EQ(::unlink(path.c_str()), 0);
+}
+
+TEST(Rendezvous, BadArgumentsAreErrorsAtOnce) {
+  const auto message = [](Rank rank, int size, const std::string& where) {
+    const auto made = make_rendezvous({rank, size, where, "j"}, Environment());
+    return made.ok() ? "" : std::string(made.status().message());
+  };
+  EXPECT_TRUE(contains(message(2, 2, "tcp://127.0.0.1:1"), "Rank 2 is out of range"));
+  EXPECT_TRUE(contains(message(-1, 2, "tcp://127.0.0.1:1"), "Rank -1"));
+  EXPECT_TRUE(contains(message(0, 2, ""), "is no rendezvous for 2 ranks"));
+  EXPECT_TRUE(contains(message(1, 2, "http://x:1"), "http://x:1"));
+  EXPECT_TRUE(contains(message(0, 2, "tcp://127.0.0.1"), "not host:port"));
+  EXPECT_TRUE(contains(message(0, 2, "fd:0"), "not a listening socket"));
+  EXPECT_TRUE(contains(message(1, 2, "fd:3"), "fd:N is rank 0's"));
+  EXPECT_TRUE(contains(message(1, 2, "id:nonsense"), "is not a unique id"));
+  EXPECT_TRUE(contains(message(1, 2, "file://relative"), "absolute path"));
+  EXPECT_TRUE(contains(message(0, 2, "pmi"), "PMI_FD"));
+  EXPECT_TRUE(contains(message(0, 2, "file:///no/such/folder/f"), ""));
+  const auto taken = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  const std::string address = local_address(*taken)->to_string();
+  EXPECT_TRUE(contains(message(0, 2, concat("tcp://", address)), address));
+  EXPECT_EQ(message(0, 1, "whatever"), "");
+}
+
+TEST(Rendezvous, AMeetingIsOnLoopbackUnlessAnInterfaceIsAsked) {
+  EXPECT_TRUE(make_meeting("")->address.starts_with("tcp://127.0.0.1:"));
+  EXPECT_TRUE(make_meeting("=lo")->address.starts_with("tcp://127.0.0.1:"));
+  EXPECT_FALSE(make_meeting("=nothing").ok());
+  const auto id = make_unique_id("=lo");
+  ASSERT_TRUE(id.ok());
+  EXPECT_EQ(parse_id(id->address)->job, id->job);
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,254 @@
+// Who is not of the job cannot disturb it: whatever bytes come to the store, it refuses them with a
+// log line and the job goes on. And whoever is of the job, but slow, is waited for.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "base/socket.h"
+#include "base/text.h"
+#include "bootstrap/frame.h"
+#include "ranks.h"
+
+namespace weft {
+namespace {
+
+using test::describe;
+
+constexpr const char* kJob = "the job";
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+ConstBytes bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+// A plain socket to the store.
+class Raw {
+ public:
+  explicit Raw(int port)
+      : socket_(start_connect(*SocketAddress::parse(concat("127.0.0.1:", port))).take()) {
+    pollfd entry{socket_.get(), POLLOUT, 0};
+    EXPECT_EQ(::poll(&entry, 1, 5000), 1);
+    EXPECT_TRUE(connect_error(socket_).ok());
+  }
+  void send(std::string_view text) { (void)send_all(socket_, bytes_of(text), Deadline::after(5)); }
+  void close() { socket_.reset(); }
+  // All that comes until the other end closes.
+  std::string read_all() {
+    std::string text;
+    std::byte byte;
+    while (recv_all(socket_, std::span(&byte, 1), Deadline::after(5)).ok())
+      text.push_back(static_cast<char>(byte));
+    return text;
+  }
+  std::string refusal() {
+    size_t used = 0;
+    const std::string text = read_all();
+    const auto frame = wire::parse_frame(text, wire::kRefusalBytes, &used);
+    if (!frame.ok() || !frame->has_value()) return "no frame";
+    const auto refusal = wire::parse_refusal((**frame).payload);
+    return refusal ? std::string(refusal->status.message()) : "no refusal";
+  }
+
+ private:
+  Fd socket_;
+};
+
+wire::Offer offer_of(uint32_t rank, uint32_t size) {
+  wire::Offer offer;
+  offer.rank = rank;
+  offer.size = size;
+  offer.patience_ms = 20000;
+  offer.process = rank + 100;
+  offer.job = kJob;
+  offer.blob = concat(rank);
+  return offer;
+}
+
+struct Outcome {
+  std::string rank0, rank1, log;
+};
+
+// A job of two ranks, of which the second comes only after `disturb`, which gets the store's port.
+Outcome job_with(const std::function<void(int)>& disturb) {
+  const int port = test::free_port();
+  const std::string where = concat("tcp://127.0.0.1:", port);
+  testing::internal::CaptureStderr();
+  auto store = make_rendezvous({0, 2, where, kJob}, Environment());
+  Outcome outcome;
+  std::thread rank0(
+      [&] { outcome.rank0 = describe((*store)->all_gather("0", Deadline::after(20))); });
+  disturb(port);
+  auto client = make_rendezvous({1, 2, where, kJob}, Environment());
+  outcome.rank1 = describe((*client)->all_gather("1", Deadline::after(20)));
+  rank0.join();
+  outcome.log = testing::internal::GetCapturedStderr();
+  return outcome;
+}
+
+void expect_undisturbed(const Outcome& outcome) {
+  EXPECT_EQ(outcome.rank0, "ok: 0,1");
+  EXPECT_EQ(outcome.rank1, "ok: 0,1");
+}
+
+TEST(Strangers, AnHttpRequestIsRefused) {
+  const Outcome outcome = job_with([](int port) {
+    Raw raw(port);
+    raw.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_TRUE(contains(raw.refusal(), "does not speak weft's protocol"));
+  });
+  expect_undisturbed(outcome);
+  EXPECT_TRUE(contains(outcome.log, "weft[0] warning: refused 127.0.0.1:")) << outcome.log;
+  EXPECT_TRUE(contains(outcome.log, "\"GET / HTTP/1.1..Host: localhost.")) << outcome.log;
+}
+
+TEST(Strangers, RandomGarbageIsRefused) {
+  std::mt19937 random(1);
+  const Outcome outcome = job_with([&](int port) {
+    for (int i = 0; i < 100; ++i) {
+      std::string bytes(1 + random() % 3000, '\0');
+      for (char& c : bytes) c = static_cast<char>(random());
+      if (i % 2) bytes = concat("weft", bytes);  // gets past the first check
+      Raw(port).send(bytes);
+    }
+  });
+  expect_undisturbed(outcome);
+  EXPECT_GT(std::count(outcome.log.begin(), outcome.log.end(), '\n'), 50);
+}
+
+TEST(Strangers, AnnouncingFourGigabytesCostsNoMemory) {
+  const Outcome outcome = job_with([](int port) {
+    Raw raw(port);
+    raw.send(std::string_view("weft\1\0\1\0\xff\xff\xff\xff", 12));
+    EXPECT_TRUE(contains(raw.refusal(), "4294967295 bytes"));
+  });
+  expect_undisturbed(outcome);
+}
+
+TEST(Strangers, SilentConnectionsAndPortScannersAreIgnored) {
+  std::vector<Raw> silent;
+  expect_undisturbed(job_with([&](int port) {
+    for (int i = 0; i < 300; ++i) silent.emplace_back(port);  // more than may wait at a time
+    for (int i = 0; i < 100; ++i) Raw(port).close();
+    Raw half(port);
+    half.send("we");
+    half.close();
+  }));
+}
+
+TEST(Strangers, AnotherVersionIsRefusedAndTold) {
+  const Outcome outcome = job_with([](int port) {
+    std::string bytes = wire::encode(offer_of(1, 2));
+    bytes[4] = 9;
+    Raw raw(port);
+    raw.send(bytes);
+    EXPECT_TRUE(contains(raw.refusal(), "speaks version 9 of weft's protocol, rank 0 version 1"));
+  });
+  expect_undisturbed(outcome);
+  EXPECT_TRUE(contains(outcome.log, "Rank 1 at 127.0.0.1:")) << outcome.log;
+}
+
+TEST(Strangers, ARankOutOfRangeIsRefused) {
+  const Outcome outcome = job_with([](int port) {
+    Raw raw(port);
+    raw.send(wire::encode(offer_of(7, 2)));
+    EXPECT_TRUE(contains(raw.refusal(), "Rank 7"));
+  });
+  expect_undisturbed(outcome);
+  EXPECT_TRUE(contains(outcome.log, "out of range")) << outcome.log;
+}
+
+TEST(Strangers, MessagesOutOfOrderAreRefused) {
+  expect_undisturbed(job_with([](int port) {
+    for (const auto type : {wire::Type::welcome, wire::Type::table, wire::Type::refusal}) {
+      Raw raw(port);
+      raw.send(wire::encode(wire::Frame{wire::kVersion, type, "abc"}));
+      EXPECT_TRUE(contains(raw.refusal(), "makes no sense here"));
+    }
+  }));
+}
+
+TEST(Strangers, AMissingRankOfAnotherVersionIsNamedAtTheDeadline) {
+  const int port = test::free_port();
+  auto store = make_rendezvous({0, 2, concat("tcp://127.0.0.1:", port), kJob}, Environment());
+  std::string said;
+  std::thread rank0([&] { said = describe((*store)->all_gather("0", Deadline::after(0.5))); });
+  std::string bytes = wire::encode(offer_of(1, 2));
+  bytes[4] = 2;
+  Raw raw(port);
+  raw.send(bytes);
+  raw.read_all();
+  rank0.join();
+  EXPECT_TRUE(contains(said, "Rank 1 of 2 did not come")) << said;
+  EXPECT_TRUE(contains(said, "speaks version 2")) << said;
+}
+
+TEST(SlowRanks, ByteByByteIsFastEnough) {
+  const int port = test::free_port();
+  auto store = make_rendezvous({0, 3, concat("tcp://127.0.0.1:", port), kJob}, Environment());
+  std::string said;
+  std::thread rank0([&] { said = describe((*store)->all_gather("0", Deadline::after(20))); });
+  std::thread rank2([&] {
+    auto quick = make_rendezvous({2, 3, concat("tcp://127.0.0.1:", port), kJob}, Environment());
+    EXPECT_EQ(describe((*quick)->all_gather("2", Deadline::after(20))), "ok: 0,1,2");
+  });
+  Raw raw(port);
+  for (const char c : wire::encode(offer_of(1, 3))) {
+    raw.send(std::string_view(&c, 1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  rank0.join();
+  rank2.join();
+  EXPECT_EQ(said, "ok: 0,1,2");
+}
+
+TEST(SlowRanks, WhoDiesWhileOthersComeIsNamed) {
+  const int port = test::free_port();
+  auto store = make_rendezvous({0, 3, concat("tcp://127.0.0.1:", port), kJob}, Environment());
+  std::string said;
+  std::thread rank0([&] { said = describe((*store)->all_gather("0", Deadline::after(20))); });
+  Raw raw(port);
+  raw.send(wire::encode(offer_of(1, 3)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  raw.close();
+  auto late = make_rendezvous({2, 3, concat("tcp://127.0.0.1:", port), kJob}, Environment());
+  const std::string other = describe((*late)->all_gather("2", Deadline::after(20)));
+  rank0.join();
+  EXPECT_TRUE(contains(said, "peer lost: Rank 1 ended or died")) << said;
+  EXPECT_EQ(other, said);
+}
+
+TEST(SlowRanks, WhoDoesNotReadItsAnswerIsNamed) {
+  constexpr int kSize = 8;  // 8 blobs are more than a Unix socket holds
+  const std::string name = concat("strangers-", ::getpid());
+  const auto said = test::run(test::Mode::threads, kSize, [&](Rank r) -> std::string {
+    if (r != 5) {
+      auto meeting = make_rendezvous({r, kSize, concat("unix:", name), kJob}, Environment());
+      const std::string blob(wire::kBlobBytes, 'x');
+      return describe((*meeting)->all_gather(blob, Deadline::after(1))).substr(0, 60);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    wire::Offer offer = offer_of(5, kSize);
+    const auto store = SocketAddress::parse(concat("@weft-", ::geteuid(), "-", name));
+    const Fd socket = start_connect(*store).take();
+    EXPECT_TRUE(send_all(socket, bytes_of(wire::encode(offer)), Deadline::after(5)).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    return "";
+  });
+  EXPECT_TRUE(contains(said[0], "timeout: Rank 5 did not take the answer")) << said[0];
+  for (const Rank r : {1, 2, 3, 4, 6, 7})
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "ok: xxx"));
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,72 @@
+// What algorithms claim, counted in their schedules by the verifier.
+#include <gtest/gtest.h>
+
+#include "engine/algorithms/algorithm.h"
+#include "engine/schedule/verify.h"
+
+namespace weft {
+namespace {
+
+constexpr int kRanksMax = 17;
+
+template <class Visit>
+void for_each_case(Visit&& visit) {
+  for (const Algorithm& algorithm : catalog())
+    for (int kind = 0; kind < kKinds; ++kind)
+      for (int ranks = 1; ranks <= kRanksMax; ++ranks)
+        for (const int radix : {2, 3, 4}) {
+          if (radix > 2 && !algorithm.radix) continue;
+          const Collective c{static_cast<Kind>(kind), ranks, has_root(Kind(kind)) ? ranks / 2 : 0,
+                             false};
+          if (algorithm.suits(c)) visit(algorithm, c, Parameters{radix});
+        }
+}
+
+TEST(Algorithms, CostWhatTheirHeadersSay) {
+  for_each_case([](const Algorithm& a, const Collective& c, const Parameters& p) {
+    const Proof proof = verify(schedule_of(a, c, p), {.slots = 8, .rounds = 1});
+    ASSERT_TRUE(proof.status.ok()) << a.name << " " << name(c.kind) << " on " << c.ranks << ": "
+                                   << proof.status.to_string();
+    const Cost claimed = a.cost(c, p);
+    EXPECT_EQ(proof.counted.hops, claimed.hops) << a.name << " " << name(c.kind) << " " << c.ranks;
+    EXPECT_EQ(proof.counted.chunks_sent, claimed.chunks_sent)
+        << a.name << " " << name(c.kind) << " on " << c.ranks << " radix " << p.radix;
+  });
+}
+
+TEST(Algorithms, FoldInRankOrderWhereTheySay) {
+  for_each_case([](const Algorithm& a, const Collective& c, const Parameters& p) {
+    if (!reduces(c.kind)) return;
+    const Proof proof = verify(schedule_of(a, c, p), {.slots = 8, .rounds = 1});
+    if (a.canonical) {
+      EXPECT_TRUE(proof.canonical) << a.name << " " << name(c.kind) << " on " << c.ranks;
+    }
+    EXPECT_TRUE(proof.same_bits) << a.name << " " << name(c.kind) << " on " << c.ranks;
+  });
+}
+
+TEST(Algorithms, EveryCollectiveHasALowLatencyAndAHighBandwidthOne) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    if (Kind(kind) == Kind::barrier) continue;
+    const Collective c{static_cast<Kind>(kind), 8, 0, false};
+    double fewest_hops = 1e9, least_sent = 1e9;
+    for (const Algorithm& a : catalog()) {
+      if (!a.suits(c) || a.windows) continue;
+      const Cost cost = a.cost(c, {});
+      const int pieces = a.build(c, 0, {}).pieces;
+      fewest_hops = std::min<double>(fewest_hops, cost.hops);
+      least_sent = std::min(least_sent, static_cast<double>(cost.chunks_sent) / pieces);
+    }
+    EXPECT_LE(fewest_hops, 3) << name(c.kind);
+    // Bounds in blocks: all_reduce 2(n-1)/n of the message; kinds of n blocks n-1; chains one message.
+    const double bound = c.kind == Kind::all_reduce ? 2.0 * 7 / 8
+                         : c.kind == Kind::broadcast || c.kind == Kind::reduce ||
+                                 c.kind == Kind::gather
+                             ? 1
+                             : 7;
+    EXPECT_LE(least_sent, bound + 1e-9) << name(c.kind);
+  }
+}
+
+}  // namespace
+}  // namespace weft

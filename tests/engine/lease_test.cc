@@ -1,0 +1,49 @@
+#include "engine/executor/lease.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace weft {
+namespace {
+
+// Against a plain record of who used which byte last.
+TEST(LeaseRing, NamesEveryCallWhoseBytesAreReused) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    const size_t capacity = 64 + random() % 1000;
+    LeaseRing ring(capacity);
+    std::vector<uint64_t> last_user(capacity, 0);
+    for (uint64_t call = 1; call <= 3000; ++call) {
+      const size_t bytes = 1 + random() % capacity;
+      const LeaseRing::Lease lease = ring.lease(bytes, call);
+      ASSERT_LE(lease.offset + bytes, capacity);
+      ASSERT_LT(lease.calls_before, call);
+      for (size_t i = lease.offset; i < lease.offset + bytes; ++i) {
+        ASSERT_LE(last_user[i], lease.calls_before) << "call " << call << " byte " << i;
+        last_user[i] = call;
+      }
+    }
+  }
+}
+
+TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
+  LeaseRing ring(1000);
+  for (uint64_t call = 1; call <= 10; ++call) EXPECT_EQ(ring.lease(100, call).calls_before, 0u);
+  EXPECT_EQ(ring.lease(100, 11).calls_before, 1u);
+}
+
+TEST(LeaseRing, ForgetsNothingWhenTheRecordIsFull) {
+  LeaseRing ring(1 << 20);
+  for (uint64_t call = 1; call <= 5000; ++call) {
+    const auto lease = ring.lease(64, call);
+    ASSERT_LT(lease.calls_before, call);
+    if (call > 1024) {
+      ASSERT_GE(lease.calls_before, call - 1025);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace weft

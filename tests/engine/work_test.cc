@@ -1,0 +1,104 @@
+// Asynchronous calls: order, independence of sends and receives, deadlines, many at once.
+#include "engine/work.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "tests/support/cluster.h"
+#include "tests/support/oracle.h"
+
+namespace weft::test {
+namespace {
+
+class Works : public testing::TestWithParam<std::string> {
+ protected:
+  Cluster cluster(int ranks) const {
+    Cluster c{.ranks = ranks, .mode = Mode::threads, .options = {}, .hosts = {}};
+    c.options.transport = GetParam();
+    return c;
+  }
+};
+
+TEST(Work, NothingIsDoneAndOk) {
+  const Work work;
+  EXPECT_TRUE(work.test());
+  EXPECT_TRUE(work.wait().ok());
+}
+
+TEST(Work, FailedKeepsItsStatus) {
+  EXPECT_EQ(Work::failed(invalid_argument("x")).wait().code(), Code::invalid_argument);
+}
+
+TEST_P(Works, ManyCollectivesEndInOrderWithRightResults) {
+  run_ranks(cluster(3), [](Communicator& c) {
+    constexpr int kCalls = 500;
+    std::vector<std::vector<int64_t>> in(kCalls), out(kCalls);
+    std::vector<Work> works;
+    for (int i = 0; i < kCalls; ++i) {
+      in[i].assign(1 + i % 50, c.rank() + i);
+      out[i].assign(in[i].size(), 0);
+      works.push_back(c.start(Call{.kind = Kind::all_reduce, .input = in[i].data(),
+                                   .output = out[i].data(), .count = in[i].size(),
+                                   .type = DataType::int64, .op = ReduceOp::sum}));
+    }
+    ASSERT_TRUE(works.back().wait().ok());
+    for (int i = 0; i < kCalls; ++i) {
+      ASSERT_TRUE(works[i].test());  // in order: all before the last have ended
+      ASSERT_TRUE(works[i].error().ok());
+      for (const int64_t value : out[i]) ASSERT_EQ(value, 3 * i + 3);
+    }
+  });
+}
+
+TEST_P(Works, ReceivesStartedFirstDoNotBlockSends) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    constexpr size_t kCount = 1 << 20;  // far more than links hold
+    const Rank peer = 1 - c.rank();
+    std::vector<int32_t> in(kCount, c.rank() + 1), out(kCount, 0);
+    const Transfer receive = receive_from(peer, out.data(), kCount, DataType::int32);
+    const Transfer send = send_to(peer, in.data(), kCount, DataType::int32);
+    const Work received = c.start(std::span(&receive, 1));
+    const Work sent = c.start(std::span(&send, 1));
+    ASSERT_TRUE(received.wait().ok());
+    ASSERT_TRUE(sent.wait().ok());
+    for (const int32_t value : out) ASSERT_EQ(value, peer + 1);
+  });
+}
+
+TEST_P(Works, BlockingCallsQueueBehindAsynchronousOnes) {
+  run_ranks(cluster(3), [](Communicator& c) {
+    std::vector<int32_t> big(100000, 1), sum(100000, 0);
+    const Work work = c.start(Call{.kind = Kind::all_reduce, .input = big.data(),
+                                   .output = sum.data(), .count = big.size(),
+                                   .type = DataType::int32, .op = ReduceOp::sum});
+    ASSERT_TRUE(c.barrier().ok());
+    EXPECT_TRUE(work.test());
+    EXPECT_EQ(sum.back(), 3);
+  });
+}
+
+TEST_P(Works, WaitGivesUpAtItsDeadlineAndTheCallGoesOn) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    int32_t value = 7;
+    if (c.rank() == 0) {
+      int32_t got = 0;
+      const Transfer receive = receive_from(1, &got, 1, DataType::int32);
+      const Work work = c.start(std::span(&receive, 1));
+      EXPECT_EQ(work.wait(Deadline::after(0.05)).code(), Code::timeout);
+      const Transfer go = send_to(1, &value, 1, DataType::int32);
+      ASSERT_TRUE(c.run(std::span(&go, 1)).ok());
+      ASSERT_TRUE(work.wait().ok());
+      EXPECT_EQ(got, 9);
+    } else {
+      ASSERT_TRUE(c.recv(0, &value, 1, DataType::int32).ok());
+      value = 9;
+      ASSERT_TRUE(c.send(0, &value, 1, DataType::int32).ok());
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, Works, testing::Values("shm", "tcp"));
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,49 @@
+# Run by the test `package`; see CMakeLists.txt beside it for the variables.
+
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT RESULT_VARIABLE status OUTPUT_VARIABLE output
+                  ECHO_OUTPUT_VARIABLE)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "exit status ${status}: ${ARGV}")
+  endif()
+  string(STRIP "${output}" output)
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# The program prints which version of weft it was built with.
+function(expect_version program)
+  run(${program})
+  if(NOT output MATCHES "ok")
+    message(FATAL_ERROR "${program} printed '${output}'")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${work})
+set(prefix ${work}/prefix)
+run(${CMAKE_COMMAND} --install ${build} --prefix ${prefix})
+
+run(${CMAKE_COMMAND} -S ${consumer} -B ${work}/cmake -G ${generator}
+    -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${compiler})
+run(${CMAKE_COMMAND} --build ${work}/cmake)
+expect_version(${work}/cmake/consumer)
+
+find_program(pkg_config pkg-config)
+if(pkg_config)
+  file(GLOB_RECURSE pc ${prefix}/*/weft.pc)
+  get_filename_component(pc_dir "${pc}" DIRECTORY)
+  run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pc_dir} ${pkg_config} --modversion weft)
+  if(NOT output STREQUAL version)
+    message(FATAL_ERROR "weft.pc says version '${output}'; this is ${version}")
+  endif()
+  run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pc_dir} ${pkg_config} --cflags --libs weft)
+  separate_arguments(flags UNIX_COMMAND "${output}")
+  run(${compiler} ${consumer}/main.cc -o ${work}/by_pkg_config ${flags})
+  expect_version(${work}/by_pkg_config)
+endif()
+
+foreach(program weft-bench weft-schedule)
+  if(NOT EXISTS ${prefix}/bin/${program})
+    message(FATAL_ERROR "${program} was not installed")
+  endif()
+  run(${prefix}/bin/${program} --help)
+endforeach()

@@ -1,0 +1,35 @@
+// What collectives must give, the naive way: int32 inputs by formula, outputs by definition.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/communicator.h"
+
+namespace weft::test {
+
+// Element `i` of what rank `r` contributes in a call that `salt` tells from others.
+int32_t element(Rank r, size_t i, uint64_t salt);
+
+// The counts of one call: by rank, or for all_to_all by (from, to).
+struct Shape {
+  Kind kind = Kind::all_reduce;
+  int ranks = 1;
+  Rank root = 0;
+  bool varying = false;
+  size_t count = 0;             // uniform
+  std::vector<size_t> counts{};   // varying: by rank, or from * ranks + to
+
+  size_t block(int b) const { return varying ? counts[b] : count; }
+};
+
+std::vector<int32_t> expected_input(const Shape& shape, Rank me, uint64_t salt);
+std::vector<int32_t> expected_output(const Shape& shape, Rank me, ReduceOp op, uint64_t salt);
+
+// Makes the call on this rank with fresh memory between guards, out of place or in place, and compares.
+// Returns what is wrong; empty where all is right. `misalign`: bytes by which buffers are off.
+std::string run_and_compare(Communicator& communicator, const Shape& shape, bool in_place,
+                            uint64_t salt, size_t misalign = 0, ReduceOp op = ReduceOp::sum);
+
+}  // namespace weft::test

@@ -1,0 +1,361 @@
+// Beyond one link: many ranks, windows, notes, waiting, and the death of a peer.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "tests/transport/conformance.h"
+
+namespace weft::conformance {
+namespace {
+
+constexpr LinkId kData = 1;
+
+// One message each way; afterwards the two are connected.
+bool greet(Member& me, Rank peer, LinkId id = kData) {
+  const LinkShape shape{2, 64};
+  RecvLink& in = me->open_recv(peer, id, shape);  // before sending: the peer does the same
+  if (!send(me, me->open_send(peer, id, shape), pattern(8, 8), 8)) return false;
+  const std::optional<Letter> letter = receive(me, in);
+  if (letter) expect_pattern(letter->data, 8, 8);
+  return letter.has_value();
+}
+
+TEST_P(Conformance, ReachesTheOthersButNotItself) {
+  run(3, [](Member& me) {
+    for (Rank peer = 0; peer < 3; ++peer) {
+      EXPECT_EQ(me->reaches(peer), peer != me.rank());
+      EXPECT_TRUE(me->peer_status(peer).ok());
+    }
+    EXPECT_EQ(me->name().empty(), false);
+  });
+}
+
+TEST_P(Conformance, ARankWithoutTheTransportIsNotReached) {
+  run(
+      3,
+      [](Member& me) {
+        if (me.rank() == 1) return;
+        EXPECT_FALSE(me->reaches(1));
+        const Rank peer = 2 - me.rank();
+        EXPECT_TRUE(me->reaches(peer));
+        EXPECT_TRUE(greet(me, peer));
+      },
+      0b010);
+}
+
+// All ranks send to all others at once, `messages` each of seeded sizes.
+void all_to_all(Member& me, LinkShape shape, uint64_t messages) {
+  const auto size_of = [&](Rank from, Rank to, uint64_t i) {
+    std::mt19937_64 random(static_cast<uint64_t>(from * 100 + to) * 1000 + i);
+    return random() % 3 == 0 ? random() % 65 : random() % (shape.slot_bytes + 1);
+  };
+  const auto seed_of = [](Rank from, Rank to, uint64_t i) {
+    return static_cast<uint64_t>(from * 100 + to) << 20 | i;
+  };
+  std::vector<uint64_t> sent(static_cast<size_t>(me.size())), received(sent);
+  const auto step = [&] {
+    bool all = true;
+    for (Rank peer = 0; peer < me.size(); ++peer) {
+      if (peer == me.rank()) continue;
+      uint64_t& out_count = sent[static_cast<size_t>(peer)];
+      uint64_t& in_count = received[static_cast<size_t>(peer)];
+      SendLink& out = me->open_send(peer, kData, shape);
+      RecvLink& in = me->open_recv(peer, kData, shape);
+      if (const Bytes slot = out_count < messages ? out.reserve() : Bytes{}; !slot.empty()) {
+        const auto data =
+            pattern(size_of(me.rank(), peer, out_count), seed_of(me.rank(), peer, out_count));
+        std::copy(data.begin(), data.end(), slot.begin());
+        out.commit(data.size(), out_count++);
+      }
+      if (const Message* message = in.peek()) {
+        EXPECT_EQ(message->tag, in_count) << "from rank " << peer;
+        expect_pattern(message->data, size_of(peer, me.rank(), in_count),
+                       seed_of(peer, me.rank(), in_count));
+        ++in_count;
+        in.release();
+      }
+      all = all && out_count == messages && in_count == messages;
+    }
+    return all;
+  };
+  me.until(step, "all messages of all ranks");
+}
+
+TEST_P(Conformance, AllToAll) {
+  run(5, [](Member& me) { all_to_all(me, {3, 1024}, 100); });
+}
+
+TEST_P(Conformance, ManyRanks) {
+  run(backend().many_ranks, [](Member& me) { all_to_all(me, {2, 256}, 10); });
+}
+
+TEST_P(Conformance, WindowsAreZeroAndOfTheRightSize) {
+  if (!backend().windows) {
+    run(2, [](Member& me) {
+      EXPECT_FALSE(me->has_windows());
+      EXPECT_EQ(me->open_window(1 - me.rank()), nullptr);
+    });
+    return;
+  }
+  run(3, [](Member& me) {
+    EXPECT_TRUE(me->has_windows());
+    for (Rank peer = 0; peer < 3; ++peer) {
+      const Window* window = me->open_window(peer);
+      ASSERT_NE(window, nullptr);
+      EXPECT_EQ(me->open_window(peer), window);
+      if (!me.until([&] { return window->memory != nullptr; }, "a window")) return;
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(window->memory) % 4096, 0u);
+      for (size_t i = 0; i < kWindowBytes; ++i) ASSERT_EQ(window->memory[i], std::byte{0});
+    }
+    me.barrier();
+  });
+}
+
+std::atomic_ref<uint64_t> flag(const Window& window, Rank writer) {
+  return std::atomic_ref<uint64_t>(
+      *reinterpret_cast<uint64_t*>(window.memory + static_cast<size_t>(writer) * 64));
+}
+
+// Every rank writes a block and then a flag into every window; the owner checks the block.
+TEST_P(Conformance, WindowWritesAreSeenByTheOwner) {
+  if (!backend().windows) GTEST_SKIP() << "not offered by this transport";
+  run(4, [](Member& me) {
+    constexpr size_t kBlock = 8192;
+    const auto block = [&](const Window& window, Rank writer) {
+      return window.memory + 4096 + static_cast<size_t>(writer) * kBlock;
+    };
+    for (uint64_t round = 1; round <= 20; ++round) {
+      for (Rank peer = 0; peer < me.size(); ++peer) {
+        const Window* window = me->open_window(peer);
+        if (!me.until([&] { return window->memory != nullptr; }, "a window")) return;
+        const auto data = pattern(kBlock, round * 16 + static_cast<uint64_t>(me.rank()));
+        std::copy(data.begin(), data.end(), block(*window, me.rank()));
+        flag(*window, me.rank()).store(round, std::memory_order_release);
+        if (peer != me.rank()) me->wake(peer);
+      }
+      const Window* own = me->open_window(me.rank());
+      for (Rank writer = 0; writer < me.size(); ++writer) {
+        const auto there = [&] {
+          return flag(*own, writer).load(std::memory_order_acquire) == round;
+        };
+        if (!me.until(there, "a flag in the window")) return;
+        expect_pattern({block(*own, writer), kBlock}, kBlock,
+                       round * 16 + static_cast<uint64_t>(writer));
+      }
+      if (!me.barrier()) return;
+    }
+  });
+}
+
+TEST_P(Conformance, NotesAreDelivered) {
+  run(3, [](Member& me) {
+    const auto text = [](Rank from, Rank to) {
+      return "from " + std::to_string(from) + " to " + std::to_string(to) +
+             std::string(from == 0 ? kNoteBytesMax - 20 : 0, 'x');
+    };
+    for (Rank peer = 0; peer < 3; ++peer)
+      if (peer != me.rank() && !greet(me, peer)) return;
+    for (Rank peer = 0; peer < 3; ++peer)
+      if (peer != me.rank()) me->tell(peer, text(me.rank(), peer));
+    std::vector<Rank> heard;
+    const auto all = [&] {
+      while (const std::optional<Note> note = me->hear()) {
+        EXPECT_EQ(note->text, text(note->from, me.rank()));
+        heard.push_back(note->from);
+      }
+      return heard.size() >= 2;
+    };
+    if (!me.until(all, "a note")) return;
+    me.linger(0.005);
+    EXPECT_FALSE(me->hear()) << "a note was delivered twice";
+    EXPECT_NE(heard[0], heard[1]);
+  });
+}
+
+TEST_P(Conformance, TooManyOrTooLongNotesDoNoHarm) {
+  run(2, [](Member& me) {
+    const Rank peer = 1 - me.rank();
+    me->tell(peer, "before anything is connected: may be dropped");
+    if (!greet(me, peer)) return;
+    for (int i = 0; i < 2000; ++i) me->tell(peer, std::string(kNoteBytesMax * 4, 'y'));
+    for (int i = 0; i < 50; ++i) {
+      me.pump();
+      while (const std::optional<Note> note = me->hear()) EXPECT_EQ(note->from, peer);
+    }
+    greet(me, peer);
+  });
+}
+
+TEST_P(Conformance, WaitReturnsByItsDeadline) {
+  run(2, [](Member& me) {
+    const int64_t begin = me->clock().now_ns();
+    const Deadline deadline = Deadline::after(0.03, me->clock());
+    while (!deadline.expired()) me.wait(deadline);
+    const double waited = static_cast<double>(me->clock().now_ns() - begin) * 1e-9;
+    EXPECT_GE(waited, 0.03);
+    EXPECT_LT(waited, 5.0);
+    me.wait(Deadline::after(0));  // one that has expired
+  });
+}
+
+TEST_P(Conformance, WaitEndsWhenAMessageComes) {
+  run(2, [](Member& me) {
+    const Rank peer = 1 - me.rank();
+    const LinkShape shape{2, 64};
+    if (!greet(me, peer)) return;
+    for (uint64_t i = 0; i < 5; ++i) {
+      if (me.rank() == 0) {
+        me.linger(0.01);
+        if (!send(me, me->open_send(1, kData, shape), {}, i)) return;
+        if (!me.barrier()) return;
+        continue;
+      }
+      RecvLink& link = me->open_recv(0, kData, shape);
+      const int64_t begin = me->clock().now_ns();
+      const Deadline deadline = Deadline::after(kPatience_s, me->clock());
+      while (!link.peek() && !deadline.expired()) {
+        me.wait(deadline);
+        me->poll();
+      }
+      ASSERT_NE(link.peek(), nullptr);
+      EXPECT_EQ(link.peek()->tag, i);
+      link.release();
+      EXPECT_LT(me->clock().now_ns() - begin, 5'000'000'000) << "the message did not end the wait";
+      if (!me.barrier()) return;
+    }
+  });
+}
+
+TEST_P(Conformance, WakeSelfEndsAWait) {
+  run(1, [](Member& me) {
+    const auto begin = std::chrono::steady_clock::now();
+    me->wake_self();  // just before the wait: not lost
+    me->wait(Deadline::after(kPatience_s, me->clock()));
+    if (me.test().mode != Mode::turns) {
+      std::atomic<bool> woken = false;
+      std::thread waker([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        woken = true;
+        me->wake_self();
+      });
+      const Deadline deadline = Deadline::after(kPatience_s);
+      while (!woken && !deadline.expired()) me->wait(deadline);
+      waker.join();
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  });
+}
+
+// Polls until the loss of `peer` is known, and checks what is said about it.
+void expect_loss(Member& me, Rank peer, SendLink& out, RecvLink& in) {
+  const int64_t begin = me->clock().now_ns();
+  const auto lost = [&] {
+    return !me->peer_status(peer).ok() && !out.status().ok() && !in.status().ok();
+  };
+  if (!me.until(lost, "the loss of the peer to be noticed")) return;
+  EXPECT_LT(me->clock().now_ns() - begin, 2'000'000'000);
+  for (const Status& status : {me->peer_status(peer), out.status(), in.status()}) {
+    EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
+    EXPECT_EQ(status.peer(), peer) << status.to_string();
+    EXPECT_NE(status.message().find("rank " + std::to_string(peer)), std::string_view::npos)
+        << status.to_string();
+  }
+  EXPECT_EQ(in.peek(), nullptr);
+  out.reserve();  // whatever it gives, it does no harm
+  me->wake(peer);
+  me->tell(peer, "are you there?");
+  EXPECT_FALSE(me->open_send(peer, 77, {1, 64}).status().ok()) << "opened after the loss";
+  EXPECT_FALSE(me->open_recv(peer, 77, {1, 64}).status().ok()) << "opened after the loss";
+}
+
+// Rank 1 of three goes; the others notice, name it, and still talk to each other.
+void lose_a_peer(Member& me, bool cleanly) {
+  for (Rank peer = 0; peer < 3; ++peer)
+    if (peer != me.rank() && !greet(me, peer)) return;
+  if (!me.barrier()) return;
+  if (me.rank() == 1) return cleanly ? me.close() : me.die();
+  expect_loss(me, 1, me->open_send(1, kData, {2, 64}), me->open_recv(1, kData, {2, 64}));
+  const Rank other = 2 - me.rank();
+  EXPECT_TRUE(me->peer_status(other).ok());
+  EXPECT_TRUE(greet(me, other, 2));
+}
+
+TEST_P(Conformance, ADeathIsNoticedAndNamed) {
+  run(3, [](Member& me) { lose_a_peer(me, false); });
+}
+
+TEST_P(Conformance, AClosedTransportIsNoticedAndNamed) {
+  run(3, [](Member& me) { lose_a_peer(me, true); });
+}
+
+TEST_P(Conformance, ADeathEndsAWait) {
+  run(2, [](Member& me) {
+    if (!greet(me, 1 - me.rank()) || !me.barrier()) return;
+    if (me.rank() == 1) return me.die();
+    const int64_t begin = me->clock().now_ns();
+    const Deadline deadline = Deadline::after(kPatience_s, me->clock());
+    while (me->peer_status(1).ok() && !deadline.expired()) {
+      me.wait(deadline);
+      me->poll();
+    }
+    EXPECT_EQ(me->peer_status(1).code(), Code::peer_lost);
+    EXPECT_LT(me->clock().now_ns() - begin, 2'000'000'000);
+  });
+}
+
+// Rank 0 sends as much as fits, and goes at once.
+void leave_messages(Member& me, bool cleanly) {
+  const LinkShape shape{8, 512};
+  if (me.rank() == 0) {
+    SendLink& link = me->open_send(1, kData, shape);
+    for (uint64_t i = 0; i < shape.slots; ++i)
+      if (!send(me, link, pattern(i * 60, i), i)) return;
+    if (!me.until([&] { return link.flushed(); }, "the messages to be on their way")) return;
+    return cleanly ? me.close() : me.die();
+  }
+  RecvLink& link = me->open_recv(0, kData, shape);
+  for (uint64_t i = 0; i < shape.slots; ++i) {
+    const std::optional<Letter> letter = receive(me, link);
+    ASSERT_TRUE(letter) << "message " << i;
+    EXPECT_EQ(letter->tag, i);
+    expect_pattern(letter->data, i * 60, i);
+    if (i == 2) me.linger(0.02);  // the loss becomes known while messages wait
+  }
+  me.until([&] { return !link.status().ok(); }, "the end of the peer");
+}
+
+TEST_P(Conformance, WhatWasSentBeforeClosingStillArrives) {
+  if (!backend().delivers_after_close) GTEST_SKIP() << "not promised by this transport";
+  run(2, [](Member& me) { leave_messages(me, true); });
+}
+
+TEST_P(Conformance, WhatWasSentBeforeDyingStillArrives) {
+  if (!backend().delivers_after_close) GTEST_SKIP() << "not promised by this transport";
+  run(2, [](Member& me) { leave_messages(me, false); });
+}
+
+TEST_P(Conformance, BothMayOpenAtTheSameMoment) {
+  for (int round = 0; round < 20; ++round) {
+    run(3, [](Member& me) {
+      if (!me.barrier()) return;
+      for (Rank peer = 0; peer < 3; ++peer)
+        if (peer != me.rank() && !greet(me, peer)) return;
+      for (Rank peer = 0; peer < 3; ++peer) EXPECT_TRUE(me->peer_status(peer).ok());
+    });
+  }
+}
+
+// Ranks come and go without having used anything, or with links that the other never opened.
+TEST_P(Conformance, ClosingWithOpenEndsDoesNotHang) {
+  for (int round = 0; round < 3; ++round) {
+    run(4, [](Member& me) {
+      for (Rank peer = 0; peer < 4; ++peer)
+        if (peer != me.rank() && (peer + me.rank()) % 2) me->open_send(peer, 9, {2, 64});
+      me.linger(0.001 * me.rank());
+      me.close();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace weft::conformance

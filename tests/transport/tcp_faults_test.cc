@@ -1,0 +1,228 @@
+// What strangers, broken peers and deaths do to TCP: nothing but a clear error of the one to blame.
+#include <random>
+
+#include "tests/transport/conformance.h"
+#include "tests/transport/tcp_world.h"
+
+namespace weft::tcp {
+namespace {
+
+using conformance::pattern;
+
+constexpr LinkId kLink = 3;
+
+TEST(TcpFaults, StrangersAreRefusedAndTheJobGoesOn) {
+  World world(3);
+  testing::internal::CaptureStderr();
+  for (const char* text : {"GET / HTTP/1.1\r\nHost: weft\r\n\r\n", "\x16\x03\x01 hello",
+                           "\xf7 almost a hello, but not quite, and long enough for one......"}) {
+    RawPeer stranger(world[0]);
+    stranger.write(text);
+    EXPECT_TRUE(stranger.is_hung_up_on());
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("Refused a connection from "), std::string::npos) << log;
+  EXPECT_NE(log.find("does not speak weft's protocol"), std::string::npos) << log;
+  world.expect_talk(0, 1);
+}
+
+TEST(TcpFaults, WrongHellosAreAnsweredAndRefused) {
+  World world(3);
+  testing::internal::CaptureStderr();
+  const auto answer_to = [&](const std::function<void(Hello&)>& change) {
+    RawPeer caller(world[0]);
+    Hello hello = RawPeer::hello(1, 0);
+    change(hello);
+    const std::optional<Answer> answer = caller.call(hello);
+    EXPECT_TRUE(caller.is_hung_up_on());
+    return answer;
+  };
+  EXPECT_EQ(answer_to([](Hello& h) { h.job = job_number("another"); }), Answer::other_job);
+  EXPECT_EQ(answer_to([](Hello& h) { h.version = 99; }), Answer::other_version);
+  EXPECT_EQ(answer_to([](Hello& h) { h.to = 2; }), Answer::other_rank);
+  EXPECT_EQ(answer_to([](Hello& h) { h.from = 0; }), Answer::other_rank);
+  EXPECT_EQ(answer_to([](Hello& h) { h.from = 3; }), Answer::other_rank);
+  EXPECT_EQ(answer_to([](Hello& h) { h.from = -7; }), Answer::other_rank);
+  EXPECT_EQ(answer_to([](Hello& h) { h.stream = 1; }), Answer::closed);
+  EXPECT_EQ(answer_to([](Hello& h) { h.stream = ~0u, h.streams = ~0u; }), Answer::closed);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("another job"), std::string::npos) << log;
+  EXPECT_NE(log.find("version 99"), std::string::npos) << log;
+  world.expect_talk(1, 0);
+  EXPECT_EQ(answer_to([](Hello&) {}), Answer::connected);
+  world.expect_talk(1, 0);
+}
+
+TEST(TcpFaults, WhoNeverSaysHelloIsSentAway) {
+  Times times;
+  times.answer = 0.1;
+  World world(2, 1, kNobody, times);
+  testing::internal::CaptureStderr();
+  RawPeer silent(world[0]);
+  RawPeer slow(world[0]);
+  slow.write(ConstBytes(encode(RawPeer::hello(1, 0))).first(20));
+  world.expect_talk(0, 1);
+  EXPECT_TRUE(silent.is_hung_up_on());
+  EXPECT_TRUE(slow.is_hung_up_on());
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find("did not say who it is"), std::string::npos) << log;
+  world.expect_talk(0, 1);
+}
+
+TEST(TcpFaults, ACallerThatGivesUpAfterTheWelcomeIsNoDeath) {
+  World world(2);
+  {
+    RawPeer caller(world[0]);
+    EXPECT_EQ(caller.call(RawPeer::hello(1, 0)), Answer::welcome);
+  }
+  for (int i = 0; i < 20; ++i) world[0].poll();
+  EXPECT_TRUE(world[0].peer_status(1).ok());
+  world.expect_talk(0, 1);
+}
+
+TEST(TcpFaults, ALostPeerTurnsAwayItsNextCall) {
+  World world(2, 1, 1);
+  RawPeer peer(world[0]);
+  peer.connect(1, 0);
+  peer.write("rubbish that is at least as long as a frame");
+  ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  RawPeer again(world[0]);
+  EXPECT_EQ(again.call(RawPeer::hello(1, 0)), Answer::closed);
+}
+
+// ---- frames of a connected peer
+
+constexpr LinkShape kShape{2, 128};
+
+// What rank 0 says about rank 1 after it sent this, with a receiving and a sending end open.
+std::string said_about(const std::function<void(RawPeer&)>& write) {
+  World world(3, 1, 1);
+  RawPeer peer(world[0]);
+  world[0].open_recv(1, kLink, kShape);
+  world[0].open_send(1, kLink, kShape);
+  peer.connect(1, 0);
+  peer.write(Frame{FrameKind::open_recv, kLink, 0, kShape.slots, kShape.slot_bytes});
+  write(peer);
+  EXPECT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  const Status status = world[0].peer_status(1);
+  EXPECT_EQ(status.code(), Code::peer_lost);
+  EXPECT_EQ(status.peer(), 1);
+  EXPECT_TRUE(world[0].peer_status(2).ok());
+  world.expect_talk(0, 2);
+  return std::string(status.message());
+}
+
+void expect_said(const std::string& part, const std::function<void(RawPeer&)>& write) {
+  const std::string said = said_about(write);
+  EXPECT_NE(said.find(part), std::string::npos) << "'" << part << "' is not in: " << said;
+}
+
+TEST(TcpFaults, BrokenFramesAreErrorsOfTheirSender) {
+  const auto data = [](LinkId id, uint32_t length, uint64_t sequence) {
+    return Frame{FrameKind::data, id, length, sequence, 0};
+  };
+  expect_said("no frame", [](RawPeer& p) { p.write(std::string(64, 'x')); });
+  expect_said("link 9, which is not open", [&](RawPeer& p) { p.write(data(9, 8, 0)); });
+  expect_said("too long", [&](RawPeer& p) { p.write(data(kLink, 129, 0)); });
+  expect_said("too long", [&](RawPeer& p) { p.write(data(kLink, ~0u, 0)); });
+  expect_said("no credit", [&](RawPeer& p) { p.write(data(kLink, 8, 2)); });
+  expect_said("no credit", [&](RawPeer& p) { p.write(data(kLink, 8, ~uint64_t{0})); });
+  expect_said("sent before", [&](RawPeer& p) {
+    p.write(data(kLink, 0, 1));
+    p.write(data(kLink, 0, 1));
+  });
+  expect_said("which were not sent", [](RawPeer& p) {
+    p.write(Frame{FrameKind::credit, kLink, 0, 1, 0});
+  });
+  expect_said("which were not sent", [](RawPeer& p) {
+    p.write(Frame{FrameKind::credit, 77, 0, 0, 0});
+  });
+  expect_said("0 slots", [](RawPeer& p) { p.write(Frame{FrameKind::open_send, 5, 0, 0, 64}); });
+  expect_said("slots of", [](RawPeer& p) {
+    p.write(Frame{FrameKind::open_send, 5, 0, 1ull << 32, 64});
+  });
+  expect_said("second start", [](RawPeer& p) { p.write(Frame{}); });
+  expect_said("without a goodbye", [](RawPeer& p) { p.close(); });
+  expect_said("without a goodbye", [](RawPeer& p) { ::shutdown(p.fd(), SHUT_WR); });
+  expect_said("closed its communicator", [](RawPeer& p) { p.write(Frame{FrameKind::bye}); });
+}
+
+TEST(TcpFaults, OpeningLinksWithoutEndIsAnError) {
+  expect_said("more than 65536 links", [](RawPeer& p) {
+    std::vector<std::byte> frames;
+    for (LinkId id = 0; id < 65600; ++id) {
+      const FrameHeader header = encode(Frame{FrameKind::open_send, 100 + id, 0, 1, 64});
+      frames.insert(frames.end(), header.begin(), header.end());
+    }
+    p.write_anyhow(frames);
+  });
+}
+
+// Frames of every kind with random fields: errors at most.
+TEST(TcpFaults, RandomFramesDoNoHarm) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    std::mt19937_64 random(seed);
+    World world(2, 1, 1);
+    RawPeer peer(world[0]);
+    RecvLink& in = world[0].open_recv(1, 1, {3, 192});
+    world[0].open_send(1, 1, {2, 64});
+    peer.connect(1, 0);
+    for (int i = 0; i < 20; ++i) {
+      Frame frame{static_cast<FrameKind>(random() % kFrameKinds),
+                  static_cast<LinkId>(random() % 3 ? 1 : random()), 0,
+                  random() % 3 ? random() % 5 : random(), random() % 3 ? 64 : random()};
+      if (frame.kind == FrameKind::data || frame.kind == FrameKind::note)
+        frame.length = static_cast<uint32_t>(random() % 3 ? random() % 200 : random());
+      const std::vector<std::byte> payload(frame.length % 256, std::byte{1});
+      peer.write_anyhow(encode(frame));
+      peer.write_anyhow(payload);
+      if (in.peek() && random() % 2) in.release();
+      while (world[0].hear()) {
+      }
+    }
+    peer.close();
+    ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); })) << "seed " << seed;
+  }
+}
+
+// ---- deaths
+
+TEST(TcpFaults, WhatCameBeforeADeathCanBeRead) {
+  World world(2, 1, 1);
+  RawPeer peer(world[0]);
+  RecvLink& in = world[0].open_recv(1, kLink, {4, 4096});
+  peer.connect(1, 0);
+  const auto first = pattern(4096, 1), second = pattern(100, 2);
+  peer.write(Frame{FrameKind::data, kLink, 4096, 0, 10}, first);
+  peer.write(Frame{FrameKind::data, kLink, 100, 1, 11}, second);
+  peer.write(Frame{FrameKind::data, kLink, 4096, 2, 12}, ConstBytes(first).first(1000));
+  peer.close();
+  ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  for (const auto& [data, tag] : {std::pair(first, 10u), std::pair(second, 11u)}) {
+    EXPECT_TRUE(in.status().ok()) << "there is something to be read";
+    ASSERT_NE(in.peek(), nullptr);
+    EXPECT_EQ(in.peek()->tag, tag);
+    EXPECT_TRUE(std::ranges::equal(in.peek()->data, data));
+    in.release();
+  }
+  EXPECT_EQ(in.peek(), nullptr) << "half a message is none";
+  EXPECT_EQ(in.status().code(), Code::peer_lost);
+}
+
+TEST(TcpFaults, ADeathWhileAMessageIsPlacedIsNoMessage) {
+  World world(2, 1, 1);
+  RawPeer peer(world[0]);
+  RecvLink& in = world[0].open_recv(1, kLink, {2, 4096});
+  peer.connect(1, 0);
+  std::vector<std::byte> memory(4096);
+  const std::optional<Ticket> ticket = in.post(memory);
+  ASSERT_TRUE(ticket);
+  peer.write(Frame{FrameKind::data, kLink, 4096, 0, 1}, ConstBytes(pattern(2000, 1)));
+  peer.close();
+  ASSERT_TRUE(world.until([&] { return !in.status().ok(); }));
+  EXPECT_FALSE(in.done(*ticket));
+  EXPECT_NE(in.status().message().find("rank 1"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace weft::tcp

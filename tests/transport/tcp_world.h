@@ -1,0 +1,172 @@
+// Ranks over TCP driven by one thread, and a peer that speaks the wire format by hand.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/tcp.h"
+
+namespace weft::tcp {
+
+inline TransportConfig config_of(Rank rank, int size, int streams = 1) {
+  TransportConfig config;
+  config.rank = rank;
+  config.size = size;
+  config.job = "tcp_world";
+  config.host = "one host";
+  config.streams = streams;
+  return config;
+}
+
+// Polls until `ready()`, at most 20 s.
+inline bool poll_until(const std::vector<Transport*>& transports,
+                       const std::function<bool()>& ready) {
+  const Deadline deadline = Deadline::after(20);
+  while (!ready()) {
+    if (deadline.expired()) return false;
+    for (Transport* transport : transports) transport->poll();
+  }
+  return true;
+}
+
+inline constexpr Rank kNobody = -1;
+
+// All ranks of a job in this thread, except one that a RawPeer plays, which cannot be called.
+class World {
+ public:
+  explicit World(int size, int streams = 1, Rank by_hand = kNobody, const Times& times = {}) {
+    std::vector<std::string> addresses;
+    for (Rank rank = 0; rank < size; ++rank) {
+      ranks_.emplace_back();
+      if (rank == by_hand) {
+        addresses.push_back(
+            encode(RankAddress{"one host", streams, {SocketAddress::parse("127.0.0.1:1").take()}}));
+        continue;
+      }
+      auto made = make_tcp(config_of(rank, size, streams), times);
+      EXPECT_TRUE(made.ok()) << made.status().to_string();
+      ranks_.back() = made.take();
+      addresses.push_back(ranks_.back()->address());
+    }
+    for (const auto& rank : ranks_) {
+      if (!rank) continue;
+      const Status status = rank->join(addresses);
+      EXPECT_TRUE(status.ok()) << status.to_string();
+    }
+  }
+
+  Transport& operator[](Rank rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  void close(Rank rank) { ranks_[static_cast<size_t>(rank)].reset(); }
+  bool until(const std::function<bool()>& ready) {
+    std::vector<Transport*> alive;
+    for (const auto& rank : ranks_)
+      if (rank) alive.push_back(rank.get());
+    return poll_until(alive, ready);
+  }
+
+  // A message from one to the other, checked.
+  void expect_talk(Rank from, Rank to, LinkId id = 4711) {
+    SendLink& out = (*this)[from].open_send(to, id, {2, 64});
+    RecvLink& in = (*this)[to].open_recv(from, id, {2, 64});
+    ASSERT_TRUE(until([&] { return !out.reserve().empty(); })) << out.status().to_string();
+    out.reserve()[0] = std::byte{42};
+    out.commit(1, 7);
+    ASSERT_TRUE(until([&] { return in.peek() != nullptr; })) << in.status().to_string();
+    EXPECT_EQ(in.peek()->data.size(), 1u);
+    EXPECT_EQ(in.peek()->data[0], std::byte{42});
+    EXPECT_EQ(in.peek()->tag, 7u);
+    in.release();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Transport>> ranks_;
+};
+
+inline Deadline soon() { return Deadline::after(20); }
+
+// One connection to a rank of a World of `size`, made and used by hand.
+class RawPeer {
+ public:
+  explicit RawPeer(Transport& callee) : callee_(callee) {
+    const RankAddress address = decode_rank_address(callee.address()).take();
+    for (const SocketAddress& listener : address.listeners) {
+      Result<Fd> socket = start_connect(listener);
+      if (!socket.ok()) continue;
+      socket_ = socket.take();
+      break;
+    }
+    poll_until({&callee_}, [&] { return peer_address(socket_).ok(); });
+  }
+
+  void write(ConstBytes bytes) { ASSERT_TRUE(send_all(socket_, bytes, soon()).ok()); }
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void write(const Frame& frame, ConstBytes payload = {}) {
+    write(ConstBytes(encode(frame)));
+    if (!payload.empty()) write(payload);
+  }
+
+  // Says this hello; the answer, or nothing where the callee hung up instead.
+  std::optional<Answer> call(const Hello& hello) {
+    write(encode(hello));
+    AnswerBytes bytes;
+    if (!read(bytes)) return std::nullopt;
+    return decode_answer(bytes);
+  }
+  // Calls properly and starts.
+  void connect(Rank from, Rank to, uint32_t stream = 0, uint32_t streams = 1) {
+    ASSERT_EQ(call(hello(from, to, stream, streams)), Answer::welcome);
+    write(Frame{});
+  }
+  static Hello hello(Rank from, Rank to, uint32_t stream = 0, uint32_t streams = 1) {
+    return Hello{kVersion, job_number("tcp_world"), from, to, stream, streams};
+  }
+
+  // Reads exactly so much, while the callee is polled; false where it hung up.
+  bool read(Bytes bytes) {
+    size_t done = 0;
+    bool closed = false;
+    const bool ended = poll_until({&callee_}, [&] {
+      const ssize_t got = ::recv(socket_.get(), bytes.data() + done, bytes.size() - done, 0);
+      if (got > 0) done += static_cast<size_t>(got);
+      closed = got == 0 || (got < 0 && errno != EAGAIN);
+      return closed || done == bytes.size();
+    });
+    EXPECT_TRUE(ended) << "nothing came, and it did not hang up";
+    return ended && !closed;
+  }
+  std::optional<Frame> read_frame() {
+    FrameHeader header;
+    if (!read(header)) return std::nullopt;
+    return decode_frame(header);
+  }
+  bool is_hung_up_on() {
+    std::byte byte;
+    while (read({&byte, 1})) {
+    }
+    return !::testing::Test::HasFailure();
+  }
+
+  // Writes what the socket takes, while the callee is polled; it may hang up.
+  void write_anyhow(ConstBytes bytes) {
+    const Deadline deadline = soon();
+    while (!bytes.empty() && !deadline.expired()) {
+      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent < 0 && errno != EAGAIN) return;
+      if (sent > 0) bytes = bytes.subspan(static_cast<size_t>(sent));
+      callee_.poll();
+    }
+  }
+
+  int fd() const { return socket_.get(); }
+  void close() { socket_.reset(); }
+
+ private:
+  Transport& callee_;
+  Fd socket_;
+};
+
+}  // namespace weft::tcp
