@@ -13,6 +13,8 @@ namespace {
 
 constexpr int kMaxCount = 1 << 20;  // of anything counted: larger is a typing error
 constexpr size_t kMaxSlot = 1u << 30;
+constexpr int kMaxLanes = 64;
+constexpr int kMaxStreams = 64;
 
 // Reads variables one by one and keeps the first error, so that the list below stays a list.
 class Reader {
@@ -67,6 +69,26 @@ class Reader {
 };
 
 }  // namespace
+
+Status validate(const Options& o) {
+  const auto wrong = [](std::string_view option, const std::string& value, std::string_view rule) {
+    return invalid_argument(concat("option ", option, " is ", value, "; it must be ", rule));
+  };
+  if (o.lanes < 0 || o.lanes > kMaxLanes)
+    return wrong("lanes", std::to_string(o.lanes), "0 (choose) to 64");
+  if (o.slots < 0 || o.slots == 1)
+    return wrong("slots", std::to_string(o.slots), "0 (choose) or at least 2");
+  if (o.radix < 0 || o.radix == 1)
+    return wrong("radix", std::to_string(o.radix), "0 (choose) or at least 2");
+  if (o.slot_bytes > kMaxSlot) return wrong("slot", std::to_string(o.slot_bytes), "at most 1 GiB");
+  if (o.tcp_streams < 0 || o.tcp_streams > kMaxStreams)
+    return wrong("tcp_streams", std::to_string(o.tcp_streams), "0 (choose) to 64");
+  if (!(o.timeout_s > 0))
+    return wrong("timeout", std::to_string(o.timeout_s), "more than 0 seconds");
+  if (o.protocol != "auto" && o.protocol != "ll" && o.protocol != "simple")
+    return wrong("protocol", o.protocol, "auto, ll or simple");
+  return {};
+}
 
 Result<Options> options_from(const Environment& env) {
   Options options;

@@ -18,12 +18,13 @@ struct Options {
   // How data edges between windows travel: "auto", "ll" (flag and payload in one cache line),
   // "simple" (payload, then flag).  WEFT_PROTOCOL
   std::string protocol = "auto";
-  // Copies of an algorithm's lanes that share a message; 0 chooses.  WEFT_LANES
+  // Copies of an algorithm's lanes that share a message, at most 64 (8 over windows); 0 chooses.
+  // WEFT_LANES
   int lanes = 0;
-  // Bytes of a link's slot and slots per link; 0 chooses.  WEFT_SLOT, WEFT_SLOTS
+  // Bytes of a link's slot, and slots per link, at least 2; 0 chooses.  WEFT_SLOT, WEFT_SLOTS
   size_t slot_bytes = 0;
   int slots = 0;
-  // Children per node of tree algorithms; 0 chooses.  WEFT_RADIX
+  // Children per node of tree algorithms, at least 2; 0 chooses.  WEFT_RADIX
   int radix = 0;
   // Bytes of the window each rank shares with the ranks of its host; 0 chooses.  WEFT_WINDOW
   size_t window_bytes = 0;
@@ -44,6 +45,9 @@ struct Options {
   // "error", "warning", "info", "debug".  WEFT_DEBUG
   std::string log = "warning";
 };
+
+// ok, or which option has a value that cannot work, and what it accepts.
+Status validate(const Options& options);
 
 // Defaults overridden by the environment; an error names the variable, its value and what it
 // accepts.

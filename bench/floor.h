@@ -12,7 +12,8 @@
 //     hop             half a round trip of one byte, both ends polling
 //
 // No wait, no flag and no copy besides those is counted, so a figure cannot be below its floor but
-// by noise. Between hosts nothing is measured and there is no floor.
+// by noise. In place less may have to move: the floor is that of the out-of-place form. Between
+// hosts nothing is measured and there is no floor.
 #pragma once
 
 #include <optional>

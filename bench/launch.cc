@@ -47,6 +47,7 @@ ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting, Ra
   const int ranks = local_ranks(options);
   ProcessSpec spec;
   spec.program = "/proc/self/exe";
+  spec.name = "weft-bench";
   spec.arguments = options.command_line;
   spec.environment = {{"WEFT_RANK", std::to_string(rank)},
                       {"WEFT_WORLD_SIZE", std::to_string(ranks)},

@@ -26,7 +26,8 @@ constexpr int kExecFailed = 127;
   if (::getppid() != parent) ::_exit(kExecFailed);  // it died before prctl
   if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<char*> arguments{const_cast<char*>(spec.program.c_str())};
+  const std::string& name0 = spec.name.empty() ? spec.program : spec.name;
+  std::vector<char*> arguments{const_cast<char*>(name0.c_str())};
   for (const std::string& argument : spec.arguments)
     arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);

@@ -15,6 +15,7 @@ namespace weft::bench {
 
 struct ProcessSpec {
   std::string program;                                           // path
+  std::string name;                                              // that tools show; empty: the path
   std::vector<std::string> arguments;                            // without the program
   std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, ours
   int inherited_fd = -1;  // made to survive exec in this process

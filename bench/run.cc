@@ -18,6 +18,23 @@ double since_us(int64_t begin_ns) {
   return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-3;
 }
 
+// Ranks whose part of a plan touches no link or window name no transport; others do.
+constexpr std::string_view kTransports[] = {"shm", "tcp"};
+
+uint32_t transport_bits(const std::string& names) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < std::size(kTransports); ++i)
+    if (names.find(kTransports[i]) != std::string::npos) bits |= 1u << i;
+  return bits;
+}
+
+std::string transport_names(uint32_t bits) {
+  std::string names;
+  for (size_t i = 0; i < std::size(kTransports); ++i)
+    if (bits >> i & 1) names.append(names.empty() ? "" : "+").append(kTransports[i]);
+  return names;
+}
+
 bool has_in_place(const Case& what) { return info(what.operation).has_in_place; }
 
 double average(Average how, const std::vector<double>& by_rank) {
@@ -39,6 +56,7 @@ struct Runner::Share {
   uint64_t wrong[2] = {0, 0};
   uint64_t touched[2] = {0, 0};
   uint64_t digest = 0;
+  uint32_t transports = 0;  // bits
 };
 
 // Memory of a case, filled, and the call on it.
@@ -95,6 +113,7 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
     return {};
   }
   Share share;
+  share.transports = transport_bits(row.info.transports);
   WEFT_TRY(measure(false, row.iterations, share));
   if (has_in_place(what)) WEFT_TRY(measure(true, row.iterations, share));
   if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
@@ -264,32 +283,39 @@ Status Runner::take_digest(Share& share) {
 Result<Row> Runner::combine(Row row, const Share& mine) {
   Result<std::vector<Share>> shares = gather_values(setup_.control, mine);
   if (!shares.ok()) return shares.status();
-  std::optional<Figure>* const figures[2] = {&row.out_of_place, &row.in_place};
-  for (int form = 0; form < (has_in_place(what_) ? 2 : 1); ++form) {
-    Figure figure;
-    std::vector<double> times;
-    for (const Share& share : *shares) {
-      times.push_back(share.time_us[form]);
-      figure.wrong += share.wrong[form];
-      figure.touched += share.touched[form];
-    }
-    figure.time_us = average(options_.average, times);
-    figure.algorithm_gbps =
-        figure.time_us > 0 ? static_cast<double>(row.bytes) * 1e-3 / figure.time_us : 0;
-    figure.bus_gbps = figure.algorithm_gbps * bus_factor(what_.operation, ranks_);
-    figure.spread = percentiles(samples_us_[form]);
-    *figures[form] = figure;
-  }
-  if (setup_.calibration) {
-    const size_t size = size_of(what_.type);
-    const auto floor =
-        floor_seconds(*setup_.calibration, row.info.transports,
-                      {ranks_, layout_.elements_read * size, layout_.elements_written * size,
-                       layout_.elements_crossing * size});
-    if (floor) row.floor_us = *floor * 1e6;
-  }
+  row.out_of_place = figure(*shares, 0, row.bytes);
+  if (has_in_place(what_)) row.in_place = figure(*shares, 1, row.bytes);
+  uint32_t transports = 0;
+  for (const Share& share : *shares) transports |= share.transports;
+  if (transports != 0) row.info.transports = transport_names(transports);
+  row.floor_us = floor_us(row.info.transports);
   if (options_.digest_elements > 0) combine_digests(row, *shares);
   return row;
+}
+
+Figure Runner::figure(const std::vector<Share>& shares, int form, size_t bytes) const {
+  Figure result;
+  std::vector<double> times;
+  for (const Share& share : shares) {
+    times.push_back(share.time_us[form]);
+    result.wrong += share.wrong[form];
+    result.touched += share.touched[form];
+  }
+  result.time_us = average(options_.average, times);
+  if (result.time_us > 0)
+    result.algorithm_gbps = static_cast<double>(bytes) * 1e-3 / result.time_us;
+  result.bus_gbps = result.algorithm_gbps * bus_factor(what_.operation, ranks_);
+  result.spread = percentiles(samples_us_[form]);
+  return result;
+}
+
+std::optional<double> Runner::floor_us(std::string_view transports) const {
+  if (!setup_.calibration) return std::nullopt;
+  const size_t size = size_of(what_.type);
+  const Traffic traffic{ranks_, layout_.elements_read * size, layout_.elements_written * size,
+                        layout_.elements_crossing * size};
+  const auto floor = floor_seconds(*setup_.calibration, transports, traffic);
+  return floor ? std::optional(*floor * 1e6) : std::nullopt;
 }
 
 // Every element once: from rank 0 where all ranks have the result, else added up.

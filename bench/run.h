@@ -55,6 +55,8 @@ class Runner {
   Status check_barrier(Share& share);
   Status take_digest(Share& share);
   Result<Row> combine(Row row, const Share& mine);
+  Figure figure(const std::vector<Share>& shares, int form, size_t bytes) const;
+  std::optional<double> floor_us(std::string_view transports) const;
   void combine_digests(Row& row, const std::vector<Share>& shares) const;
   Recipe recipe(int iteration) const;
   void report_fault(const std::string& first, bool in_place);

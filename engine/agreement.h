@@ -1,9 +1,9 @@
 // Agreement: do the ranks of a communicator make the same calls?
 //
-// Every message carries its call's tag, so a peer in another call is noticed when its data comes. Where
-// no data comes at all, ranks that have waited for a while tell those they wait for which call they are
-// in, and each compares that with its own record of that call: a disagreement becomes an error with
-// both sides' arguments long before the deadline.
+// Every message carries its call's tag, so a peer in another call is noticed when its data comes.
+// Where no data comes at all, ranks that have waited for a while tell those they wait for which
+// call they are in, and each compares that with its own record of that call: a disagreement becomes
+// an error with both sides' arguments long before the deadline.
 #pragma once
 
 #include <array>

@@ -68,9 +68,7 @@ Needs needs(const Call& call, int ranks, Rank me) {
   const size_t all = call.varying ? total(call.counts) : call.count * ranks;
   const size_t own = call.varying && !call.counts.empty() ? call.counts[me] : call.count;
   switch (call.kind) {
-    case Kind::all_to_all:
-      result = {all, call.varying ? total(call.recv_counts) : all};
-      break;
+    case Kind::all_to_all: result = {all, call.varying ? total(call.recv_counts) : all}; break;
     case Kind::all_gather:
     case Kind::gather: result = {own, all}; break;
     case Kind::reduce_scatter:

@@ -4,45 +4,68 @@ namespace weft {
 
 Status Communicator::all_reduce(const void* in, void* out, size_t count, DataType type,
                                 ReduceOp op) {
-  return run({.kind = Kind::all_reduce, .input = in, .output = out, .count = count, .type = type,
+  return run({.kind = Kind::all_reduce,
+              .input = in,
+              .output = out,
+              .count = count,
+              .type = type,
               .op = op});
 }
 
 Status Communicator::reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op,
                             Rank root) {
-  return run({.kind = Kind::reduce, .input = in, .output = out, .count = count, .type = type,
-              .op = op, .root = root});
+  return run({.kind = Kind::reduce,
+              .input = in,
+              .output = out,
+              .count = count,
+              .type = type,
+              .op = op,
+              .root = root});
 }
 
 Status Communicator::broadcast(const void* in, void* out, size_t count, DataType type, Rank root) {
-  return run({.kind = Kind::broadcast, .input = in, .output = out, .count = count, .type = type,
+  return run({.kind = Kind::broadcast,
+              .input = in,
+              .output = out,
+              .count = count,
+              .type = type,
               .root = root});
 }
 
 Status Communicator::all_gather(const void* in, void* out, size_t count, DataType type) {
-  return run(
-      {.kind = Kind::all_gather, .input = in, .output = out, .count = count, .type = type});
+  return run({.kind = Kind::all_gather, .input = in, .output = out, .count = count, .type = type});
 }
 
 Status Communicator::reduce_scatter(const void* in, void* out, size_t count, DataType type,
                                     ReduceOp op) {
-  return run({.kind = Kind::reduce_scatter, .input = in, .output = out, .count = count,
-              .type = type, .op = op});
+  return run({.kind = Kind::reduce_scatter,
+              .input = in,
+              .output = out,
+              .count = count,
+              .type = type,
+              .op = op});
 }
 
 Status Communicator::gather(const void* in, void* out, size_t count, DataType type, Rank root) {
-  return run({.kind = Kind::gather, .input = in, .output = out, .count = count, .type = type,
+  return run({.kind = Kind::gather,
+              .input = in,
+              .output = out,
+              .count = count,
+              .type = type,
               .root = root});
 }
 
 Status Communicator::scatter(const void* in, void* out, size_t count, DataType type, Rank root) {
-  return run({.kind = Kind::scatter, .input = in, .output = out, .count = count, .type = type,
+  return run({.kind = Kind::scatter,
+              .input = in,
+              .output = out,
+              .count = count,
+              .type = type,
               .root = root});
 }
 
 Status Communicator::all_to_all(const void* in, void* out, size_t count, DataType type) {
-  return run(
-      {.kind = Kind::all_to_all, .input = in, .output = out, .count = count, .type = type});
+  return run({.kind = Kind::all_to_all, .input = in, .output = out, .count = count, .type = type});
 }
 
 Status Communicator::barrier() { return run(Call{.kind = Kind::barrier}); }

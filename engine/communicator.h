@@ -1,11 +1,11 @@
 // Communicator: the ranks of a job and what they can do together.
 //
 // Thread safety: calls of one communicator may come from any thread, but like in MPI all ranks must
-// make its collective calls in the same order, so callers from several threads have to agree on one.
-// abort() may be called from any thread at any time.
+// make its collective calls in the same order, so callers from several threads have to agree on
+// one. abort() may be called from any thread at any time.
 //
-// Failure: a call that fails on this rank because of another one (death, timeout, mismatch) leaves the
-// communicator failed: later calls return the same status at once. Argument errors do not.
+// Failure: a call that fails on this rank because of another one (death, timeout, mismatch) leaves
+// the communicator failed: later calls return the same status at once. Argument errors do not.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,8 @@ class Communicator {
   // Collective over the rendezvous' ranks. Every rank gets an error if one does not come in time.
   static Result<std::unique_ptr<Communicator>> create(Rendezvous& rendezvous,
                                                       const Options& options);
-  // Of the job that the process's environment describes (launchers, WEFT_*); see bootstrap/rendezvous.h.
+  // Of the job that the process's environment describes (launchers, WEFT_*); see
+  // bootstrap/rendezvous.h.
   static Result<std::unique_ptr<Communicator>> create_from_environment();
 
   virtual ~Communicator() = default;

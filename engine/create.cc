@@ -130,6 +130,7 @@ size_t window_bytes(const Options& options, int ranks) {
 
 Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, const CreateConfig& config) {
   const Options& options = config.options;
+  WEFT_TRY(validate(options));
   const Deadline deadline = Deadline::after(options.timeout_s);
   const json greeting{{"version", kVersion},
                       {"host", config.host},
@@ -142,14 +143,13 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, const Crea
   WEFT_TRY(agree(*parsed));
 
   std::vector<int> hosts = number_hosts(*parsed);
-  const TransportConfig transport_config{
-      .rank = meet.rank(),
-      .size = meet.size(),
-      .job = (*parsed)[0].value("name", ""),
-      .host = config.host,
-      .interfaces = options.interfaces,
-      .window_bytes = window_bytes(options, meet.size()),
-      .streams = std::max(1, options.tcp_streams)};
+  const TransportConfig transport_config{.rank = meet.rank(),
+                                         .size = meet.size(),
+                                         .job = (*parsed)[0].value("name", ""),
+                                         .host = config.host,
+                                         .interfaces = options.interfaces,
+                                         .window_bytes = window_bytes(options, meet.size()),
+                                         .streams = std::max(1, options.tcp_streams)};
   const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
   Made made = meet.size() > 1 ? make_transports(config, transport_config, one_host) : Made{};
   if (!made.status.ok()) made.addresses = {{"error", made.status.to_string()}};
@@ -181,7 +181,9 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
 Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,
                                                            const Options& options) {
   const Environment env = Environment::of_process();
-  CreateConfig config{.options = options, .host = host_identity(env, options.host), .names = {},
+  CreateConfig config{.options = options,
+                      .host = host_identity(env, options.host),
+                      .names = {},
                       .make = make_transport};
   if (options.transport == "auto")
     config.names = {"shm", "tcp"};

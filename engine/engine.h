@@ -1,8 +1,9 @@
-// Engine: the communicator's inside. Turns calls into plans and drives their executors, on the caller's
-// thread when it blocks and nothing else is under way, else on the progress thread.
+// Engine: the communicator's inside. Turns calls into plans and drives their executors, on the
+// caller's thread when it blocks and nothing else is under way, else on the progress thread.
 //
-// Locking: driver_ is held by whoever prepares and polls operations; queue_mutex_ guards what is handed
-// from callers to the progress thread; failure_mutex_ the failure. They are taken in that order.
+// Locking: driver_ is held by whoever prepares and polls operations; queue_mutex_ guards what is
+// handed from callers to the progress thread; failure_mutex_ the failure. They are taken in that
+// order.
 #pragma once
 
 #include <atomic>
@@ -27,11 +28,11 @@ struct CreateConfig {
   std::vector<std::string> names;  // transports to make, in order of preference
   // Makes a transport by name, as make_transport() does; tests put simulated ones here.
   std::function<Result<std::unique_ptr<Transport>>(std::string_view, const TransportConfig&)> make;
-  bool manual_progress = false;    // no thread: asynchronous calls move when poll() is called
+  bool manual_progress = false;  // no thread: asynchronous calls move when poll() is called
 };
 
-// A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails takes
-// the others with it at once and not by their deadlines.
+// A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails
+// takes the others with it at once and not by their deadlines.
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
                                                           const CreateConfig& config);
 
@@ -102,14 +103,14 @@ class Engine final : public Communicator {
   std::byte barrier_bytes_[2] = {};
 
   std::mutex driver_;
-  Operation inline_;                                 // blocking calls
-  std::vector<std::unique_ptr<Operation>> active_;   // asynchronous ones, started
-  std::deque<std::unique_ptr<Operation>> waiting_;   // not started yet, in order
+  Operation inline_;                                // blocking calls
+  std::vector<std::unique_ptr<Operation>> active_;  // asynchronous ones, started
+  std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   Backoff backoff_;
 
   std::mutex queue_mutex_;
-  std::deque<std::unique_ptr<Operation>> queue_;     // from callers, not yet seen by the driver
-  std::atomic<size_t> outstanding_{0};               // asynchronous calls that have not ended
+  std::deque<std::unique_ptr<Operation>> queue_;  // from callers, not yet seen by the driver
+  std::atomic<size_t> outstanding_{0};            // asynchronous calls that have not ended
   std::unique_ptr<ProgressThread> progress_;
 
   mutable std::mutex failure_mutex_;

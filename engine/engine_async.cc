@@ -1,9 +1,9 @@
-// Many operations of an engine: started by callers, moved along by the progress thread (or, with manual
-// progress, by poll()).
+// Many operations of an engine: started by callers, moved along by the progress thread (or, with
+// manual progress, by poll()).
 //
-// Collective operations run one after the other, in the order they were started. Groups of sends and
-// receives run beside them and beside each other, but in order per peer and direction, because the k-th
-// send to a peer meets its k-th receive.
+// Collective operations run one after the other, in the order they were started. Groups of sends
+// and receives run beside them and beside each other, but in order per peer and direction, because
+// the k-th send to a peer meets its k-th receive.
 #include <algorithm>
 
 #include "engine/engine.h"

@@ -1,4 +1,5 @@
-// One operation of an engine: prepared, driven to its end, and what is said when it does not end well.
+// One operation of an engine: prepared, driven to its end, and what is said when it does not end
+// well.
 #include <algorithm>
 
 #include "base/hash.h"
@@ -104,8 +105,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
     Layout layout(request.collective, rank(), op.group, program.pieces);
     return lower(request, std::move(program), std::move(layout), *media_);
   }
-  Program program =
-      choice->algorithm->build(request.collective, rank(), Parameters{choice->radix});
+  Program program = choice->algorithm->build(request.collective, rank(), Parameters{choice->radix});
   if (choice->copies > 1) program = replicate(std::move(program), choice->copies);
   Layout layout(request.collective, rank(), op.call, program.pieces);
   return lower(request, std::move(program), std::move(layout), *media_);
@@ -213,7 +213,8 @@ Status Engine::explain_failure(Operation& op) {
                 peer);
 }
 
-// Those who are waited for may themselves have waited for somebody: their word goes into the report.
+// Those who are waited for may themselves have waited for somebody: their word goes into the
+// report.
 Status Engine::time_out(Operation& op) {
   const std::vector<Rank> blamed = op.executor.blocked_peers();
   Status status = fail(describe_timeout(op), true);
@@ -252,8 +253,11 @@ Status Engine::check_arguments(const Call& call) {
   std::vector<Arguments> all(size());
   Arguments mine{fingerprint(call), {}};
   describe(call).copy(mine.text, sizeof mine.text - 1);
-  WEFT_TRY(run_call({.kind = Kind::all_gather, .input = &mine, .output = all.data(),
-                     .count = sizeof mine, .type = DataType::uint8},
+  WEFT_TRY(run_call({.kind = Kind::all_gather,
+                     .input = &mine,
+                     .output = all.data(),
+                     .count = sizeof mine,
+                     .type = DataType::uint8},
                     true));
   for (Rank r = 0; r < size(); ++r)
     if (all[r].fingerprint != mine.fingerprint)

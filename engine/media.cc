@@ -13,11 +13,10 @@ Media::Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transpo
       window_layout_{ranks, window_bytes} {
   for (Rank peer = 0; peer < ranks; ++peer)
     for (const auto& transport : transports_)
-      if (!routes_[peer] && peer != me && transport->reaches(peer))
-        routes_[peer] = transport.get();
+      if (!routes_[peer] && peer != me && transport->reaches(peer)) routes_[peer] = transport.get();
   // One transport leads everywhere and has windows: then all ranks find the same.
-  windows_everywhere_ = ranks > 1 && window_layout_.fits() && !transports_.empty() &&
-                        transports_[0]->has_windows();
+  windows_everywhere_ =
+      ranks > 1 && window_layout_.fits() && !transports_.empty() && transports_[0]->has_windows();
   for (Rank peer = 0; peer < ranks; ++peer)
     if (peer != me && routes_[peer] != (transports_.empty() ? nullptr : transports_[0].get()))
       windows_everywhere_ = false;

@@ -10,8 +10,8 @@ namespace weft {
 
 class ProgressThread {
  public:
-  // `step` does some work and says whether there is more; it is called on the thread, again and again
-  // while it says so, and after every kick().
+  // `step` does some work and says whether there is more; it is called on the thread, again and
+  // again while it says so, and after every kick().
   explicit ProgressThread(std::function<bool()> step);
   ~ProgressThread();  // lets a step that is running end
   void kick();

@@ -16,8 +16,12 @@ Result<std::vector<std::string>> gather_texts(Communicator& parent, const std::s
   size_t total = 0;
   for (const size_t count : counts) total += count;
   std::string all(total, '\0');
-  WEFT_TRY(parent.run({.kind = Kind::all_gather, .input = mine.data(), .output = all.data(),
-                       .type = DataType::uint8, .varying = true, .counts = counts}));
+  WEFT_TRY(parent.run({.kind = Kind::all_gather,
+                       .input = mine.data(),
+                       .output = all.data(),
+                       .type = DataType::uint8,
+                       .varying = true,
+                       .counts = counts}));
   std::vector<std::string> texts;
   size_t begin = 0;
   for (const size_t count : counts) {

@@ -25,15 +25,16 @@ class WorkState {
   Status status_;
 };
 
-// A handle; copies mean the same work. The memory of the call must outlive the work, not the handle.
+// A handle; copies mean the same work. The memory of the call must outlive the work, not the
+// handle.
 class Work {
  public:
   Work() = default;  // nothing: already done, ok
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
   static Work failed(Status status);
 
-  // Blocks until the call has ended and gives its status; Code::timeout when the deadline passes first
-  // (the call goes on; its own deadline is the communicator's).
+  // Blocks until the call has ended and gives its status; Code::timeout when the deadline passes
+  // first (the call goes on; its own deadline is the communicator's).
   Status wait(const Deadline& deadline = {}) const;
   bool test() const { return !state_ || state_->done(); }
   // ok while it runs.

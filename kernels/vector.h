@@ -151,12 +151,17 @@ struct Lanes {  // integers, float and double
 
   static WEFT_HD Acc divide(Acc acc, int64_t divisor) {
     if constexpr (kInteger) {
-      using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-      for (size_t i = 0; i < kCount; ++i) {
-        const T quotient =
-            static_cast<T>(static_cast<Wide>(static_cast<T>(acc[i])) / static_cast<Wide>(divisor));
-        acc[i] = static_cast<std::make_unsigned_t<T>>(quotient);
-      }
+      // In floats, which have vector instructions for it. A quotient is at least 1 / divisor below
+      // the next integer, far more than the error of a format with half again as many bits as T.
+      using Whole = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+      using Divided = std::conditional_t<sizeof(T) == 8, Whole,
+                                         std::conditional_t<sizeof(T) == 4, double, float>>;
+      const Divided by = static_cast<Divided>(divisor);
+      T lanes[kCount];
+      std::memcpy(lanes, &acc, sizeof(acc));
+      for (size_t i = 0; i < kCount; ++i)
+        lanes[i] = static_cast<T>(static_cast<Divided>(lanes[i]) / by);
+      std::memcpy(&acc, lanes, sizeof(acc));
       return acc;
     } else {
       return acc / (Acc{} + static_cast<T>(divisor));

@@ -60,8 +60,8 @@ class SendLink {
   virtual std::optional<Ticket> send(ConstBytes memory, uint64_t tag) = 0;
   virtual bool done(Ticket ticket) = 0;
 
-  // Whether nothing committed or sent is left in this process, waiting for poll() or another call to
-  // move it on. A sender that stops polling before then may leave its peer without data.
+  // Whether nothing committed or sent is left in this process, waiting for poll() or another call
+  // to move it on. A sender that stops polling before then may leave its peer without data.
   virtual bool flushed() { return true; }
 
   virtual LinkTraits traits() const = 0;
@@ -102,6 +102,7 @@ class RecvLink {
   virtual std::optional<Placed> done(Ticket ticket) = 0;
 
   virtual LinkTraits traits() const = 0;
+  // ok as long as a message that arrived whole before the peer was lost has not been taken.
   virtual const Status& status() const = 0;
   LinkShape shape() const { return shape_; }
 

@@ -6,10 +6,7 @@
 #include "engine/executor/window_state.h"
 
 namespace weft {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
   plan_ = &plan;
@@ -214,16 +211,21 @@ void CpuExecutor::fold(const PlanStep& step, const Cursor& at, const std::byte* 
   if (slot) targets[target_count++] = slot;
   const int64_t divisor = step.finish ? plan_->divisor : 1;
   const size_t bytes = count * plan_->element_bytes;
-  const bool streaming = plan_->request.streaming && !step.targets.empty() &&
-                         step.targets[0].buffer == Buffer::output;
+  const bool streaming =
+      plan_->request.streaming && !step.targets.empty() && step.targets[0].buffer == Buffer::output;
   if (source_count == 1 && scaled == 0 && divisor == 1) {
     for (int i = 0; i < target_count; ++i)
       if (targets[i] != sources[0]) copy_bytes(targets[i], sources[0], bytes, streaming && i == 0);
     return;
   }
-  ReduceCall call{.sources = sources, .source_count = source_count, .targets = targets,
-                  .target_count = std::min(2, target_count), .count = count,
-                  .scalar = binding_.scalar, .scaled = scaled, .divisor = divisor,
+  ReduceCall call{.sources = sources,
+                  .source_count = source_count,
+                  .targets = targets,
+                  .target_count = std::min(2, target_count),
+                  .count = count,
+                  .scalar = binding_.scalar,
+                  .scaled = scaled,
+                  .divisor = divisor,
                   .streaming = streaming};
   plan_->kernel(call);
   if (target_count == 3) copy_bytes(targets[2], targets[0], bytes, false);
@@ -265,8 +267,7 @@ CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
   return Move::complete;
 }
 
-bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes,
-                               uint64_t tag) {
+bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag) {
   if (tag != at.tag) {
     fail(Status(Code::mismatch, "it sent data of a call with other arguments", step.from_peer));
     return false;
@@ -327,8 +328,7 @@ CpuExecutor::Move CpuExecutor::send_memory(const PlanStep& step, Cursor& at) {
   const size_t bytes = plan_->element_bytes;
   bool moved = false;
   while (at.position < at.size) {
-    const size_t count =
-        std::min(at.size - at.position, step.to->shape().slot_bytes / bytes);
+    const size_t count = std::min(at.size - at.position, step.to->shape().slot_bytes / bytes);
     const std::byte* memory = address(step.sources[0], at) + at.position * bytes;
     const auto ticket = step.to->send({memory, count * bytes}, at.tag);
     if (!ticket) return moved ? Move::moved : Move::blocked;
@@ -352,8 +352,8 @@ CpuExecutor::Move CpuExecutor::receive_memory(const PlanStep& step, Cursor& at) 
   while (at.position < at.size) {
     std::byte* memory = address(step.targets[0], at) + at.position * bytes;
     if (at.first_ticket == 0) {
-      const size_t room = std::min<size_t>((at.size - at.position) * bytes,
-                                           step.from->shape().slot_bytes);
+      const size_t room =
+          std::min<size_t>((at.size - at.position) * bytes, step.from->shape().slot_bytes);
       if (const auto ticket = step.from->post({memory, room})) at.first_ticket = *ticket;
     }
     size_t arrived = 0;

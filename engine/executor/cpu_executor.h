@@ -1,7 +1,7 @@
 // CpuExecutor: runs one plan at a time on the calling thread, as a polled state machine.
 //
-// poll() does what can be done without waiting and returns; it never blocks. Lanes are interleaved as
-// their links allow. Nothing is allocated once a plan has run.
+// poll() does what can be done without waiting and returns; it never blocks. Lanes are interleaved
+// as their links allow. Nothing is allocated once a plan has run.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ struct Binding {
 class WindowState;
 
 struct CallIdentity {
-  uint64_t tag = 0;          // on every message; equal on all ranks that make this call
-  uint64_t ll_serial = 0;    // flag of the first round's lines; the following rounds count up
-  uint64_t window_call = 0;  // number of this call among those that use windows; 0: uses none
+  uint64_t tag = 0;              // on every message; equal on all ranks that make this call
+  uint64_t ll_serial = 0;        // flag of the first round's lines; the following rounds count up
+  uint64_t window_call = 0;      // number of this call among those that use windows; 0: uses none
   uint64_t finished_before = 0;  // window calls that all ranks must have finished before it starts
   size_t window_offset = 0;      // where its lease lies in every window
 };
@@ -57,9 +57,9 @@ class CpuExecutor {
     size_t round = 0;
     bool entered = false;
     bool finished = false;
-    size_t size = 0, position = 0;       // elements of this chunk and round
-    uint64_t tag = 0;                    // of this chunk's messages
-    const std::byte* input = nullptr;    // this chunk and round in Input, Output
+    size_t size = 0, position = 0;     // elements of this chunk and round
+    uint64_t tag = 0;                  // of this chunk's messages
+    const std::byte* input = nullptr;  // this chunk and round in Input, Output
     std::byte* output = nullptr;
     size_t in_offset = 0, out_filled = 0;  // bytes of the message at hand, of the slot being filled
     Ticket first_ticket = 0, last_ticket = 0;

@@ -88,14 +88,19 @@ std::string CpuExecutor::blocked_on() const {
 
 Status CpuExecutor::check() const {
   if (!plan_) return {};
+  if (!started_)
+    for (const Rank peer : blocked_peers())
+      if (Status status = media_.peer_status(peer); !status.ok()) return status;
   for (size_t i = 0; i < cursors_.size(); ++i) {
-    if (cursors_[i].finished) continue;
-    const PlanStep& step = plan_->lanes[i].steps[cursors_[i].step];
+    if (cursors_[i].finished || !started_) continue;
+    const PlanLane& lane = plan_->lanes[i];
+    const PlanStep& step = lane.steps[cursors_[i].step];
     if (step.from && !step.from->status().ok() && nothing_there(step)) return step.from->status();
     if (step.to && !step.to->status().ok()) return step.to->status();
+    if (step.from || step.to) continue;  // links know what their peers sent before they left
+    for (const Rank peer : waited_for(lane, cursors_[i]))
+      if (Status status = media_.peer_status(peer); !status.ok()) return status;
   }
-  for (const Rank peer : blocked_peers())
-    if (Status status = media_.peer_status(peer); !status.ok()) return status;
   return {};
 }
 

@@ -25,7 +25,8 @@ std::vector<size_t> packed(std::span<const size_t> counts) {
 
 Layout::Layout(const Collective& collective, Rank me, const Call& call, int pieces)
     : collective_(collective), me_(me), pieces_(pieces), uniform_(call.count) {
-  // In place too, the pointer to a buffer of one block points at that block, not at what it is part of.
+  // In place too, the pointer to a buffer of one block points at that block, not at what it is part
+  // of.
   collective_.in_place = false;
   granule_ = std::max<size_t>(1, 64 / size_of(call.type));
   output_.is_input = false;

@@ -54,8 +54,8 @@ class Layout {
   Collective collective_;
   Rank me_ = 0;
   int pieces_ = 1;
-  size_t granule_ = 1;   // pieces begin at multiples of 64 bytes within their block
-  size_t uniform_ = 0;   // elements of every block, where sizes_ is empty
+  size_t granule_ = 1;  // pieces begin at multiples of 64 bytes within their block
+  size_t uniform_ = 0;  // elements of every block, where sizes_ is empty
   size_t uniform_piece_ = 0;
   // By block; for pairs: what goes to peer p, then what comes from it.
   std::vector<size_t> sizes_, recv_sizes_;

@@ -1,9 +1,9 @@
 // Leases of window space: who may use which bytes of every rank's window in which call.
 //
-// All ranks make the same windowed calls in the same order and lease the same sizes, so each computes
-// the same places without asking. The space of a window is a ring; a call may reuse space only when
-// every rank has finished the calls that used it before: lease() says up to which call that must hold,
-// and each rank publishes in its window how many calls it has finished.
+// All ranks make the same windowed calls in the same order and lease the same sizes, so each
+// computes the same places without asking. The space of a window is a ring; a call may reuse space
+// only when every rank has finished the calls that used it before: lease() says up to which call
+// that must hold, and each rank publishes in its window how many calls it has finished.
 #pragma once
 
 #include <array>

@@ -14,7 +14,9 @@ size_t round_up(size_t x, size_t multiple) { return (x + multiple - 1) / multipl
 class Lowering {
  public:
   Lowering(const PlanRequest& request, Program program, Layout layout, Media& media)
-      : request_(request), program_(std::move(program)), media_(media),
+      : request_(request),
+        program_(std::move(program)),
+        media_(media),
         plan_(std::make_unique<Plan>(request, std::move(layout))) {}
 
   Result<std::unique_ptr<Plan>> run() {
@@ -69,10 +71,13 @@ class Lowering {
     size_t segment = std::max(granule, request_.segment_bytes / bytes / granule * granule);
     segment = std::min(segment, round_up(std::max<size_t>(1, largest), granule));
     if (!plan_->windows.empty()) segment = std::min(segment, window_segment(granule));
+    // Schedules are proven for two and more rounds of room in every link, not for less.
+    const size_t half_link = size_t{request_.links.slot_bytes} * (request_.links.slots / 2);
+    if (plan_->windows.empty()) segment = std::min(segment, half_link / bytes);
     plan_->segment = segment;
     plan_->rounds = (largest + segment - 1) / segment;
-    plan_->window_halves = std::min<int>(
-        plan_->window_halves, std::max<int>(1, static_cast<int>(plan_->rounds_of(0))));
+    plan_->window_halves = std::min<int>(plan_->window_halves,
+                                         std::max<int>(1, static_cast<int>(plan_->rounds_of(0))));
     plan_->window_slot_bytes = request_.protocol == Protocol::ll
                                    ? LlLine::lines(segment, bytes) * sizeof(LlLine)
                                    : round_up(segment * bytes, 64);
@@ -118,6 +123,8 @@ class Lowering {
     WEFT_TRY(open_links(step, lowered));
     for (const Operand& o : step.sources) WEFT_TRY(check(o));
     for (const Operand& o : step.targets) WEFT_TRY(check(o));
+    for (const Signal& signal : step.waits) WEFT_TRY(check(signal));
+    for (const Signal& signal : step.posts) WEFT_TRY(check(signal));
     add_signals(step, lowered);
     if (lowered.to && step.sources.size() == 1 && !lowered.from && step.targets.empty())
       lowered.sends_memory = lowered.to->traits().send_from_memory && !plan_->scales &&
@@ -130,11 +137,18 @@ class Lowering {
   Status check(const Operand& operand) const {
     const bool user = operand.buffer == Buffer::input || operand.buffer == Buffer::output;
     if (user && operand.rank >= 0 && operand.rank != media_.me())
-      return unsupported("algorithm " + std::string(request_.algorithm) +
-                         " reads or writes rank " + std::to_string(operand.rank) + "'s " +
-                         std::string(name(operand.buffer)) +
+      return unsupported("algorithm " + std::string(request_.algorithm) + " reads or writes rank " +
+                         std::to_string(operand.rank) + "'s " + std::string(name(operand.buffer)) +
                          " directly, which needs memory that the communicator allocated");
     return {};
+  }
+
+  Status check(const Signal& signal) const {
+    if (signal.cell < WindowLayout::kCells && !plan_->windows.empty()) return {};
+    return unsupported("algorithm " + std::string(request_.algorithm) + " uses signal cell " +
+                       std::to_string(signal.cell) + "; there are " +
+                       std::to_string(WindowLayout::kCells) +
+                       " per peer, in windows; use fewer lanes, or an algorithm without signals");
   }
 
   Status open_links(const Step& step, PlanStep& lowered) {

@@ -1,4 +1,5 @@
-// Plan: a program bound to the links, windows and sizes of one communicator, ready to run many times.
+// Plan: a program bound to the links, windows and sizes of one communicator, ready to run many
+// times.
 #pragma once
 
 #include <memory>
@@ -25,9 +26,9 @@ struct PlanRequest {
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
   Protocol protocol = Protocol::simple;
-  size_t segment_bytes = 0;   // bytes of a chunk in one round, at most
-  LinkShape links;            // of every link
-  bool streaming = false;     // results are written past the caches
+  size_t segment_bytes = 0;  // bytes of a chunk in one round, at most
+  LinkShape links;           // of every link
+  bool streaming = false;    // results are written past the caches
 };
 
 struct PlanStep {
@@ -37,11 +38,11 @@ struct PlanStep {
   Rank from_peer = -1, to_peer = -1;
   std::vector<Operand> sources, targets;
   std::vector<Signal> waits, posts;
-  std::vector<Rank> wakes;      // ranks that may sleep until this step is done
+  std::vector<Rank> wakes;  // ranks that may sleep until this step is done
   bool finish = false;
-  bool lines = false;           // ll: window operands are lines
-  bool sends_memory = false;    // straight from Input or Output, no fold, the link saves a copy
-  bool receives_memory = false; // straight into the one target
+  bool lines = false;            // ll: window operands are lines
+  bool sends_memory = false;     // straight from Input or Output, no fold, the link saves a copy
+  bool receives_memory = false;  // straight into the one target
 };
 
 struct PlanLane {
@@ -57,11 +58,11 @@ struct Plan {
   Layout layout;
   ReduceKernel kernel = nullptr;
   int64_t divisor = 1;
-  bool scales = false;          // premulsum
-  bool sizes_in_tags = false;   // v-forms and groups: sizes may differ between the ends by mistake
+  bool scales = false;         // premulsum
+  bool sizes_in_tags = false;  // v-forms and groups: sizes may differ between the ends by mistake
   size_t element_bytes = 1;
-  size_t segment = 1;           // elements of a chunk in one round
-  size_t rounds = 0;            // of the longest lane
+  size_t segment = 1;  // elements of a chunk in one round
+  size_t rounds = 0;   // of the longest lane
   int chunks = 1;
   int copies = 1;
   std::vector<PlanLane> lanes;

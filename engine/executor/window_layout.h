@@ -1,11 +1,12 @@
 // What lies where in a rank's window. Every cell has one writer.
 //
-//   0                    finished: windowed calls that this rank has finished (written by the owner)
-//   64 ..                cells[poster][kCells]: signals posted to the owner (written by the poster)
-//   ll_offset ..         the ring for ll lines
-//   data_offset .. end   the ring for plain payload
+//   0                    finished: windowed calls that this rank has finished (written by the
+//   owner) 64 ..                cells[poster][kCells]: signals posted to the owner (written by the
+//   poster) ll_offset ..         the ring for ll lines data_offset .. end   the ring for plain
+//   payload
 //
-// Payload and ll lines have rings of their own, because stale payload could look like a line's flag.
+// Payload and ll lines have rings of their own, because stale payload could look like a line's
+// flag.
 #pragma once
 
 #include <atomic>
@@ -39,15 +40,13 @@ struct WindowLayout {
   }
 };
 
-// Cells and the flags of ll lines hold a count and, above it, 16 bits of the tag of the call that posted
-// it, so that a peer in a call with other arguments is told from one in this call.
+// Cells and the flags of ll lines hold a count and, above it, 16 bits of the tag of the call that
+// posted it, so that a peer in a call with other arguments is told from one in this call.
 inline constexpr int kSignalBits = 48;
 inline uint64_t signal_value(uint64_t count, uint64_t tag) {
   return (tag << kSignalBits) | (count & ((uint64_t{1} << kSignalBits) - 1));
 }
-inline uint64_t signal_count(uint64_t value) {
-  return value & ((uint64_t{1} << kSignalBits) - 1);
-}
+inline uint64_t signal_count(uint64_t value) { return value & ((uint64_t{1} << kSignalBits) - 1); }
 inline bool same_call(uint64_t value, uint64_t tag) {
   return (value >> kSignalBits) == (tag & 0xffff);
 }

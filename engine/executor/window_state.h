@@ -23,8 +23,8 @@ class WindowState {
 
  public:
   LeaseRing ll, data;
-  uint64_t calls = 0;         // windowed calls begun
-  uint64_t ll_serial = 1;     // next unused ll flag
+  uint64_t calls = 0;      // windowed calls begun
+  uint64_t ll_serial = 1;  // next unused ll flag
 
   // Posts made by this rank to (peer, cell), over all calls.
   uint64_t& posted(Rank peer, int cell) { return posted_[index(peer, cell)]; }

@@ -10,13 +10,16 @@ namespace {
 constexpr size_t kKiB = 1024;
 // Bytes of one rank's contribution up to which ll lines beat payload and signal.
 constexpr size_t kLlBytes = 512;
-// all_reduce over windows: above this, folding only one's share saves more than its second hop costs.
+// all_reduce over windows: above this, folding only one's share saves more than its second hop
+// costs.
 constexpr size_t kTwoShotBytes = 8 * kKiB;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * kKiB;
 constexpr size_t kWindowSegmentBytes = 64 * kKiB;
-constexpr size_t kTwoShotWindowBytes = 256 * kKiB;  // of all shares together: stays in a core's cache
+constexpr size_t kTwoShotWindowBytes =
+    256 * kKiB;  // of all shares together: stays in a core's cache
 constexpr size_t kLinkSegmentBytes = 64 * kKiB;
+constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
 
 // Bytes that one rank contributes to, or takes from, one block.
 size_t message_bytes(const Call& call) {
@@ -87,8 +90,9 @@ Result<const Algorithm*> asked_for(const Call& call, const Collective& c,
   if (algorithm->windows && !around.windows)
     return unsupported(quoted + "needs all ranks to share memory, which they do not" + remedy);
   if (pair_sizes(call) && !algorithm->any_counts)
-    return unsupported(quoted + "cannot serve counts that only two ranks know; leave the choice "
-                                "to weft (algorithm \"auto\")");
+    return unsupported(quoted +
+                       "cannot serve counts that only two ranks know; leave the choice "
+                       "to weft (algorithm \"auto\")");
   if (options.deterministic && reduces(c.kind) && !algorithm->canonical)
     return unsupported(quoted + "does not fold in rank order, which WEFT_DETERMINISTIC demands" +
                        remedy);
@@ -109,8 +113,8 @@ Result<Choice> choose(const Call& call, bool in_place, const Surroundings& aroun
   const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, in_place};
   Choice choice;
   // A wish that does not suit a barrier is not an error: nobody names an algorithm for those.
-  const bool wish = options.algorithm != "auto" && call.kind != Kind::exchange &&
-                    call.kind != Kind::barrier;
+  const bool wish =
+      options.algorithm != "auto" && call.kind != Kind::exchange && call.kind != Kind::barrier;
   if (wish) {
     auto asked = asked_for(call, c, around, options);
     if (!asked.ok()) return asked.status();
@@ -125,10 +129,11 @@ Result<Choice> choose(const Call& call, bool in_place, const Surroundings& aroun
                        "); unset WEFT_DETERMINISTIC or use fewer ranks");
   choice.radix = options.radix > 0 ? options.radix : 2;
   choice.copies = options.lanes > 0 && call.kind != Kind::exchange ? options.lanes : 1;
+  if (choice.algorithm->windows) choice.copies = std::min(choice.copies, kWindowLanesMax);
   choice.segment_bytes = segment_bytes(*choice.algorithm, c.ranks, options);
   if (choice.algorithm->windows && !call.varying)
-    choice.ll = options.protocol == "ll" ||
-                (options.protocol == "auto" && message_bytes(call) <= kLlBytes);
+    choice.ll =
+        options.protocol == "ll" || (options.protocol == "auto" && message_bytes(call) <= kLlBytes);
   return choice;
 }
 

@@ -1,4 +1,5 @@
-// Which algorithm runs a call, and how: by a table over sizes. Pure, so that all ranks choose alike.
+// Which algorithm runs a call, and how: by a table over sizes. Pure, so that all ranks choose
+// alike.
 #pragma once
 
 #include "base/options.h"

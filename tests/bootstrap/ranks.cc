@@ -93,7 +93,7 @@ Ways::Ways(std::string kind) : kind_(std::move(kind)) {
 }
 
 Way Ways::of(Rank rank) {
-  if (listener_.valid() && rank == 0) return {concat("fd:", listener_.release()), job_};
+  if (rank == 0 && listener_.valid()) return {concat("fd:", listener_.release()), job_};
   return {address_, kind_ == "fd" || kind_ == "id" ? job_ : "the job"};
 }
 

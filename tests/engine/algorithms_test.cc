@@ -25,8 +25,8 @@ void for_each_case(Visit&& visit) {
 TEST(Algorithms, CostWhatTheirHeadersSay) {
   for_each_case([](const Algorithm& a, const Collective& c, const Parameters& p) {
     const Proof proof = verify(schedule_of(a, c, p), {.slots = 8, .rounds = 1});
-    ASSERT_TRUE(proof.status.ok()) << a.name << " " << name(c.kind) << " on " << c.ranks << ": "
-                                   << proof.status.to_string();
+    ASSERT_TRUE(proof.status.ok())
+        << a.name << " " << name(c.kind) << " on " << c.ranks << ": " << proof.status.to_string();
     const Cost claimed = a.cost(c, p);
     EXPECT_EQ(proof.counted.hops, claimed.hops) << a.name << " " << name(c.kind) << " " << c.ranks;
     EXPECT_EQ(proof.counted.chunks_sent, claimed.chunks_sent)
@@ -58,12 +58,12 @@ TEST(Algorithms, EveryCollectiveHasALowLatencyAndAHighBandwidthOne) {
       least_sent = std::min(least_sent, static_cast<double>(cost.chunks_sent) / pieces);
     }
     EXPECT_LE(fewest_hops, 3) << name(c.kind);
-    // Bounds in blocks: all_reduce 2(n-1)/n of the message; kinds of n blocks n-1; chains one message.
-    const double bound = c.kind == Kind::all_reduce ? 2.0 * 7 / 8
-                         : c.kind == Kind::broadcast || c.kind == Kind::reduce ||
-                                 c.kind == Kind::gather
-                             ? 1
-                             : 7;
+    // Bounds in blocks: all_reduce 2(n-1)/n of the message; kinds of n blocks n-1; chains one
+    // message.
+    const double bound =
+        c.kind == Kind::all_reduce ? 2.0 * 7 / 8
+        : c.kind == Kind::broadcast || c.kind == Kind::reduce || c.kind == Kind::gather ? 1
+                                                                                        : 7;
     EXPECT_LE(least_sent, bound + 1e-9) << name(c.kind);
   }
 }

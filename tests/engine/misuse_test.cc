@@ -1,4 +1,5 @@
-// Wrong arguments, ranks that disagree, die, abort or never come: a clear error everywhere, in time.
+// Wrong arguments, ranks that disagree, die, abort or never come: a clear error everywhere, in
+// time.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -50,8 +51,11 @@ TEST_P(Misuse, WrongArgumentsAreNamedAndHarmless) {
     const Status count = c.all_gather(&x, &x, ~size_t{0}, DataType::float32);
     EXPECT_TRUE(contains(count, "count is")) << count.to_string();
     const size_t short_counts[] = {1};
-    const Status counts = c.run({.kind = Kind::all_gather, .input = &x, .output = &x,
-                                 .type = DataType::float32, .varying = true,
+    const Status counts = c.run({.kind = Kind::all_gather,
+                                 .input = &x,
+                                 .output = &x,
+                                 .type = DataType::float32,
+                                 .varying = true,
                                  .counts = short_counts});
     EXPECT_TRUE(contains(counts, "1 entries")) << counts.to_string();
     const Status scalar = c.all_reduce(&x, &x, 1, DataType::float32, ReduceOp::premulsum);
@@ -159,8 +163,8 @@ TEST_P(Misuse, ARankThatLeavesIsNamed) {
     }
     Status status;
     const double took = seconds_of([&] {
-      status = c.all_reduce(data.data(), data.data(), data.size(), DataType::float32,
-                            ReduceOp::sum);
+      status =
+          c.all_reduce(data.data(), data.data(), data.size(), DataType::float32, ReduceOp::sum);
     });
     EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
     EXPECT_TRUE(contains(status, "rank 1")) << status.to_string();

@@ -38,9 +38,12 @@ TEST_P(Works, ManyCollectivesEndInOrderWithRightResults) {
     for (int i = 0; i < kCalls; ++i) {
       in[i].assign(1 + i % 50, c.rank() + i);
       out[i].assign(in[i].size(), 0);
-      works.push_back(c.start(Call{.kind = Kind::all_reduce, .input = in[i].data(),
-                                   .output = out[i].data(), .count = in[i].size(),
-                                   .type = DataType::int64, .op = ReduceOp::sum}));
+      works.push_back(c.start(Call{.kind = Kind::all_reduce,
+                                   .input = in[i].data(),
+                                   .output = out[i].data(),
+                                   .count = in[i].size(),
+                                   .type = DataType::int64,
+                                   .op = ReduceOp::sum}));
     }
     ASSERT_TRUE(works.back().wait().ok());
     for (int i = 0; i < kCalls; ++i) {
@@ -69,9 +72,12 @@ TEST_P(Works, ReceivesStartedFirstDoNotBlockSends) {
 TEST_P(Works, BlockingCallsQueueBehindAsynchronousOnes) {
   run_ranks(cluster(3), [](Communicator& c) {
     std::vector<int32_t> big(100000, 1), sum(100000, 0);
-    const Work work = c.start(Call{.kind = Kind::all_reduce, .input = big.data(),
-                                   .output = sum.data(), .count = big.size(),
-                                   .type = DataType::int32, .op = ReduceOp::sum});
+    const Work work = c.start(Call{.kind = Kind::all_reduce,
+                                   .input = big.data(),
+                                   .output = sum.data(),
+                                   .count = big.size(),
+                                   .type = DataType::int32,
+                                   .op = ReduceOp::sum});
     ASSERT_TRUE(c.barrier().ok());
     EXPECT_TRUE(work.test());
     EXPECT_EQ(sum.back(), 3);

@@ -269,9 +269,10 @@ INSTANTIATE_TEST_SUITE_P(All, ReduceTest,
                          });
 
 // Kernels for bytes that are given, against the oracle.
-void check_pairs(ReduceOp op, DataType type, const Buffer& a, const Buffer& b) {
+void check_pairs(ReduceOp op, DataType type, const Buffer& a, const Buffer& b,
+                 int64_t divisor = 1) {
   const size_t count = a.size() / size_of(type);
-  const Buffer want = oracle::reduce({op, type, {a.data(), b.data()}, count});
+  const Buffer want = oracle::reduce({op, type, {a.data(), b.data()}, count, nullptr, 0, divisor});
   for (Isa isa : isas()) {
     Buffer got(a.size());
     const void* sources[] = {a.data(), b.data()};
@@ -282,6 +283,7 @@ void check_pairs(ReduceOp op, DataType type, const Buffer& a, const Buffer& b) {
     call.targets = targets;
     call.target_count = 1;
     call.count = count;
+    call.divisor = divisor;
     reduce_kernel(op, type, isa)(call);
     const auto [x, y] = std::mismatch(got.begin(), got.end(), want.begin());
     ASSERT_EQ(x, got.end()) << name(op) << " " << name(type) << " " << name(isa) << ": byte "
@@ -330,6 +332,43 @@ TEST(KernelTest, SpecialValuesOfWideFloats) {
     }
     for (ReduceOp op : kFloatOps)
       if (defined(op, type)) check_pairs(op, type, a, b);
+  }
+}
+
+// Next to multiples of the divisor is where a quotient could come out one too large or too small.
+template <class T>
+void check_division(DataType type, int64_t divisor) {
+  std::vector<T> values;
+  const auto add_around = [&](T value) {
+    for (int delta : {-1, 0, 1})
+      values.push_back(static_cast<T>(static_cast<uint64_t>(value) + delta));
+  };
+  for (int64_t i = -600; i < 600; ++i) add_around(static_cast<T>(uint64_t(i) * uint64_t(divisor)));
+  const T most = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::min();
+  for (T step = 0; step < 60; ++step) {
+    add_around(static_cast<T>(most / divisor * divisor - step * divisor));
+    add_around(static_cast<T>(least / divisor * divisor + step * divisor));
+    add_around(static_cast<T>(most - step));
+    add_around(static_cast<T>(least + step));
+  }
+  const std::vector<T> zeros(values.size());
+  const auto bytes = [](const std::vector<T>& from) {
+    const auto* data = reinterpret_cast<const unsigned char*>(from.data());
+    return Buffer(data, data + from.size() * sizeof(T));
+  };
+  check_pairs(ReduceOp::avg, type, bytes(values), bytes(zeros), divisor);
+}
+
+TEST(KernelTest, IntegersDivideTowardZeroExactly) {
+  for (int64_t divisor : {2, 3, 5, 7, 10, 127, 128, 255, 256, 257, 65'535, 65'537, 1'000'003}) {
+    check_division<int8_t>(DataType::int8, divisor);
+    check_division<uint8_t>(DataType::uint8, divisor);
+    check_division<int16_t>(DataType::int16, divisor);
+    check_division<uint16_t>(DataType::uint16, divisor);
+    check_division<int32_t>(DataType::int32, divisor);
+    check_division<uint32_t>(DataType::uint32, divisor);
+    check_division<int64_t>(DataType::int64, divisor);
+    check_division<uint64_t>(DataType::uint64, divisor);
   }
 }
 

@@ -30,7 +30,8 @@ void run_threads(const Cluster& cluster, const std::function<void(Rendezvous&)>&
 [[noreturn]] void run_child(const Cluster& cluster, Rank rank, Meeting& meeting,
                             const std::function<void(Rendezvous&)>& body) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  RendezvousConfig config{.rank = rank, .size = cluster.ranks, .where = meeting.address, .job = "t"};
+  RendezvousConfig config{
+      .rank = rank, .size = cluster.ranks, .where = meeting.address, .job = "t"};
   if (rank == 0) config.where = "fd:" + std::to_string(meeting.listener.release());
   auto rendezvous = make_rendezvous(config, Environment::of_process());
   EXPECT_TRUE(rendezvous.ok()) << rendezvous.status().to_string();
@@ -78,8 +79,8 @@ void run_bare_ranks(const Cluster& cluster, const std::function<void(Rendezvous&
 void run_ranks(const Cluster& cluster, const std::function<void(Communicator&)>& body) {
   run_bare_ranks(cluster, [&](Rendezvous& meet) {
     auto communicator = Communicator::create(meet, options_for(cluster, meet.rank()));
-    ASSERT_TRUE(communicator.ok()) << "rank " << meet.rank() << ": "
-                                   << communicator.status().to_string();
+    ASSERT_TRUE(communicator.ok())
+        << "rank " << meet.rank() << ": " << communicator.status().to_string();
     body(**communicator);
   });
 }

@@ -13,7 +13,8 @@ constexpr std::byte kGuardByte{0xa5};
 class Guarded {
  public:
   Guarded(size_t elements, size_t misalign)
-      : bytes_(elements * sizeof(int32_t)), begin_(kGuard + misalign),
+      : bytes_(elements * sizeof(int32_t)),
+        begin_(kGuard + misalign),
         memory_(begin_ + bytes_ + kGuard, kGuardByte) {}
   std::byte* data() { return memory_.data() + begin_; }
   void fill(const std::vector<int32_t>& values, size_t at = 0) {
@@ -77,8 +78,12 @@ size_t start(const Shape& s, Rank r) {
 
 Call call_of(const Shape& shape, Rank me, ReduceOp op, std::vector<size_t>& row,
              std::vector<size_t>& column) {
-  Call call{.kind = shape.kind, .count = shape.count, .type = DataType::int32, .op = op,
-            .root = shape.root, .varying = shape.varying};
+  Call call{.kind = shape.kind,
+            .count = shape.count,
+            .type = DataType::int32,
+            .op = op,
+            .root = shape.root,
+            .varying = shape.varying};
   if (!shape.varying) return call;
   if (shape.kind == Kind::all_to_all) {
     for (Rank r = 0; r < shape.ranks; ++r) {
@@ -106,7 +111,8 @@ size_t place_of_own(const Shape& s, Rank me) {
 }  // namespace
 
 int32_t element(Rank r, size_t i, uint64_t salt) {
-  uint64_t x = (salt * 1000003 + static_cast<uint64_t>(r)) * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u;
+  uint64_t x =
+      (salt * 1000003 + static_cast<uint64_t>(r)) * 0x9e3779b97f4a7c15u + i * 0xd1342543de82ef95u;
   x ^= x >> 29;
   x *= 0xbf58476d1ce4e5b9u;
   return static_cast<int32_t>(x >> 32);
@@ -120,7 +126,8 @@ std::vector<int32_t> expected_input(const Shape& s, Rank me, uint64_t salt) {
     append(in, me, 0, s.count, salt);
   } else if (s.kind == Kind::all_to_all) {
     for (Rank to = 0; to < s.ranks; ++to)
-      append(in, me, static_cast<size_t>(to) << 20, s.block(s.varying ? me * s.ranks + to : 0), salt);
+      append(in, me, static_cast<size_t>(to) << 20, s.block(s.varying ? me * s.ranks + to : 0),
+             salt);
   } else if (s.kind == Kind::all_gather || s.kind == Kind::gather) {
     append(in, me, 0, s.block(me), salt);
   } else {
@@ -176,8 +183,8 @@ std::string run_and_compare(Communicator& communicator, const Shape& shape, bool
   std::string wrong = target.compare(wanted, out_at, "output");
   if (wrong.empty() && !in_place) wrong = one.compare(in, 0, "input");
   if (wrong.empty()) return {};
-  return describe(call) + (in_place ? " in place" : "") + " on rank " + std::to_string(me) + " of " +
-         std::to_string(shape.ranks) + ": " + wrong;
+  return describe(call) + (in_place ? " in place" : "") + " on rank " + std::to_string(me) +
+         " of " + std::to_string(shape.ranks) + ": " + wrong;
 }
 
 }  // namespace weft::test

@@ -18,8 +18,8 @@ struct Shape {
   int ranks = 1;
   Rank root = 0;
   bool varying = false;
-  size_t count = 0;             // uniform
-  std::vector<size_t> counts{};   // varying: by rank, or from * ranks + to
+  size_t count = 0;              // uniform
+  std::vector<size_t> counts{};  // varying: by rank, or from * ranks + to
 
   size_t block(int b) const { return varying ? counts[b] : count; }
 };
@@ -27,8 +27,9 @@ struct Shape {
 std::vector<int32_t> expected_input(const Shape& shape, Rank me, uint64_t salt);
 std::vector<int32_t> expected_output(const Shape& shape, Rank me, ReduceOp op, uint64_t salt);
 
-// Makes the call on this rank with fresh memory between guards, out of place or in place, and compares.
-// Returns what is wrong; empty where all is right. `misalign`: bytes by which buffers are off.
+// Makes the call on this rank with fresh memory between guards, out of place or in place, and
+// compares. Returns what is wrong; empty where all is right. `misalign`: bytes by which buffers are
+// off.
 std::string run_and_compare(Communicator& communicator, const Shape& shape, bool in_place,
                             uint64_t salt, size_t misalign = 0, ReduceOp op = ReduceOp::sum);
 

@@ -156,7 +156,7 @@ int lose_the_cable(Transport& transport, int) {
 
 int wait_for_the_loss(Transport& transport, int) {
   RecvLink& in = transport.open_recv(0, kLink, {4, kBytes});
-  const Deadline deadline = Deadline::after(4);
+  const Deadline deadline = Deadline::after(3);
   while (!deadline.expired() && !in.peek()) transport.wait(Deadline::after(0.05));
   return in.peek() ? 1 : 0;
 }

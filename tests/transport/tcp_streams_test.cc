@@ -64,6 +64,28 @@ TEST(TcpStreams, PostedMessagesKeepTheOrder) {
   EXPECT_EQ(placed->tag, 100u);
   EXPECT_EQ(placed->bytes, 70u);
   EXPECT_TRUE(std::equal(memory[0].begin(), memory[0].begin() + 70, pattern(70, 0).begin()));
+  // The three were consumed in another order than they were sent; all credits come back.
+  EXPECT_EQ(one.read_frame()->kind, FrameKind::open_recv);
+  const std::optional<Frame> credit = one.read_frame();
+  ASSERT_TRUE(credit);
+  EXPECT_EQ(credit->kind, FrameKind::credit);
+  EXPECT_EQ(credit->sequence, 3u);
+}
+
+TEST(TcpStreams, AGoodbyeOnOneStreamExplainsTheEndOfTheOther) {
+  World world(2, 2, 1);
+  world[0].open_recv(1, kLink, {4, 64});
+  RawPeer one(world[0]), two(world[0]);
+  one.connect(1, 0, 0, 2);
+  two.connect(1, 0, 1, 2);
+  one.write(Frame{FrameKind::bye, 0, 0, 2, 0});
+  for (int i = 0; i < 20; ++i) world[0].poll();
+  EXPECT_TRUE(world[0].peer_status(1).ok()) << "more may come over the other stream";
+  two.close();
+  ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  EXPECT_NE(world[0].peer_status(1).message().find("closed its communicator"),
+            std::string_view::npos)
+      << world[0].peer_status(1).to_string();
 }
 
 // Messages leave over the stream that moves, not in turn over all.

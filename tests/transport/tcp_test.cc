@@ -1,6 +1,7 @@
 // TCP on the shared suite, with one connection per pair and with three; and how pairs get
 // connected.
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <thread>
 
@@ -194,6 +195,51 @@ TEST(Tcp, BothMayWriteFirst) {
         EXPECT_TRUE(world.until([&] { return out[rank]->done(ticket); }));
     }
   }
+}
+
+// More is on its way than sockets hold when the sender goes, and credits still come back to it.
+TEST(Tcp, ALargeQueueOutlivesItsSender) {
+  constexpr uint32_t kBytes = 2 << 20;
+  constexpr uint64_t kCount = 8;
+  World world(2);
+  SendLink& out = world[0].open_send(1, 1, {kCount, kBytes});
+  RecvLink& in = world[1].open_recv(0, 1, {kCount, kBytes});
+  for (uint64_t i = 0; i < kCount; ++i) {
+    ASSERT_TRUE(world.until([&] { return !out.reserve().empty(); }));
+    const auto data = conformance::pattern(kBytes, i);
+    std::copy(data.begin(), data.end(), out.reserve().begin());
+    out.commit(kBytes, i);
+  }
+  std::thread closer([&] { world.close(0); });
+  const Deadline deadline = soon();
+  for (uint64_t i = 0; i < kCount; ++i) {
+    while (!in.peek() && in.status().ok() && !deadline.expired()) world[1].wait(deadline);
+    if (!in.peek()) {
+      ADD_FAILURE() << "message " << i << ": " << in.status().to_string();
+      break;
+    }
+    EXPECT_TRUE(std::ranges::equal(in.peek()->data, conformance::pattern(kBytes, i)));
+    in.release();
+  }
+  closer.join();
+}
+
+// A message that came while another link was looked at ends the next wait.
+TEST(Tcp, WhatCameUnseenEndsAWait) {
+  World world(2);
+  world.expect_talk(1, 0, 1);
+  world.expect_talk(1, 0, 2);
+  SendLink& out = world[1].open_send(0, 1, {2, 64});
+  ASSERT_TRUE(world.until([&] { return !out.reserve().empty(); }));
+  for (int i = 0; i < 10; ++i) world[0].wait(Deadline::after(0.001));
+  out.commit(0, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(world[0].open_recv(1, 2, {2, 64}).peek(), nullptr);
+  world[0].poll();
+  const int64_t begin = steady_clock().now_ns();
+  world[0].wait(Deadline::after(3));
+  EXPECT_LT(steady_clock().now_ns() - begin, 1'500'000'000);
+  EXPECT_NE(world[0].open_recv(1, 1, {2, 64}).peek(), nullptr);
 }
 
 TEST(Tcp, SomebodyWhoHasClosedSaysSoToALateCaller) {

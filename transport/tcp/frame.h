@@ -52,7 +52,7 @@ enum class FrameKind : uint8_t {
   data,       // message `sequence` of `link`, `length` bytes follow
   credit,     // `sequence` messages of `link` have been released, all in all
   note,       // `length` bytes of text follow
-  bye,        // the last frame of this connection
+  bye,        // the last frame of this connection, one of `sequence` that the frame's sender has
 };
 inline constexpr uint8_t kFrameKinds = 7;
 

@@ -66,10 +66,12 @@ std::optional<Ticket> TcpSendLink::send(ConstBytes memory, uint64_t tag) {
 void TcpSendLink::transmit(ConstBytes bytes, uint64_t tag, uint64_t token) {
   const Frame frame{FrameKind::data, id_, static_cast<uint32_t>(bytes.size()), next_, tag};
   ++next_;
+  ++unsent_;
   pair_.transmit(frame, bytes, this, token);
 }
 
 void TcpSendLink::sent(uint64_t token) {
+  --unsent_;
   if (token & kTicketToken)
     unwritten_[(token ^ kTicketToken) % shape_.slots] = false;
   else
@@ -84,6 +86,11 @@ bool TcpSendLink::done(Ticket ticket) {
   if (written()) return true;
   pair_.progress();
   return written();
+}
+
+bool TcpSendLink::flushed() {
+  if (unsent_ > 0) pair_.progress();
+  return unsent_ == 0;
 }
 
 const Status& TcpSendLink::status() const { return status_.ok() ? pair_.status() : status_; }

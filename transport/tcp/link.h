@@ -45,6 +45,7 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   void commit(size_t bytes, uint64_t tag) override;
   std::optional<Ticket> send(ConstBytes memory, uint64_t tag) override;
   bool done(Ticket ticket) override;
+  bool flushed() override;
   LinkTraits traits() const override { return {.send_from_memory = true}; }
   const Status& status() const override;
 
@@ -68,6 +69,7 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   Status status_;
   uint64_t next_ = 0;  // sequence of the next message
   uint64_t limit_ = 0;
+  size_t unsent_ = 0;  // messages not yet handed to the kernel whole
   std::vector<Slot> slots_;
   size_t current_ = 0;
   Ticket tickets_ = 0;

@@ -144,7 +144,7 @@ void Pair::sent(uint64_t) { telling_ = false; }
 void Pair::say_bye() {
   for (Stream* stream : live_) {
     if (!stream->open()) continue;
-    stream->push({.kind = FrameKind::bye}, {}, nullptr, 0);
+    stream->push({FrameKind::bye, 0, 0, live_.size(), 0}, {}, nullptr, 0);
     stream->flush();
   }
 }
@@ -172,7 +172,10 @@ Status Pair::begin(Stream& stream, const Frame& frame, std::byte** payload) {
     case FrameKind::credit: return take_credit(frame);
     case FrameKind::open_send:
     case FrameKind::open_recv: return take_open(frame);
-    case FrameKind::bye: return take_bye(stream);
+    case FrameKind::bye:
+      stream.close();
+      take_bye(frame);
+      return {};
     case FrameKind::note:
       *payload = reinterpret_cast<std::byte*>(note_in_.data());
       if (frame.length == 0) finish(frame);
@@ -233,11 +236,21 @@ Status Pair::take_open(const Frame& frame) {
                         " links that are not open here");
 }
 
-Status Pair::take_bye(Stream& stream) {
+// One of the connections that the peer counts may still be on its way to be one here, with
+// messages.
+void Pair::take_bye(const Frame& frame) {
   bye_heard_ = true;
-  stream.close();
-  if (!any_open()) end("has closed its communicator");
-  return {};
+  peer_streams_ = std::min<uint64_t>(frame.sequence, streams_.size());
+  end_if_closed();
+}
+
+void Pair::caller_left() {
+  peer_streams_ = 0;
+  if (bye_heard_) end_if_closed();
+}
+
+void Pair::end_if_closed() {
+  if (!any_open() && live_.size() >= peer_streams_) end("has closed its communicator");
 }
 
 bool Pair::any_open() const {
@@ -253,8 +266,8 @@ void Pair::lost(Stream& stream, std::string why) {
   if (!bye_heard_)
     end("is lost: " + (why.empty() ? "the connection ended without a goodbye" : why) +
         ". Its process or host has probably died; its own output says more");
-  else if (!any_open())
-    end("has closed its communicator");
+  else
+    end_if_closed();
 }
 
 void Pair::end(std::string what) {

@@ -28,6 +28,8 @@ class Pair final : public FrameSink, public FrameOwner {
   bool complete() const { return live_.size() == streams_.size(); }
   // The peer does not want to be connected: it has closed.
   void refused() { end("has closed its communicator, or has taken this rank for lost"); }
+  // A connection that was on its way will not come.
+  void caller_left();
   void attach(int index, Fd socket, const SocketAddress& remote);
 
   // For the links. A message goes whole over the stream with the least before it, at once where
@@ -67,7 +69,8 @@ class Pair final : public FrameSink, public FrameOwner {
   Status take_open(const Frame& frame);
   Status take_data(const Frame& frame, std::byte** payload);
   Status take_credit(const Frame& frame);
-  Status take_bye(Stream& stream);
+  void take_bye(const Frame& frame);
+  void end_if_closed();
   bool any_open() const;
   void end(std::string what);
 
@@ -84,7 +87,8 @@ class Pair final : public FrameSink, public FrameOwner {
   std::vector<TcpRecvLink*> owing_;
   bool listed_ = false;  // in hub_.owing
   bool bye_heard_ = false;
-  bool telling_ = false;  // note_out_ is being sent
+  uint64_t peer_streams_ = 0;  // how many connections say bye
+  bool telling_ = false;       // note_out_ is being sent
   std::string note_out_;
   std::array<char, kNoteBytesMax> note_in_;
 };

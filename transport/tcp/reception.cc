@@ -96,8 +96,8 @@ class Reception::Guest final : public Pollable {
   }
 
   void refuse(Answer answer) {
-    const bool usual = answer == Answer::crossed || answer == Answer::connected ||
-                       answer == Answer::closed;
+    const bool usual =
+        answer == Answer::crossed || answer == Answer::connected || answer == Answer::closed;
     const std::string who =
         hello_.version == kVersion
             ? "as rank " + std::to_string(hello_.from) + " for rank " + std::to_string(hello_.to)

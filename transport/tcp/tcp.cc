@@ -181,6 +181,7 @@ void TcpTransport::arrived(const Hello& hello, Fd socket, const SocketAddress& r
 }
 
 void TcpTransport::left(const Hello& hello) {
+  pair(hello.from).caller_left();
   if (pair(hello.from).wanted) look_ = true;
 }
 

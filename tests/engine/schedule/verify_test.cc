@@ -220,6 +220,18 @@ TEST(Verify, DeadlockDependsOnSlots) {
   EXPECT_HAS(complaint(s, 1), "waits for room on link 0 to rank 1, whose 1 slot is full");
 }
 
+// The root may use a window half again because a full link held it up: true for one slot only.
+TEST(Verify, ReuseOfSlotsOrdersAsMuchAsThereAreSlots) {
+  Schedule s{{Kind::broadcast, 2, 0, true}, std::vector<Program>(2)};
+  for (Program& p : s.programs) p.window_slots = 1, p.window_halves = 2, p.lanes.resize(1);
+  s.programs[0].lanes[0].step(0).read(input()).write(window(0, 0)).send({1, 0});
+  Lane& leaf = s.programs[1].lanes[0];
+  leaf.step(0).recv({0, 0}).write(output());
+  leaf.step(0).read(window(0, 0)).write(output());
+  EXPECT_EQ(complaint(s, 1), "ok");
+  EXPECT_HAS(complaint(s, 2), "in a race with");
+}
+
 TEST(Verify, MissingMessagesOfEmptyChunksUncoverRaces) {
   // Rank 0 may overwrite its window because a message about another chunk says so. That message is
   // missing where that chunk is empty.
