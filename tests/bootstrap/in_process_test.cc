@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "ranks.h"
+#include "tests/bootstrap/ranks.h"
 
 namespace weft {
 namespace {

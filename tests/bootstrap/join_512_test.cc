@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "ranks.h"
+#include "tests/bootstrap/ranks.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/socket.h"
 #include "base/text.h"
-#include "ranks.h"
+#include "tests/bootstrap/ranks.h"
 
 namespace weft {
 namespace {

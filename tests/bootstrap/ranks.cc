@@ -1,4 +1,4 @@
-#include "ranks.h"
+#include "tests/bootstrap/ranks.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include "base/socket.h"
 #include "base/text.h"
 #include "bootstrap/place.h"
-#include "ranks.h"
+#include "tests/bootstrap/ranks.h"
 
 namespace weft {
 namespace {

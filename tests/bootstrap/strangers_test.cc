@@ -15,7 +15,7 @@
 #include "base/socket.h"
 #include "base/text.h"
 #include "bootstrap/frame.h"
-#include "ranks.h"
+#include "tests/bootstrap/ranks.h"
 
 namespace weft {
 namespace {
