@@ -1,0 +1,198 @@
+// The whole engine over the simulated medium: all ranks in one thread, virtual time, everything
+// from a seed. A failing seed repeats exactly.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "engine/engine.h"
+#include "tests/support/oracle.h"
+#include "transport/sim/sim.h"
+
+namespace weft::test {
+namespace {
+
+constexpr double kTimeout_s = 10;  // virtual
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr uint64_t kSeeds = 100;
+#else
+constexpr uint64_t kSeeds = 600;
+#endif
+
+class World {
+ public:
+  World(int ranks, const SimOptions& sim, const Options& options)
+      : net_(std::make_shared<SimNet>(ranks, sim)), random_(sim.seed) {
+    std::vector<std::unique_ptr<Transport>> transports;
+    std::vector<std::string> addresses;
+    for (Rank r = 0; r < ranks; ++r) {
+      auto made = make_sim(net_, {.rank = r,
+                                  .size = ranks,
+                                  .job = "sim",
+                                  .host = "h",
+                                  .interfaces = "",
+                                  .window_bytes = 1 << 20});
+      EXPECT_TRUE(made.ok()) << made.status().to_string();
+      addresses.push_back((*made)->address());
+      transports.push_back(made.take());
+      media_.push_back(transports.back().get());
+    }
+    for (Rank r = 0; r < ranks; ++r) EXPECT_TRUE(media_[r]->join(addresses).ok());
+    for (Rank r = 0; r < ranks; ++r) {
+      std::vector<std::unique_ptr<Transport>> own;
+      own.push_back(std::move(transports[r]));
+      engines_.push_back(std::make_unique<Engine>(
+          std::make_unique<Media>(r, ranks, std::move(own), size_t{1} << 20),
+          CreateConfig{
+              .options = options, .host = "h", .names = {}, .make = {}, .manual_progress = true},
+          std::vector<int>(ranks, 0)));
+    }
+  }
+
+  Engine& engine(Rank rank) { return *engines_[rank]; }
+  SimNet& net() { return *net_; }
+
+  // Polls ranks in random order, one leaving out now and then, until all works are done. False when
+  // virtual time has passed all deadlines and they are not.
+  bool finish(const std::vector<Work>& works) {
+    const Deadline patience = Deadline::after(10 * kTimeout_s, net_->clock());
+    while (!patience.expired()) {
+      bool all = true;
+      for (const Work& work : works) all &= work.test();
+      if (all) return true;
+      for (size_t i = 0; i < engines_.size(); ++i)
+        if (random_() % 4 != 0) engines_[random_() % engines_.size()]->poll();
+      if (random_() % 2 == 0)
+        media_[random_() % media_.size()]->wait(Deadline::after(0.001, net_->clock()));
+    }
+    return false;
+  }
+
+ private:
+  std::shared_ptr<SimNet> net_;
+  std::mt19937_64 random_;
+  std::vector<Transport*> media_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+};
+
+// One call of all ranks with int32 data.
+struct Trial {
+  Shape shape;
+  std::vector<std::vector<int32_t>> in, out;
+  std::vector<Work> works;
+
+  Trial(World& world, const Shape& s, uint64_t salt) : shape(s), in(s.ranks), out(s.ranks) {
+    for (Rank r = 0; r < s.ranks; ++r) {
+      in[r] = expected_input(s, r, salt);
+      out[r].assign(expected_output(s, r, ReduceOp::sum, salt).size(), -1);
+      works.push_back(world.engine(r).start(Call{.kind = s.kind,
+                                                 .input = in[r].data(),
+                                                 .output = out[r].data(),
+                                                 .count = s.count,
+                                                 .type = DataType::int32,
+                                                 .op = ReduceOp::sum,
+                                                 .root = s.root}));
+    }
+  }
+  bool right(Rank r, uint64_t salt) const {
+    return out[r] == expected_output(shape, r, ReduceOp::sum, salt);
+  }
+};
+
+Shape random_call(std::mt19937_64& random, int ranks) {
+  const Kind kinds[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
+                        Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};
+  const Kind kind = kinds[random() % std::size(kinds)];
+  return {.kind = kind,
+          .ranks = ranks,
+          .root = has_root(kind) ? static_cast<Rank>(random() % ranks) : 0,
+          .count = 1 + random() % (random() % 4 == 0 ? 6000 : 60)};
+}
+
+SimOptions random_medium(std::mt19937_64& random, uint64_t seed) {
+  SimOptions sim{.seed = seed, .windows = random() % 2 == 0};
+  sim.message.max_ns = 1000 + static_cast<int64_t>(random() % 1'000'000);
+  if (random() % 2 == 0) sim.traits = {};
+  return sim;
+}
+
+Options random_options(std::mt19937_64& random) {
+  Options options;
+  options.timeout_s = kTimeout_s;
+  options.slot_bytes = 64u << (random() % 5);
+  options.slots = 2 + static_cast<int>(random() % 3);
+  options.lanes = 1 + static_cast<int>(random() % 2);
+  options.deterministic = random() % 2 == 0;
+  return options;
+}
+
+TEST(Simulation, EveryRankEndsWithTheRightResult) {
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    std::mt19937_64 random(seed);
+    const int ranks = 2 + static_cast<int>(random() % 5);
+    const SimOptions sim = random_medium(random, seed);
+    World world(ranks, sim, random_options(random));
+    for (uint64_t call = 0; call < 6; ++call) {
+      const Shape shape = random_call(random, ranks);
+      Trial trial(world, shape, seed * 100 + call);
+      ASSERT_TRUE(world.finish(trial.works)) << "seed " << seed << " call " << call << " hangs";
+      for (Rank r = 0; r < ranks; ++r) {
+        ASSERT_TRUE(trial.works[r].error().ok())
+            << "seed " << seed << ": " << trial.works[r].error().to_string();
+        ASSERT_TRUE(trial.right(r, seed * 100 + call)) << "seed " << seed << " rank " << r;
+      }
+    }
+  }
+}
+
+// A rank falls silent at some moment: every other one has the right result or an error, in time.
+TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
+  int errors = 0;
+  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    std::mt19937_64 random(seed * 7919);
+    const int ranks = 2 + static_cast<int>(random() % 4);
+    SimOptions sim = random_medium(random, seed);
+    sim.windows = false;  // memory of the dead stays readable there, unlike their messages
+    World world(ranks, sim, random_options(random));
+    const Rank victim = static_cast<Rank>(random() % ranks);
+    const uint64_t fatal = random() % 4;
+    for (uint64_t call = 0; call <= fatal; ++call) {
+      Trial trial(world, random_call(random, ranks), seed * 100 + call);
+      std::vector<Work> survivors = trial.works;
+      if (call == fatal) {
+        for (uint64_t polls = random() % 200; polls > 0; --polls)
+          world.engine(static_cast<Rank>(random() % ranks)).poll();
+        world.net().kill(victim);
+        survivors.erase(survivors.begin() + victim);
+      }
+      ASSERT_TRUE(world.finish(survivors)) << "seed " << seed << " call " << call << " hangs";
+      for (Rank r = 0; r < ranks; ++r) {
+        if (!trial.works[r].test()) continue;
+        if (trial.works[r].error().ok()) {
+          ASSERT_TRUE(trial.right(r, seed * 100 + call)) << "seed " << seed << " rank " << r;
+        } else {
+          ASSERT_EQ(call, fatal) << "seed " << seed << ": " << trial.works[r].error().to_string();
+          ++errors;
+        }
+      }
+    }
+  }
+  EXPECT_GT(errors, 100);  // deaths did happen in the middle of calls
+}
+
+TEST(Simulation, TheSameSeedGivesTheSameRun) {
+  const auto arrivals = [] {
+    World world(4, {.seed = 5}, Options{});
+    std::vector<uint64_t> seen;
+    for (uint64_t call = 0; call < 5; ++call) {
+      Trial trial(world, {.kind = Kind::all_reduce, .ranks = 4, .count = 20000}, call);
+      EXPECT_TRUE(world.finish(trial.works));
+      seen.push_back(world.net().arrivals());
+      seen.push_back(static_cast<uint64_t>(world.net().clock().now_ns()));
+    }
+    return seen;
+  };
+  EXPECT_EQ(arrivals(), arrivals());
+}
+
+}  // namespace
+}  // namespace weft::test
