@@ -147,7 +147,8 @@ int run_job(Rendezvous& rendezvous, const BenchOptions& options, const Job& job)
   const Result<int> status = run_all(rendezvous, options, job);
   if (status.ok()) return *status;
   complain(concat("rank ", rendezvous.rank(), ": ", status.status().to_string()));
-  return kExitFailed;
+  const Code code = status.status().code();
+  return code == Code::invalid_argument || code == Code::unsupported ? kExitUsage : kExitFailed;
 }
 
 void complain(std::string_view message) {

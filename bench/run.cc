@@ -106,7 +106,7 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   row.count = layout_.block_count;
   row.checked = options_.checks > 0;
   row.iterations = iterations_for(options_, row.bytes, ranks_);
-  Result<bool> runs = supported(what, row);
+  Result<bool> runs = supported(row);
   if (!runs.ok()) return runs.status();
   if (!*runs) {
     ++totals_.skipped_unsupported;
@@ -140,7 +140,7 @@ Status Runner::prepare_case(const Case& what) {
 
 // Fills in what will run. False where the user bound the run to something that this case cannot
 // use.
-Result<bool> Runner::supported(const Case& what, Row& row) {
+Result<bool> Runner::supported(Row& row) {
   Result<Placed> placed = place(false, 0);
   if (!placed.ok()) return placed.status();
   Result<CallInfo> told = placed->invocation.explain(setup_.measured);
@@ -149,10 +149,9 @@ Result<bool> Runner::supported(const Case& what, Row& row) {
     return true;
   }
   const bool bound = options_.engine.algorithm != "auto" || options_.engine.protocol != "auto";
-  const Code code = told.status().code();
-  const bool refused = code == Code::unsupported || code == Code::invalid_argument;
+  const bool refused = told.status().code() == Code::unsupported;
   if (bound && refused && options_.operations.size() > 1) return false;
-  return told.status().within(concat("explain ", describe(what)));
+  return told.status();
 }
 
 Recipe Runner::recipe(int iteration) const {

@@ -46,7 +46,7 @@ class Runner {
 
   Status run_case(const Case& what, const Sink& sink);
   Status prepare_case(const Case& what);
-  Result<bool> supported(const Case& what, Row& row);
+  Result<bool> supported(Row& row);
   Result<Placed> place(bool in_place, int iteration);
   Status measure(bool in_place, int iterations, Share& share);
   Status time_calls(const Placed& placed, int iterations, Share& share, bool in_place);

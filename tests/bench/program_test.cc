@@ -53,6 +53,13 @@ TEST(Program, OneRank) { expect_right(std::string("all --ranks 1") + kSmall); }
 
 TEST(Program, Tcp) { expect_right(std::string("all --ranks 2 --transport tcp") + kSmall); }
 
+TEST(Program, OneAlgorithmWhereItCan) {
+  const Ended ended = weft_bench(std::string("all --algorithm ring --threads") + kSmall);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_NE(ended.output.find("rows that the algorithm asked for cannot do"), std::string::npos);
+  EXPECT_NE(ended.output.find("ring/"), std::string::npos);
+}
+
 TEST(Program, OneMachinePlaysTwoHosts) {
   expect_right(std::string("all --ranks 3 --hosts 2") + kSmall);
 }
@@ -60,7 +67,8 @@ TEST(Program, OneMachinePlaysTwoHosts) {
 TEST(Program, WrongArgumentsEndWithTwo) {
   for (const char* arguments :
        {"nonsense", "-b x", "--ranks 0", "--device cuda", "reduce -r 9 --ranks 2 -e 4",
-        "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4"}) {
+        "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4", "all --algorithm rung -e 4",
+        "gather --algorithm ring -e 4 --threads"}) {
     const Ended ended = weft_bench(arguments);
     EXPECT_EQ(ended.status, 2) << arguments << "\n" << ended.output;
     EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;
