@@ -21,7 +21,7 @@ class Backoff {
   // `crowded`: more ranks than cores on this host; then spinning only keeps peers from running.
   // Else sleep soon: two ranks that were started on one core are told apart by the scheduler when
   // it wakes one of them, not while both spin or yield.
-  explicit Backoff(bool crowded) : spins_(crowded ? 20 : 4000), yields_(crowded ? 2000 : 8) {}
+  explicit Backoff(bool crowded) : spins_(crowded ? 20 : 1000), yields_(crowded ? 2000 : 8) {}
 
   void reset() { idle_ = 0; }
   uint32_t idle() const { return idle_; }

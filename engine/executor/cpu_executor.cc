@@ -1,6 +1,7 @@
 #include "engine/executor/cpu_executor.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/hash.h"
 #include "engine/executor/window_state.h"
@@ -192,21 +193,22 @@ LlLine* CpuExecutor::line(const Operand& operand, const Cursor& at) const {
 }
 
 void CpuExecutor::fold(const PlanStep& step, const Cursor& at, const std::byte* message,
-                       std::byte* slot, size_t count) const {
+                       std::byte* slot, size_t count, Unpacked* unpacked) const {
   const void* sources[ReduceCall::kMaxSources];
   void* targets[3];
   int source_count = 0, target_count = 0;
   uint64_t scaled = 0;
   const size_t offset = at.position * plan_->element_bytes;
   if (message) sources[source_count++] = message;
-  for (const Operand& o : step.sources) {
+  for (size_t i = 0; i < step.sources.size(); ++i) {
+    const Operand& o = step.sources[i];
     if (plan_->scales && o.buffer == Buffer::input) scaled |= uint64_t{1} << source_count;
-    const bool in_line = step.lines && o.buffer == Buffer::window;
-    sources[source_count++] = in_line ? line(o, at)->payload : address(o, at) + offset;
+    const bool in_lines = unpacked && o.buffer == Buffer::window;
+    sources[source_count++] = in_lines ? unpacked->sources[i] : address(o, at) + offset;
   }
   for (const Operand& o : step.targets) {
-    const bool in_line = step.lines && o.buffer == Buffer::window;
-    targets[target_count++] = in_line ? line(o, at)->payload : address(o, at) + offset;
+    const bool in_lines = unpacked && o.buffer == Buffer::window;
+    targets[target_count++] = in_lines ? unpacked->target : address(o, at) + offset;
   }
   if (slot) targets[target_count++] = slot;
   const int64_t divisor = step.finish ? plan_->divisor : 1;
@@ -244,27 +246,60 @@ CpuExecutor::Move CpuExecutor::move_local(const PlanStep& step, Cursor& at) {
   return Move::complete;
 }
 
-// Line by line: each carries its own flag.
+// Lines each carry their own flag. A few at a time are unpacked, folded in one go, and packed
+// again.
 CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
   const size_t per_line = LlLine::elements(plan_->element_bytes);
-  const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
   const size_t begin = at.position;
   while (at.position < at.size) {
-    for (const Operand& o : step.sources) {
-      if (o.buffer != Buffer::window) continue;
-      const uint64_t seen = line(o, at)->flag.load(std::memory_order_acquire);
-      if (seen == flag) continue;
-      if (signal_count(seen) == signal_count(flag))
-        return fail(Status(Code::mismatch, "it is in a call with other arguments", o.rank));
-      return at.position == begin ? Move::blocked : Move::moved;
+    const size_t count = std::min(per_line * kLineBatch, at.size - at.position);
+    const size_t lines = (count + per_line - 1) / per_line;
+    Unpacked unpacked;
+    switch (unpack(step, at, lines, unpacked)) {
+      case Move::complete: break;
+      case Move::failed: return Move::failed;
+      default: return at.position == begin ? Move::blocked : Move::moved;
     }
-    const size_t count = std::min(per_line, at.size - at.position);
-    fold(step, at, nullptr, nullptr, count);
-    for (const Operand& o : step.targets)
-      if (o.buffer == Buffer::window) line(o, at)->flag.store(flag, std::memory_order_release);
+    fold(step, at, nullptr, nullptr, count, &unpacked);
+    pack(step, at, lines, unpacked);
     at.position += count;
   }
   return Move::complete;
+}
+
+// The payload of the window sources' next lines; blocked until all of them are there.
+CpuExecutor::Move CpuExecutor::unpack(const PlanStep& step, const Cursor& at, size_t lines,
+                                      Unpacked& unpacked) {
+  const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
+  const size_t payload = LlLine::elements(plan_->element_bytes) * plan_->element_bytes;
+  for (size_t i = 0; i < step.sources.size(); ++i) {
+    if (step.sources[i].buffer != Buffer::window) continue;
+    const LlLine* from = line(step.sources[i], at);
+    for (size_t l = 0; l < lines; ++l) {
+      const uint64_t seen = from[l].flag.load(std::memory_order_acquire);
+      if (seen != flag) {
+        if (signal_count(seen) != signal_count(flag)) return Move::blocked;
+        return fail(
+            Status(Code::mismatch, "it is in a call with other arguments", step.sources[i].rank));
+      }
+      std::memcpy(unpacked.sources[i] + l * payload, from[l].payload, LlLine::kPayload);
+    }
+  }
+  return Move::complete;
+}
+
+void CpuExecutor::pack(const PlanStep& step, const Cursor& at, size_t lines,
+                       const Unpacked& unpacked) const {
+  const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
+  const size_t payload = LlLine::elements(plan_->element_bytes) * plan_->element_bytes;
+  for (const Operand& target : step.targets) {
+    if (target.buffer != Buffer::window) continue;
+    LlLine* to = line(target, at);
+    for (size_t l = 0; l < lines; ++l) {
+      std::memcpy(to[l].payload, unpacked.target + l * payload, LlLine::kPayload);
+      to[l].flag.store(flag, std::memory_order_release);
+    }
+  }
 }
 
 bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag) {

@@ -65,6 +65,12 @@ class CpuExecutor {
     Ticket first_ticket = 0, last_ticket = 0;
   };
   enum class Move : uint8_t { blocked, moved, complete, failed };
+  // The contents of a few lines, without their flags; not initialised, for it lives on hot paths.
+  static constexpr size_t kLineBatch = 10;
+  struct Unpacked {
+    std::byte sources[ReduceCall::kMaxSources][kLineBatch * LlLine::kPayload];
+    std::byte target[kLineBatch * LlLine::kPayload];
+  };
 
   bool may_start();
   Move run_lane(const PlanLane& lane, Cursor& at);
@@ -79,6 +85,8 @@ class CpuExecutor {
   Move move(const PlanStep& step, Cursor& at);
   Move move_local(const PlanStep& step, Cursor& at);
   Move move_lines(const PlanStep& step, Cursor& at);
+  Move unpack(const PlanStep& step, const Cursor& at, size_t lines, Unpacked& unpacked);
+  void pack(const PlanStep& step, const Cursor& at, size_t lines, const Unpacked& unpacked) const;
   Move move_linked(const PlanStep& step, Cursor& at);
   Move send_memory(const PlanStep& step, Cursor& at);
   Move receive_memory(const PlanStep& step, Cursor& at);
@@ -86,7 +94,7 @@ class CpuExecutor {
 
   // The step's fold for `count` elements from the cursor on; `message` and `slot` may be null.
   void fold(const PlanStep& step, const Cursor& at, const std::byte* message, std::byte* slot,
-            size_t count) const;
+            size_t count, Unpacked* unpacked = nullptr) const;
   std::byte* address(const Operand& operand, const Cursor& at) const;
   LlLine* line(const Operand& operand, const Cursor& at) const;
   void finish_call();

@@ -33,7 +33,7 @@ TEST(Processes, AllWell) {
 TEST(Processes, TheFirstFailureEndsTheOthers) {
   const int64_t begin = steady_clock().now_ns();
   const Result<Outcome> outcome =
-      run_together({shell("sleep 100"), shell("exit 3"), shell("sleep 100")}, 0.1);
+      run_together({shell("exec sleep 100"), shell("exit 3"), shell("exec sleep 100")}, 0.1);
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->first_failed, 1);
   EXPECT_EQ(outcome->exit_status, 3);
