@@ -54,6 +54,8 @@ ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting, Ra
                       {"WEFT_LOCAL_RANK", std::to_string(rank)},
                       {"WEFT_LOCAL_SIZE", std::to_string(ranks)},
                       {"WEFT_RENDEZVOUS", meeting.address}};
+  // As mpirun does: a core each where there are enough, else it is the scheduler's affair.
+  if (ranks <= static_cast<int>(std::thread::hardware_concurrency())) spec.cpu = rank;
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   const std::string host = host_of_local_rank(options, ranks, rank);
   if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);

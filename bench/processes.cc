@@ -1,6 +1,7 @@
 #include "bench/processes.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,10 +21,21 @@ namespace {
 constexpr int kPollUs = 10000;
 constexpr int kExecFailed = 127;
 
+// Best effort: unbound, a process is only slower.
+void bind_to_cpu(int index) {
+  cpu_set_t allowed, one;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&one);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed) && index-- == 0) CPU_SET(cpu, &one);
+  if (CPU_COUNT(&one) == 1) ::sched_setaffinity(0, sizeof one, &one);
+}
+
 // In the child, between fork and exec.
 [[noreturn]] void become(const ProcessSpec& spec, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(kExecFailed);  // it died before prctl
+  if (spec.cpu >= 0) bind_to_cpu(spec.cpu);
   if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
   const std::string& name0 = spec.name.empty() ? spec.program : spec.name;
