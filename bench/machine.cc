@@ -1,12 +1,11 @@
 #include "bench/machine.h"
 
-#include <sched.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <array>
 #include <ctime>
 #include <fstream>
-#include <thread>
 
 #include "base/text.h"
 
@@ -22,12 +21,8 @@ std::string cpu_model() {
   return "unknown";
 }
 
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(std::thread::hardware_concurrency());
-}
+// Not those that this rank is bound to: the others have theirs.
+int online_cores() { return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)); }
 
 }  // namespace
 
@@ -39,7 +34,7 @@ Machine this_machine() {
     machine.kernel = concat(system.sysname, " ", system.release);
   }
   machine.cpu = cpu_model();
-  machine.cores = usable_cores();
+  machine.cores = online_cores();
   return machine;
 }
 

@@ -1,5 +1,7 @@
 #include "engine/engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -8,10 +10,13 @@
 namespace weft {
 namespace {
 
-// More ranks on this host than cores: then waiting ranks must let the others run.
+// More ranks on this host than cores: then waiting ranks must let the others run. A rank that is
+// bound to one core was bound by a launcher, which gave the others cores of their own.
 bool more_ranks_than_cores(const std::vector<int>& host_of_rank, Rank me) {
   const auto here = std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[me]);
-  return here > static_cast<long>(std::max(1u, std::thread::hardware_concurrency()));
+  const long usable = static_cast<long>(std::thread::hardware_concurrency());
+  const long cores = usable > 1 ? usable : ::sysconf(_SC_NPROCESSORS_ONLN);
+  return here > std::max(1L, cores);
 }
 
 bool empty(const Call& call) {

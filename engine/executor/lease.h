@@ -47,7 +47,7 @@ class LeaseRing {
   // Small leases go round in a small part of the ring, which stays in cache; four of them are under
   // way before one waits.
   size_t lap(size_t bytes) const {
-    constexpr size_t kSmallLap = 128 << 10;
+    constexpr size_t kSmallLap = 16 << 10;
     return std::min(capacity_, std::max(kSmallLap, 4 * bytes));
   }
   Entry& at(uint64_t i) { return entries_[i % kRemembered]; }
