@@ -83,8 +83,8 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
 Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool aliased) {
   Options options = config_.options;
   if (op.internal) options.algorithm = "auto";
-  // In place is every rank's own affair for rooted kinds, so it must not steer the choice.
-  auto choice = choose(op.call, aliased, {size(), media_->windows_everywhere()}, options);
+  // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
+  auto choice = choose(op.call, {size(), media_->windows_everywhere()}, options);
   if (!choice.ok()) return choice.status();
   PlanRequest request;
   request.algorithm = choice->algorithm->name;

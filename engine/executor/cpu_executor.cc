@@ -114,7 +114,7 @@ CpuExecutor::Move CpuExecutor::signalled(const PlanLane& lane, const PlanStep& s
 
 void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   const Layout& layout = plan_->layout;
-  const int chunk = chunk_at_time(step, at.time);
+  const int chunk = chunk_at(step, at.time, plan_->chunks);
   const Extent extent = layout.extent(chunk, at.round, plan_->segment);
   at.size = extent.size;
   at.position = 0;
@@ -136,12 +136,6 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   }
   at.input = binding_.input + (layout.input_offset(chunk) + extent.begin) * bytes;
   at.output = binding_.output + (layout.output_offset(chunk) + extent.begin) * bytes;
-}
-
-int CpuExecutor::chunk_at_time(const PlanStep& step, int time) const {
-  if (time == 0) return step.chunk;
-  const int64_t moved = (step.chunk + int64_t{time} * step.stride) % plan_->chunks;
-  return static_cast<int>(moved < 0 ? moved + plan_->chunks : moved);
 }
 
 void CpuExecutor::leave(const PlanStep& step) {

@@ -40,7 +40,6 @@ class CpuExecutor {
   // REQUIRES: not running. `plan` and the call's memory stay until done or failed.
   void start(Plan& plan, const Binding& binding, const CallIdentity& identity);
   Progress poll();
-  bool running() const { return plan_ != nullptr; }
   void drop() { plan_ = nullptr; }  // after a failure
 
   // Looks for dead links and peers among those that are being waited for.
@@ -76,7 +75,6 @@ class CpuExecutor {
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   void enter(const PlanStep& step, Cursor& at);
-  int chunk_at_time(const PlanStep& step, int time) const;
   Move signalled(const PlanLane& lane, const PlanStep& step, const Cursor& at);
   uint64_t needed(const PlanLane& lane, const Signal& wait, const Cursor& at) const;
   void leave(const PlanStep& step);

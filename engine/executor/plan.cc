@@ -61,10 +61,7 @@ class Lowering {
     const size_t bytes = plan_->element_bytes;
     const size_t granule = std::max<size_t>(1, 64 / bytes);
     size_t largest = 0;
-    for (const Lane& lane : program_.lanes)
-      for (const Step& step : lane.steps)
-        for (int i = 0; i < step.times; ++i)
-          largest = std::max(largest, plan_->layout.size(chunk_at(step, i, plan_->chunks)));
+    for (const Lane& lane : program_.lanes) largest = std::max(largest, largest_chunk(lane));
     if (!plan_->windows.empty())  // rounds and slots are the same on all ranks
       for (int c = 0; c < plan_->chunks; ++c) largest = std::max(largest, plan_->layout.size(c));
 
@@ -93,13 +90,18 @@ class Lowering {
     return std::max(granule, elements / granule * granule);
   }
 
-  size_t rounds_of(const Lane& lane) const {
-    if (!plan_->windows.empty()) return plan_->rounds;
+  // Elements of the largest chunk that the lane touches.
+  size_t largest_chunk(const Lane& lane) const {
     size_t largest = 0;
     for (const Step& step : lane.steps)
       for (int i = 0; i < step.times; ++i)
         largest = std::max(largest, plan_->layout.size(chunk_at(step, i, plan_->chunks)));
-    return (largest + plan_->segment - 1) / plan_->segment;
+    return largest;
+  }
+
+  size_t rounds_of(const Lane& lane) const {
+    if (!plan_->windows.empty()) return plan_->rounds;
+    return (largest_chunk(lane) + plan_->segment - 1) / plan_->segment;
   }
 
   Status add_lane(const Lane& lane) {

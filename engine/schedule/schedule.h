@@ -147,7 +147,8 @@ struct Cost {
 };
 
 // The chunk of the i-th time round a step's loop.
-inline int chunk_at(const Step& step, int i, int chunks) {
+template <class AnyStep>  // a Step, or what it was lowered to
+int chunk_at(const AnyStep& step, int i, int chunks) {
   if (i == 0) return step.chunk;
   const int moved = static_cast<int>((step.chunk + int64_t{i} * step.stride) % chunks);
   return moved < 0 ? moved + chunks : moved;

@@ -108,9 +108,8 @@ size_t segment_bytes(const Algorithm& algorithm, int ranks, const Options& optio
 
 }  // namespace
 
-Result<Choice> choose(const Call& call, bool in_place, const Surroundings& around,
-                      const Options& options) {
-  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, in_place};
+Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options) {
+  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
   Choice choice;
   // A wish that does not suit a barrier is not an error: nobody names an algorithm for those.
   const bool wish =

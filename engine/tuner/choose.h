@@ -23,7 +23,6 @@ struct Choice {
 };
 
 // An error where options ask for what cannot serve this call; it says what can.
-Result<Choice> choose(const Call& call, bool in_place, const Surroundings& around,
-                      const Options& options);
+Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options);
 
 }  // namespace weft
