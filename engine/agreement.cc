@@ -20,12 +20,9 @@ bool take_number(std::string_view& text, uint64_t& value) {
 
 }  // namespace
 
-void Agreement::record(uint64_t sequence, const Call& call) {
+void Agreement::record(uint64_t sequence, const Signature& call) {
   sequence_ = sequence;
-  Entry& entry = entries_[sequence % kRemembered];
-  entry = {sequence, call};
-  entry.call.counts = entry.call.offsets = {};  // the caller's memory; not needed here
-  entry.call.recv_counts = entry.call.recv_offsets = {};
+  entries_[sequence % kRemembered] = {sequence, call};
 }
 
 std::string Agreement::statement() const {

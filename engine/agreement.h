@@ -18,7 +18,7 @@ namespace weft {
 class Agreement {
  public:
   // Notes down collective call number `sequence` (counting from 1).
-  void record(uint64_t sequence, const Call& call);
+  void record(uint64_t sequence, const Signature& call);
   uint64_t sequence() const { return sequence_; }
 
   // What to tell a peer about the call under way.
@@ -32,7 +32,7 @@ class Agreement {
   static constexpr size_t kRemembered = 64;
   struct Entry {
     uint64_t sequence = 0;
-    Call call;
+    Signature call;
   };
   std::array<Entry, kRemembered> entries_;
   uint64_t sequence_ = 0;

@@ -144,7 +144,7 @@ Status validate(std::span<const Transfer> group, int ranks) {
   return {};
 }
 
-std::string describe(const Call& call) {
+std::string describe(const Signature& call) {
   if (call.kind == Kind::barrier) return "barrier()";
   std::string text(name(call.kind));
   text += call.varying ? "_v(" : "(";
@@ -192,7 +192,7 @@ bool in_place(const Call& call, int ranks, Rank me) {
   }
 }
 
-uint64_t fingerprint(const Call& call) {
+uint64_t fingerprint(const Signature& call) {
   uint64_t hash = mix(0, static_cast<uint64_t>(call.kind));
   if (call.kind == Kind::barrier) return hash;
   hash = mix(hash, call.varying ? ~uint64_t{0} : call.count);

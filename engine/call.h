@@ -60,13 +60,28 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 Status validate(const Call& call, int ranks, Rank me);
 Status validate(std::span<const Transfer> group, int ranks);
 
+// What the ranks that make a call must agree on.
+struct Signature {
+  Kind kind = Kind::all_reduce;
+  DataType type = DataType::uint8;
+  ReduceOp op = ReduceOp::sum;
+  bool varying = false;
+  Rank root = 0;
+  size_t count = 0;
+};
+
+inline Signature signature(const Call& call) {
+  return {call.kind, call.type, call.op, call.varying, call.root, call.count};
+}
+
 // "all_reduce(count=1024, float32, sum)": for messages and for comparing ranks' arguments.
-std::string describe(const Call& call);
+std::string describe(const Signature& call);
+inline std::string describe(const Call& call) { return describe(signature(call)); }
 std::string describe(std::span<const Transfer> group);
 
 bool in_place(const Call& call, int ranks, Rank me);
 
-// Equal on all ranks that make the same call: what they must agree on, in 64 bits.
-uint64_t fingerprint(const Call& call);
+// Equal on all ranks that make the same call.
+uint64_t fingerprint(const Signature& call);
 
 }  // namespace weft

@@ -59,7 +59,7 @@ Status Engine::run(const Call& call) {
   WEFT_TRY(validate(call, size(), rank()));
   if (empty(call)) return {};
   if (config_.options.check) WEFT_TRY(check_arguments(call));
-  return run_call(complete(call), false);
+  return call.kind == Kind::barrier ? run_call(complete(call), false) : run_call(call, false);
 }
 
 Status Engine::run_call(const Call& call, bool internal) {

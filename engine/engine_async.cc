@@ -70,7 +70,7 @@ bool Engine::advance(bool may_wait) {
   if (poll_active()) {
     backoff_.reset();
   } else if (!active_.empty()) {
-    if (may_wait) backoff_.pause(*media_, active_.front()->deadline);
+    if (may_wait) backoff_.pause(*media_, *active_.front()->deadline);
   }
   return outstanding_.load(std::memory_order_acquire) > 0;
 }

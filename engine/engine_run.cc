@@ -35,7 +35,7 @@ Transfers transfers_of(std::span<const Transfer> group, int ranks) {
 }  // namespace
 
 Status Engine::run_now(Operation& op) {
-  op.deadline = deadline_of(op.call.timeout_s);
+  op.deadline.reset();
   Status status = prepare(op);
   if (status.ok()) status = drive(op);
   release(op);
@@ -51,7 +51,7 @@ Status Engine::prepare(Operation& op) {
   op.blocked_since_ns = op.stated_ns = 0;
   if (!op.is_group) {
     op.sequence = agreement_.sequence() + 1;
-    agreement_.record(op.sequence, op.call);
+    agreement_.record(op.sequence, signature(op.call));
   }
   ++stats_.calls;
   Plan& plan = *op.plan->plan;
@@ -77,7 +77,7 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   auto plan = build_plan(op, aliased);
   if (!plan.ok()) return plan.status();
   ++stats_.plans_built;
-  return plans_.insert(key_, plan.take());
+  return plans_.insert(key_, plan.take(), fingerprint(signature(op.call)));
 }
 
 Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool aliased) {
@@ -114,7 +114,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 CallIdentity Engine::identify(Operation& op, const Plan& plan) {
   CallIdentity identity;
   if (op.is_group) return identity;
-  identity.tag = mix(fingerprint(op.call), op.sequence);
+  identity.tag = mix(op.plan->fingerprint, op.sequence);
   if (plan.windows.empty()) return identity;
   identity.window_call = ++windows_.calls;
   const bool ll = plan.request.protocol == Protocol::ll;
@@ -140,7 +140,7 @@ Status Engine::drive(Operation& op) {
       case CpuExecutor::Progress::moved: backoff_.reset(); break;
       case CpuExecutor::Progress::blocked:
         if (backoff_.look_around()) WEFT_TRY(look_around(op));
-        backoff_.pause(*media_, op.deadline);
+        backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline());
         break;
     }
   }
@@ -163,7 +163,8 @@ Status Engine::look_around(Operation& op) {
   }
   if (Status status = op.executor.check(); !status.ok())
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
-  if (op.deadline.expired()) return time_out(op);
+  if (!op.deadline) op.deadline = deadline_of(op.call.timeout_s);
+  if (op.deadline->expired()) return time_out(op);
   const int64_t now_ns = media_->clock().now_ns();
   if (backoff_.idle() < 64) op.blocked_since_ns = 0;
   if (op.blocked_since_ns == 0) op.blocked_since_ns = now_ns;
@@ -251,7 +252,7 @@ Status Engine::check_arguments(const Call& call) {
     char text[120];
   };
   std::vector<Arguments> all(size());
-  Arguments mine{fingerprint(call), {}};
+  Arguments mine{fingerprint(signature(call)), {}};
   describe(call).copy(mine.text, sizeof mine.text - 1);
   WEFT_TRY(run_call({.kind = Kind::all_gather,
                      .input = &mine,

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/call.h"
@@ -27,7 +28,8 @@ struct Operation {
   CpuExecutor executor;
   PlanCache::Entry* plan = nullptr;
   uint64_t sequence = 0;  // of collective calls; 0 for groups
-  Deadline deadline;
+  // Counts from when an asynchronous call was made, a blocking one began to wait: most never do.
+  std::optional<Deadline> deadline;
   int64_t blocked_since_ns = 0;  // 0: not known to be blocked
   int64_t stated_ns = 0;         // when peers were last told which call this is
 

@@ -11,19 +11,28 @@ uint64_t hash_of(const PlanCache::Key& key) {
   return hash;
 }
 
+// Word by word: the library's wide loads would wait for the narrow stores that just made the key.
+bool equal(const PlanCache::Key& a, const PlanCache::Key& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
 }  // namespace
 
 PlanCache::Entry* PlanCache::find(const Key& key) {
-  if (last_ && !last_->busy && last_->key == key) return last_;
+  if (last_ && !last_->busy && equal(last_->key, key)) return last_;
   const auto [begin, end] = entries_.equal_range(hash_of(key));
   for (auto it = begin; it != end; ++it)
-    if (!it->second->busy && it->second->key == key) return last_ = it->second.get();
+    if (!it->second->busy && equal(it->second->key, key)) return last_ = it->second.get();
   return nullptr;
 }
 
-PlanCache::Entry* PlanCache::insert(const Key& key, std::unique_ptr<Plan> plan) {
+PlanCache::Entry* PlanCache::insert(const Key& key, std::unique_ptr<Plan> plan,
+                                    uint64_t fingerprint) {
   if (entries_.size() >= kPlansMax) evict();
-  auto entry = std::make_unique<Entry>(Entry{key, std::move(plan), false});
+  auto entry = std::make_unique<Entry>(Entry{key, std::move(plan), fingerprint});
   last_ = entry.get();
   entries_.emplace(hash_of(key), std::move(entry));
   return last_;

@@ -17,13 +17,14 @@ class PlanCache {
   struct Entry {
     Key key;
     std::unique_ptr<Plan> plan;
-    bool busy = false;  // a call runs it
+    uint64_t fingerprint = 0;  // of the calls that it serves
+    bool busy = false;         // a call runs it
   };
 
   // A plan of that key which no call runs; nullptr where there is none.
   Entry* find(const Key& key);
   // The entry stays where it is until it is evicted, which only happens while it is not busy.
-  Entry* insert(const Key& key, std::unique_ptr<Plan> plan);
+  Entry* insert(const Key& key, std::unique_ptr<Plan> plan, uint64_t fingerprint);
 
  private:
   static constexpr size_t kPlansMax = 1024;

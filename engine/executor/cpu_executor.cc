@@ -7,18 +7,17 @@
 #include "engine/executor/window_state.h"
 
 namespace weft {
-namespace {}  // namespace
 
 void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
   plan_ = &plan;
   binding_ = binding;
   identity_ = identity;
-  cursors_.assign(plan.lanes.size(), Cursor{});
+  cursors_.resize(plan.lanes.size());
   for (size_t i = 0; i < plan.lanes.size(); ++i)
-    cursors_[i].round = static_cast<size_t>(plan.lanes[i].copy);
+    cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity.window_offset);
   lanes_left_ = plan.lanes.size();
   started_ = false;
-  failure_ = Status();
+  if (!failure_.ok()) failure_ = Status();
 }
 
 // Windows must be mapped, and all ranks done with the calls that used the leased space before.
@@ -77,7 +76,7 @@ CpuExecutor::Move CpuExecutor::run_lane(const PlanLane& lane, Cursor& at) {
 // Blocked without having done anything, moved, or failed.
 CpuExecutor::Move CpuExecutor::run_step(const PlanLane& lane, const PlanStep& step, Cursor& at) {
   if (!at.entered) {
-    const Move signal = signalled(lane, step, at);
+    const Move signal = signalled(step, at);
     if (signal != Move::complete) return signal;
     enter(step, at);
   }
@@ -91,16 +90,14 @@ CpuExecutor::Move CpuExecutor::run_step(const PlanLane& lane, const PlanStep& st
 }
 
 // The count that a wait is for; 0 where it is met from the start.
-uint64_t CpuExecutor::needed(const PlanLane& lane, const Signal& wait, const Cursor& at) const {
-  const uint64_t round = (at.round - lane.copy) / plan_->copies;
+uint64_t CpuExecutor::needed(const Signal& wait, const Cursor& at) const {
   const auto lag = static_cast<uint64_t>(wait.lag);
-  return round < lag ? 0 : windows_.expected(wait.peer, wait.cell) + round - lag + 1;
+  return at.turn < lag ? 0 : windows_.expected(wait.peer, wait.cell) + at.turn - lag + 1;
 }
 
-CpuExecutor::Move CpuExecutor::signalled(const PlanLane& lane, const PlanStep& step,
-                                         const Cursor& at) {
+CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at) {
   for (const Signal& wait : step.waits) {
-    const uint64_t count = needed(lane, wait, at);
+    const uint64_t count = needed(wait, at);
     if (count == 0) continue;
     const uint64_t seen =
         WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
@@ -117,7 +114,7 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   const int chunk = chunk_at(step, at.time, plan_->chunks);
   const Extent extent = layout.extent(chunk, at.round, plan_->segment);
   at.size = extent.size;
-  at.position = 0;
+  at.position = at.line = 0;
   at.in_offset = at.out_filled = 0;
   at.first_ticket = at.last_ticket = 0;
   at.entered = true;
@@ -153,9 +150,13 @@ void CpuExecutor::next(const PlanLane& lane, const PlanStep& step, Cursor& at) {
   if (++at.step < lane.steps.size()) return;
   at.step = 0;
   at.round += plan_->copies;
-  if (at.round < lane.rounds) return;
-  at.finished = true;
-  --lanes_left_;
+  if (at.round >= lane.rounds) {
+    at.finished = true;
+    --lanes_left_;
+    return;
+  }
+  ++at.turn;
+  at.window = identity_.window_offset + at.turn % plan_->window_halves * plan_->half_bytes();
 }
 
 CpuExecutor::Move CpuExecutor::fail(Status status) {
@@ -172,59 +173,51 @@ std::byte* CpuExecutor::address(const Operand& operand, const Cursor& at) const 
       return reinterpret_cast<std::byte*>((begin + 63) / 64 * 64) +
              operand.slot * plan_->scratch_slot_bytes;
     }
-    default: {
-      const size_t half = at.round / plan_->copies % plan_->window_halves;
-      const size_t slot = half * plan_->window_slots + operand.slot;
-      return plan_->windows[operand.rank]->memory + identity_.window_offset +
-             slot * plan_->window_slot_bytes;
-    }
+    default:
+      return plan_->windows[operand.rank]->memory + at.window +
+             operand.slot * plan_->window_slot_bytes;
   }
 }
 
 LlLine* CpuExecutor::line(const Operand& operand, const Cursor& at) const {
-  return reinterpret_cast<LlLine*>(address(operand, at)) +
-         at.position / LlLine::elements(plan_->element_bytes);
+  return reinterpret_cast<LlLine*>(address(operand, at)) + at.line;
 }
 
-void CpuExecutor::fold(const PlanStep& step, const Cursor& at, const std::byte* message,
-                       std::byte* slot, size_t count, Unpacked* unpacked) const {
-  const void* sources[ReduceCall::kMaxSources];
-  void* targets[3];
-  int source_count = 0, target_count = 0;
-  uint64_t scaled = 0;
+void CpuExecutor::locate(const PlanStep& step, const Cursor& at, Places& places) const {
   const size_t offset = at.position * plan_->element_bytes;
-  if (message) sources[source_count++] = message;
-  for (size_t i = 0; i < step.sources.size(); ++i) {
-    const Operand& o = step.sources[i];
-    if (plan_->scales && o.buffer == Buffer::input) scaled |= uint64_t{1} << source_count;
-    const bool in_lines = unpacked && o.buffer == Buffer::window;
-    sources[source_count++] = in_lines ? unpacked->sources[i] : address(o, at) + offset;
+  const auto place = [&](const Operand& o) {
+    const bool lined = step.lines && o.buffer == Buffer::window;
+    return lined ? line(o, at)->payload : address(o, at) + offset;
+  };
+  for (const Operand& o : step.sources) {
+    if (plan_->scales && o.buffer == Buffer::input) places.scaled |= uint64_t{1} << places.sources;
+    places.source[places.sources++] = place(o);
   }
-  for (const Operand& o : step.targets) {
-    const bool in_lines = unpacked && o.buffer == Buffer::window;
-    targets[target_count++] = in_lines ? unpacked->target : address(o, at) + offset;
-  }
-  if (slot) targets[target_count++] = slot;
+  for (const Operand& o : step.targets) places.target[places.targets++] = place(o);
+}
+
+void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count) const {
   const int64_t divisor = step.finish ? plan_->divisor : 1;
   const size_t bytes = count * plan_->element_bytes;
   const bool streaming =
       plan_->request.streaming && !step.targets.empty() && step.targets[0].buffer == Buffer::output;
-  if (source_count == 1 && scaled == 0 && divisor == 1) {
-    for (int i = 0; i < target_count; ++i)
-      if (targets[i] != sources[0]) copy_bytes(targets[i], sources[0], bytes, streaming && i == 0);
+  if (places.sources == 1 && places.scaled == 0 && divisor == 1) {
+    for (int i = 0; i < places.targets; ++i)
+      if (places.target[i] != places.source[0])
+        copy_bytes(places.target[i], places.source[0], bytes, streaming && i == 0);
     return;
   }
-  ReduceCall call{.sources = sources,
-                  .source_count = source_count,
-                  .targets = targets,
-                  .target_count = std::min(2, target_count),
+  ReduceCall call{.sources = places.source,
+                  .source_count = places.sources,
+                  .targets = places.target,
+                  .target_count = std::min(2, places.targets),
                   .count = count,
                   .scalar = binding_.scalar,
-                  .scaled = scaled,
+                  .scaled = places.scaled,
                   .divisor = divisor,
                   .streaming = streaming};
   plan_->kernel(call);
-  if (target_count == 3) copy_bytes(targets[2], targets[0], bytes, false);
+  if (places.targets == 3) copy_bytes(places.target[2], places.target[0], bytes, false);
 }
 
 CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
@@ -236,64 +229,65 @@ CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
 }
 
 CpuExecutor::Move CpuExecutor::move_local(const PlanStep& step, Cursor& at) {
-  if (!step.sources.empty()) fold(step, at, nullptr, nullptr, at.size);
+  if (step.sources.empty()) return Move::complete;
+  Places places;
+  locate(step, at, places);
+  fold(step, places, at.size);
   return Move::complete;
 }
 
-// Lines each carry their own flag. A few at a time are unpacked, folded in one go, and packed
-// again.
+// Lines each carry their own flag, and are folded where they lie, a batch at a time.
 CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
-  const size_t per_line = LlLine::elements(plan_->element_bytes);
+  const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
   const size_t begin = at.position;
+  Places places;
+  locate(step, at, places);
   while (at.position < at.size) {
-    const size_t count = std::min(per_line * kLineBatch, at.size - at.position);
-    const size_t lines = (count + per_line - 1) / per_line;
-    Unpacked unpacked;
-    switch (unpack(step, at, lines, unpacked)) {
+    const size_t left = at.size - at.position;
+    const size_t lines = left > kLineBatch * plan_->line_elements
+                             ? kLineBatch
+                             : (left + plan_->line_elements - 1) / plan_->line_elements;
+    switch (arrived(step, places, lines, flag)) {
       case Move::complete: break;
       case Move::failed: return Move::failed;
       default: return at.position == begin ? Move::blocked : Move::moved;
     }
-    fold(step, at, nullptr, nullptr, count, &unpacked);
-    pack(step, at, lines, unpacked);
-    at.position += count;
+    for (size_t i = 0; i < lines; ++i) fold_line(step, at, places, flag);
   }
   return Move::complete;
 }
 
-// The payload of the window sources' next lines; blocked until all of them are there.
-CpuExecutor::Move CpuExecutor::unpack(const PlanStep& step, const Cursor& at, size_t lines,
-                                      Unpacked& unpacked) {
-  const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
-  const size_t payload = LlLine::elements(plan_->element_bytes) * plan_->element_bytes;
-  for (size_t i = 0; i < step.sources.size(); ++i) {
-    if (step.sources[i].buffer != Buffer::window) continue;
-    const LlLine* from = line(step.sources[i], at);
-    for (size_t l = 0; l < lines; ++l) {
-      const uint64_t seen = from[l].flag.load(std::memory_order_acquire);
-      if (seen != flag) {
-        if (signal_count(seen) != signal_count(flag)) return Move::blocked;
-        return fail(
-            Status(Code::mismatch, "it is in a call with other arguments", step.sources[i].rank));
-      }
-      std::memcpy(unpacked.sources[i] + l * payload, from[l].payload, LlLine::kPayload);
+// Whether that many lines are there from all window sources. The last is looked at first, as it
+// comes last: a look at a line before it was written takes it away from its writer.
+CpuExecutor::Move CpuExecutor::arrived(const PlanStep& step, const Places& places, size_t lines,
+                                       uint64_t flag) {
+  for (size_t s = 0; s < step.sources.size(); ++s) {
+    if (step.sources[s].buffer != Buffer::window) continue;
+    const auto* line = static_cast<const LlLine*>(places.source[s]);
+    for (size_t i = lines; i-- > 0;) {
+      const uint64_t seen = line[i].flag.load(std::memory_order_acquire);
+      if (seen == flag) continue;
+      if (signal_count(seen) != signal_count(flag)) return Move::blocked;
+      return fail(
+          Status(Code::mismatch, "it is in a call with other arguments", step.sources[s].rank));
     }
   }
   return Move::complete;
 }
 
-void CpuExecutor::pack(const PlanStep& step, const Cursor& at, size_t lines,
-                       const Unpacked& unpacked) const {
-  const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
-  const size_t payload = LlLine::elements(plan_->element_bytes) * plan_->element_bytes;
-  for (const Operand& target : step.targets) {
-    if (target.buffer != Buffer::window) continue;
-    LlLine* to = line(target, at);
-    for (size_t l = 0; l < lines; ++l) {
-      std::memcpy(to[l].payload, unpacked.target + l * payload, LlLine::kPayload);
-      to[l].flag.store(flag, std::memory_order_release);
-    }
+void CpuExecutor::fold_line(const PlanStep& step, Cursor& at, Places& places, uint64_t flag) {
+  const size_t count = std::min(plan_->line_elements, at.size - at.position);
+  fold(step, places, count);
+  const size_t bytes = count * plan_->element_bytes;
+  for (int i = 0; i < places.sources; ++i)
+    places.skip_source(i, step.sources[i].buffer == Buffer::window ? sizeof(LlLine) : bytes);
+  for (int i = 0; i < places.targets; ++i) {
+    const bool lined = step.targets[i].buffer == Buffer::window;
+    if (lined) static_cast<LlLine*>(places.target[i])->flag.store(flag, std::memory_order_release);
+    places.skip_target(i, lined ? sizeof(LlLine) : bytes);
   }
+  at.position += count;
+  ++at.line;
 }
 
 bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag) {
@@ -332,8 +326,11 @@ CpuExecutor::Move CpuExecutor::move_linked(const PlanStep& step, Cursor& at) {
       if (slot.empty()) return blocked();
       count = std::min(count, (slot.size() - at.out_filled) / bytes);
     }
-    fold(step, at, message ? message->data.data() + at.in_offset : nullptr,
-         step.to ? slot.data() + at.out_filled : nullptr, count);
+    Places places;
+    if (message) places.source[places.sources++] = message->data.data() + at.in_offset;
+    locate(step, at, places);
+    if (step.to) places.target[places.targets++] = slot.data() + at.out_filled;
+    fold(step, places, count);
     at.position += count;
     if (step.from) {
       at.in_offset += count * bytes;

@@ -54,45 +54,70 @@ class CpuExecutor {
     uint32_t step = 0;
     int time = 0;
     size_t round = 0;
+    size_t turn = 0;    // which of the lane's own rounds that is
+    size_t window = 0;  // bytes from a window's begin to this round's half of the lease
     bool entered = false;
     bool finished = false;
+    // From here on: set when a step is entered.
     size_t size = 0, position = 0;     // elements of this chunk and round
+    size_t line = 0;                   // of its ll lines
     uint64_t tag = 0;                  // of this chunk's messages
     const std::byte* input = nullptr;  // this chunk and round in Input, Output
     std::byte* output = nullptr;
     size_t in_offset = 0, out_filled = 0;  // bytes of the message at hand, of the slot being filled
     Ticket first_ticket = 0, last_ticket = 0;
+
+    void restart(size_t first_round, size_t window_offset) {
+      step = 0;
+      time = 0;
+      round = first_round;
+      turn = 0;
+      window = window_offset;
+      entered = finished = false;
+    }
   };
   enum class Move : uint8_t { blocked, moved, complete, failed };
-  // The contents of a few lines, without their flags; not initialised, for it lives on hot paths.
-  static constexpr size_t kLineBatch = 10;
-  struct Unpacked {
-    std::byte sources[ReduceCall::kMaxSources][kLineBatch * LlLine::kPayload];
-    std::byte target[kLineBatch * LlLine::kPayload];
+
+  static constexpr size_t kLineBatch = 8;
+
+  // The operands of a fold. Not initialised as a whole, for it lives on hot paths.
+  struct Places {
+    const void* source[ReduceCall::kMaxSources];
+    void* target[3];
+    int sources = 0, targets = 0;
+    uint64_t scaled = 0;  // bit k: source k is multiplied by the scalar
+
+    void skip_source(int i, size_t bytes) {
+      source[i] = static_cast<const std::byte*>(source[i]) + bytes;
+    }
+    void skip_target(int i, size_t bytes) {
+      target[i] = static_cast<std::byte*>(target[i]) + bytes;
+    }
   };
 
   bool may_start();
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   void enter(const PlanStep& step, Cursor& at);
-  Move signalled(const PlanLane& lane, const PlanStep& step, const Cursor& at);
-  uint64_t needed(const PlanLane& lane, const Signal& wait, const Cursor& at) const;
+  Move signalled(const PlanStep& step, const Cursor& at);
+  uint64_t needed(const Signal& wait, const Cursor& at) const;
   void leave(const PlanStep& step);
   void next(const PlanLane& lane, const PlanStep& step, Cursor& at);
 
   Move move(const PlanStep& step, Cursor& at);
   Move move_local(const PlanStep& step, Cursor& at);
   Move move_lines(const PlanStep& step, Cursor& at);
-  Move unpack(const PlanStep& step, const Cursor& at, size_t lines, Unpacked& unpacked);
-  void pack(const PlanStep& step, const Cursor& at, size_t lines, const Unpacked& unpacked) const;
+  Move arrived(const PlanStep& step, const Places& places, size_t lines, uint64_t flag);
+  void fold_line(const PlanStep& step, Cursor& at, Places& places, uint64_t flag);
   Move move_linked(const PlanStep& step, Cursor& at);
   Move send_memory(const PlanStep& step, Cursor& at);
   Move receive_memory(const PlanStep& step, Cursor& at);
   bool message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag);
 
-  // The step's fold for `count` elements from the cursor on; `message` and `slot` may be null.
-  void fold(const PlanStep& step, const Cursor& at, const std::byte* message, std::byte* slot,
-            size_t count, Unpacked* unpacked = nullptr) const;
+  // Adds where the step's operands are, from the cursor on.
+  void locate(const PlanStep& step, const Cursor& at, Places& places) const;
+  // The step's fold of the next `count` elements.
+  void fold(const PlanStep& step, Places& places, size_t count) const;
   std::byte* address(const Operand& operand, const Cursor& at) const;
   LlLine* line(const Operand& operand, const Cursor& at) const;
   void finish_call();

@@ -34,7 +34,7 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
       const uint64_t seen =
           WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
               .load(std::memory_order_acquire);
-      if (signal_count(seen) < needed(lane, wait, at)) peers.push_back(wait.peer);
+      if (signal_count(seen) < needed(wait, at)) peers.push_back(wait.peer);
     }
     return peers;
   }

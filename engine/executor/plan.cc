@@ -38,6 +38,7 @@ class Lowering {
       plan_->divisor = request_.collective.ranks;
     plan_->scales = request_.op == ReduceOp::premulsum && reduces(request_.collective.kind);
     plan_->element_bytes = size_of(request_.type);
+    plan_->line_elements = LlLine::elements(plan_->element_bytes);
     plan_->chunks = blocks(request_.collective) * program_.pieces;
     plan_->copies = program_.copies;
     plan_->sizes_in_tags = plan_->layout.varying();

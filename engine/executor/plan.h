@@ -61,8 +61,9 @@ struct Plan {
   bool scales = false;         // premulsum
   bool sizes_in_tags = false;  // v-forms and groups: sizes may differ between the ends by mistake
   size_t element_bytes = 1;
-  size_t segment = 1;  // elements of a chunk in one round
-  size_t rounds = 0;   // of the longest lane
+  size_t segment = 1;        // elements of a chunk in one round
+  size_t line_elements = 0;  // that fit an ll line
+  size_t rounds = 0;         // of the longest lane
   int chunks = 1;
   int copies = 1;
   std::vector<PlanLane> lanes;
@@ -81,9 +82,8 @@ struct Plan {
   std::vector<Expected> expected;
   std::string transports;
 
-  size_t window_bytes() const {
-    return window_slot_bytes * static_cast<size_t>(window_slots) * window_halves;
-  }
+  size_t half_bytes() const { return window_slot_bytes * static_cast<size_t>(window_slots); }
+  size_t window_bytes() const { return half_bytes() * static_cast<size_t>(window_halves); }
   size_t rounds_of(int copy) const {
     return rounds > static_cast<size_t>(copy) ? (rounds - copy - 1) / copies + 1 : 0;
   }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kKiB = 1024;
 // Bytes of one rank's contribution up to which ll lines beat payload and signal.
-constexpr size_t kLlBytes = 280;  // five lines
+constexpr size_t kLlBytes = 56;  // one line
 // all_reduce over windows: above this, folding only one's share saves more than its second hop
 // costs.
 constexpr size_t kTwoShotBytes = 8 * kKiB;
@@ -122,7 +122,7 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
     choice.algorithm = find_algorithm(by_table(call, around, options.deterministic));
   }
   if (!choice.algorithm->suits(c))
-    return unsupported(describe(Call(call)) + " cannot be folded in rank order on " +
+    return unsupported(describe(call) + " cannot be folded in rank order on " +
                        std::to_string(c.ranks) + " ranks (at most " +
                        std::to_string(ReduceCall::kMaxSources) +
                        "); unset WEFT_DETERMINISTIC or use fewer ranks");
