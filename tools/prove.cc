@@ -7,6 +7,7 @@
 #include <functional>
 #include <iomanip>
 #include <mutex>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -49,6 +50,10 @@ bool wanted(const ProveScope& scope, const Algorithm& algorithm, Kind kind) {
   return (!scope.algorithm || scope.algorithm == &algorithm) && (!scope.kind || scope.kind == kind);
 }
 
+std::span<const int> radixes_of(const Algorithm& algorithm) {
+  return std::span(kRadixes).first(algorithm.radix ? std::size(kRadixes) : 1);
+}
+
 std::string describe(const Algorithm& a, const Collective& c, int radix) {
   std::ostringstream out;
   out << a.name << ' ' << name(c.kind) << " of " << c.ranks << " ranks";
@@ -80,8 +85,7 @@ class Batch {
     if (!algorithm_.suits(c)) return;
     row_.most_roots = std::max(row_.most_roots, c.root + 1);
     row_.in_place_forms = std::max(row_.in_place_forms, c.in_place ? 2 : 1);
-    for (const int radix : kRadixes) {
-      if (radix > kRadixes[0] && !algorithm_.radix) break;
+    for (const int radix : radixes_of(algorithm_)) {
       Parameters parameters;
       parameters.radix = radix;
       prove(schedule_of(algorithm_, c, parameters), describe(algorithm_, c, radix));
@@ -166,11 +170,14 @@ std::vector<NamedSchedule> plans_of(const ProveScope& scope, int ranks) {
       const Kind kind = static_cast<Kind>(k);
       if (!wanted(scope, a, kind)) continue;
       std::vector<Rank> roots{0};
-      if (has_root(kind) && ranks > 1) roots.push_back(ranks - 1);
+      if (has_root(kind))
+        for (Rank r = 1; r < ranks; ++r) roots.push_back(r);
       for (const Rank root : roots)
         for (const bool in_place : {false, true}) {
           const Collective c{kind, ranks, root, in_place};
-          if (a.suits(c)) plans.push_back({schedule_of(a, c, {}), describe(a, c, 2)});
+          if (a.suits(c))
+            for (const int radix : radixes_of(a))
+              plans.push_back({schedule_of(a, c, {radix}), describe(a, c, radix)});
         }
     }
   }
