@@ -21,6 +21,12 @@ std::string_view word(LogLevel level) {
 
 }  // namespace
 
+LogLevel log_level_named(std::string_view name) {
+  if (name == "error") return LogLevel::error;
+  if (name == "info") return LogLevel::info;
+  return name == "debug" ? LogLevel::debug : LogLevel::warning;
+}
+
 void set_log_level(LogLevel level) { g_level.store(level, std::memory_order_relaxed); }
 bool log_enabled(LogLevel level) { return level <= g_level.load(std::memory_order_relaxed); }
 

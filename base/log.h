@@ -8,6 +8,9 @@ namespace weft {
 
 enum class LogLevel { error, warning, info, debug };
 
+// "error", "warning", "info", "debug"; warning for anything else.
+LogLevel log_level_named(std::string_view name);
+
 // Process-wide filter; warning until an Options with another level takes effect.
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);

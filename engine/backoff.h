@@ -36,7 +36,8 @@ class Backoff {
       return;
     }
     constexpr double kNap = 0.001;
-    media.wait(Deadline::after(std::min(kNap, static_cast<double>(deadline.left_ns()) * 1e-9)));
+    const double left = static_cast<double>(deadline.left_ns()) * 1e-9;
+    media.wait(Deadline::after(std::min(kNap, left), media.clock()));
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "engine/call.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/hash.h"
@@ -35,6 +36,18 @@ size_t total(std::span<const size_t> counts) {
   return sum;
 }
 
+// In place, what comes from a rank takes the place of what goes to it.
+Status check_in_place_pairs(const Call& call) {
+  if (call.input != call.output || !call.input) return {};
+  const auto same = [](std::span<const size_t> a, std::span<const size_t> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  };
+  if (same(call.counts, call.recv_counts) && same(call.offsets, call.recv_offsets)) return {};
+  return invalid_argument(
+      "input and output are the same memory, but recv_counts or recv_offsets differ from counts or "
+      "offsets; all_to_all in place needs equal ones, else give it an output of its own");
+}
+
 Status validate_varying(const Call& call, int ranks, Rank me) {
   switch (call.kind) {
     case Kind::all_to_all:
@@ -45,7 +58,7 @@ Status validate_varying(const Call& call, int ranks, Rank me) {
                                 std::to_string(call.counts[me]) + " but recv_counts there is " +
                                 std::to_string(call.recv_counts[me]) +
                                 "; what a rank sends to itself it also receives");
-      return {};
+      return check_in_place_pairs(call);
     case Kind::all_gather:
     case Kind::reduce_scatter: return check_counts("counts", call.counts, call.offsets, ranks);
     case Kind::gather:
@@ -95,14 +108,20 @@ Status validate(const Call& call, int ranks, Rank me) {
   if (call.kind == Kind::barrier) return {};
   if (call.kind == Kind::exchange)
     return invalid_argument("exchange is not a call of this form; pass a group of transfers");
+  if (static_cast<int>(call.kind) >= kKinds)
+    return invalid_argument("kind is " + std::to_string(static_cast<int>(call.kind)) +
+                            "; collectives go from 0 to " + std::to_string(kKinds - 1));
   if (static_cast<int>(call.type) >= kDataTypes)
     return invalid_argument("type is " + std::to_string(static_cast<int>(call.type)) +
                             "; data types go from 0 to " + std::to_string(kDataTypes - 1));
+  if (static_cast<int>(call.op) >= kReduceOps)
+    return invalid_argument("op is " + std::to_string(static_cast<int>(call.op)) +
+                            "; operations go from 0 to " + std::to_string(kReduceOps - 1));
   if (has_root(call.kind) && (call.root < 0 || call.root >= ranks))
     return invalid_argument("root is " + std::to_string(call.root) + "; ranks go from " +
                             rank_range(ranks));
   if (reduces(call.kind)) {
-    if (static_cast<int>(call.op) >= kReduceOps || !defined(call.op, call.type))
+    if (!defined(call.op, call.type))
       return invalid_argument("op " + std::string(name(call.op)) + " has no meaning on " +
                               std::string(name(call.type)) +
                               "; see defined() in base/types.h for what has");
@@ -144,11 +163,29 @@ Status validate(std::span<const Transfer> group, int ranks) {
   return {};
 }
 
+Signature signature(const Call& call) {
+  Signature s{call.kind, call.type, call.op, call.varying, call.root, call.count, 0};
+  if (!call.varying) return s;
+  // Of pairs and of a root's blocks each rank knows its own part only.
+  const bool known = call.kind == Kind::all_gather || call.kind == Kind::reduce_scatter;
+  s.count = known ? total(call.counts) : 0;
+  if (known)
+    for (const size_t count : call.counts) s.counts = mix(s.counts, count);
+  return s;
+}
+
 std::string describe(const Signature& call) {
   if (call.kind == Kind::barrier) return "barrier()";
   std::string text(name(call.kind));
   text += call.varying ? "_v(" : "(";
-  text += call.varying ? "counts by rank" : "count=" + std::to_string(call.count);
+  if (!call.varying) {
+    text += "count=" + std::to_string(call.count);
+  } else if (call.counts == 0) {
+    text += "counts by rank";
+  } else {
+    text += "counts by rank, " + std::to_string(call.count) + " in all, digest " +
+            std::to_string(call.counts % 100000);
+  }
   text += ", " + std::string(name(call.type));
   if (reduces(call.kind)) text += ", " + std::string(name(call.op));
   if (has_root(call.kind)) text += ", root=" + std::to_string(call.root);
@@ -195,7 +232,7 @@ bool in_place(const Call& call, int ranks, Rank me) {
 uint64_t fingerprint(const Signature& call) {
   uint64_t hash = mix(0, static_cast<uint64_t>(call.kind));
   if (call.kind == Kind::barrier) return hash;
-  hash = mix(hash, call.varying ? ~uint64_t{0} : call.count);
+  hash = mix(hash, call.varying ? ~call.counts : call.count);
   hash = mix(hash, static_cast<uint64_t>(call.type));
   if (reduces(call.kind)) hash = mix(hash, static_cast<uint64_t>(call.op));
   if (has_root(call.kind)) hash = mix(hash, static_cast<uint64_t>(call.root));

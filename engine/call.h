@@ -68,11 +68,10 @@ struct Signature {
   bool varying = false;
   Rank root = 0;
   size_t count = 0;
+  uint64_t counts = 0;  // a digest of the v-forms' counts, where all ranks know all of them
 };
 
-inline Signature signature(const Call& call) {
-  return {call.kind, call.type, call.op, call.varying, call.root, call.count};
-}
+Signature signature(const Call& call);
 
 // "all_reduce(count=1024, float32, sum)": for messages and for comparing ranks' arguments.
 std::string describe(const Signature& call);

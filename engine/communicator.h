@@ -35,7 +35,6 @@ struct CallInfo {
 struct CommunicatorStats {
   uint64_t calls = 0;
   uint64_t plans_built = 0;
-  uint64_t bytes_sent = 0;  // by links, payload
 };
 
 class Communicator {

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "bootstrap/topology.h"
 #include "engine/engine.h"
 #include "transport/backends.h"
@@ -161,6 +162,8 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, const Crea
 
   auto media = std::make_unique<Media>(meet.rank(), meet.size(), std::move(made.transports),
                                        transport_config.window_bytes);
+  log_line(LogLevel::info, meet.rank(),
+           concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
   return std::unique_ptr<Communicator>(
       std::make_unique<Engine>(std::move(media), config, std::move(hosts)));
 }
@@ -180,6 +183,7 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
 
 Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,
                                                            const Options& options) {
+  set_log_level(log_level_named(options.log));
   const Environment env = Environment::of_process();
   CreateConfig config{.options = options,
                       .host = host_identity(env, options.host),
@@ -196,6 +200,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() {
   const Environment env = Environment::of_process();
   auto options = options_from(env);
   if (!options.ok()) return options.status();
+  set_log_level(log_level_named(options->log));
   auto membership = membership_from(env);
   if (!membership.ok()) return membership.status();
   auto rendezvous = make_rendezvous(

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "engine/notes.h"
@@ -43,9 +44,9 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
     : config_(std::move(config)),
       host_of_rank_(std::move(host_of_rank)),
       media_(std::move(media)),
-      windows_(*media_),
+      shared_(*media_),
       crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
-      inline_(*media_, windows_),
+      inline_(*media_, shared_),
       backoff_(crowded_) {}
 
 Engine::~Engine() {
@@ -57,16 +58,23 @@ Engine::~Engine() {
 Status Engine::run(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return health();
   WEFT_TRY(validate(call, size(), rank()));
-  if (empty(call)) return {};
   if (config_.options.check) WEFT_TRY(check_arguments(call));
+  if (empty(call)) return {};
   return call.kind == Kind::barrier ? run_call(complete(call), false) : run_call(call, false);
+}
+
+// A call of the engine's own, whatever algorithm the user wishes for.
+Status Engine::run_internal(const Call& call) {
+  if (failed_.load(std::memory_order_acquire)) return health();
+  if (empty(call)) return {};
+  return run_call(call, true);
 }
 
 Status Engine::run_call(const Call& call, bool internal) {
   std::unique_lock lock(driver_, std::try_to_lock);
   if (!lock.owns_lock() || outstanding_.load(std::memory_order_acquire) > 0) {
     if (lock.owns_lock()) lock.unlock();
-    auto op = std::make_unique<Operation>(*media_, windows_);
+    auto op = std::make_unique<Operation>(*media_, shared_);
     op->call = call;
     op->internal = internal;
     return run_queued(std::move(op));
@@ -94,7 +102,7 @@ Status Engine::run(std::span<const Transfer> group) {
 }
 
 std::unique_ptr<Operation> Engine::group_operation(std::span<const Transfer> group) {
-  auto op = std::make_unique<Operation>(*media_, windows_);
+  auto op = std::make_unique<Operation>(*media_, shared_);
   op->is_group = true;
   op->group = group;
   op->call = Call{.kind = Kind::exchange};
@@ -112,10 +120,10 @@ Work Engine::start(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
   if (Status status = validate(call, size(), rank()); !status.ok())
     return Work::failed(std::move(status));
-  if (empty(call)) return {};
   if (config_.options.check)
     if (Status status = check_arguments(call); !status.ok()) return Work::failed(status);
-  auto op = std::make_unique<Operation>(*media_, windows_);
+  if (empty(call)) return {};
+  auto op = std::make_unique<Operation>(*media_, shared_);
   op->call = complete(call);
   return enqueue(std::move(op));
 }
@@ -147,14 +155,33 @@ Deadline Engine::deadline_of(double timeout_s) const {
   return Deadline::after(timeout_s > 0 ? timeout_s : config_.options.timeout_s, media_->clock());
 }
 
-Status Engine::fail(Status status, bool tell_others) {
+void Engine::record_failure(const Status& status) {
   {
     const std::lock_guard lock(failure_mutex_);
     if (failure_.ok()) failure_ = status;
   }
-  const bool first = !failed_.exchange(true, std::memory_order_acq_rel);
-  if (first && tell_others) tell_all(failure_note(status, rank()));
+  failed_.store(true, std::memory_order_release);
+}
+
+Status Engine::fail(Status status, bool tell_others) {
+  record_failure(status);
+  if (!tell_others) told_.store(true, std::memory_order_release);
+  tell_failure();
   return status;
+}
+
+void Engine::tell_failure() {
+  if (!told_.exchange(true, std::memory_order_acq_rel)) tell_all(failure_note(health(), rank()));
+}
+
+void Engine::tell_when_free() {
+  constexpr double kPatience_s = 5;
+  const Deadline patience = Deadline::after(kPatience_s);
+  while (!told_.load(std::memory_order_acquire) && !patience.expired()) {
+    if (const std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock())
+      return tell_failure();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
 }
 
 void Engine::tell_all(std::string_view text) {
@@ -163,18 +190,14 @@ void Engine::tell_all(std::string_view text) {
 }
 
 void Engine::abort(std::string_view why) {
-  Status status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why));
-  {
-    const std::lock_guard lock(failure_mutex_);
-    if (failure_.ok()) failure_ = std::move(status);
-  }
-  failed_.store(true, std::memory_order_release);
+  record_failure(
+      Status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why)));
   media_->wake_self();
-  // The driver tells the others when it notices; where nobody drives, it is done here.
-  if (std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock())
-    tell_all(failure_note(health(), rank()));
-  const std::lock_guard lock(queue_mutex_);
-  if (progress_) progress_->kick();
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (progress_) progress_->kick();
+  }
+  tell_when_free();
 }
 
 Status Engine::health() const {
@@ -185,7 +208,7 @@ Status Engine::health() const {
 Result<CallInfo> Engine::explain(const Call& call) {
   WEFT_TRY(validate(call, size(), rank()));
   const std::lock_guard lock(driver_);
-  Operation op(*media_, windows_);
+  Operation op(*media_, shared_);
   op.call = complete(call);
   auto entry = plan_for(op);
   if (!entry.ok()) return entry.status();
@@ -199,6 +222,8 @@ Result<CallInfo> Engine::explain(const Call& call) {
                   .segment_bytes = plan.segment * plan.element_bytes};
 }
 
-CommunicatorStats Engine::stats() const { return stats_; }
+CommunicatorStats Engine::stats() const {
+  return {calls_.load(std::memory_order_relaxed), plans_built_.load(std::memory_order_relaxed)};
+}
 
 }  // namespace weft

@@ -14,7 +14,7 @@
 #include "engine/agreement.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
-#include "engine/executor/window_state.h"
+#include "engine/executor/shared_state.h"
 #include "engine/operation.h"
 #include "engine/progress.h"
 #include "engine/tuner/choose.h"
@@ -73,7 +73,9 @@ class Engine final : public Communicator {
   void state_call(Operation& op, int64_t now_ns);
   Status explain_failure(Operation& op);
   void release(Operation& op);
+  Status run_internal(const Call& call);
   Status check_arguments(const Call& call);
+  Status check_pairs(const Call& call);
   Status describe_timeout(Operation& op) const;
   Status time_out(Operation& op);
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
@@ -81,6 +83,7 @@ class Engine final : public Communicator {
   // engine_async.cc: many operations
   Work enqueue(std::unique_ptr<Operation> op);
   bool advance(bool may_wait);
+  bool serve_queue();
   void admit();
   bool poll_active();
   void end(Operation& op, Status status);
@@ -88,14 +91,18 @@ class Engine final : public Communicator {
   Status run_queued(std::unique_ptr<Operation> op);
   std::unique_ptr<Operation> group_operation(std::span<const Transfer> group);
 
-  Status fail(Status status, bool tell_others);
+  // Failure. The first one stays; who fails first tells the others, once, holding driver_.
+  Status fail(Status status, bool tell_others);  // REQUIRES: driver_ is held
+  void record_failure(const Status& status);
+  void tell_failure();    // REQUIRES: driver_ is held
+  void tell_when_free();  // without driver_: waits for it, or for its holder to tell
   void tell_all(std::string_view text);
   Deadline deadline_of(double timeout_s) const;
 
   const CreateConfig config_;
   const std::vector<int> host_of_rank_;
   std::unique_ptr<Media> media_;
-  WindowState windows_;
+  SharedState shared_;
   PlanCache plans_;
   PlanCache::Key key_;
   Agreement agreement_;
@@ -107,6 +114,7 @@ class Engine final : public Communicator {
   std::vector<std::unique_ptr<Operation>> active_;  // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   Backoff backoff_;
+  uint32_t polls_ = 0;  // of active_
 
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Operation>> queue_;  // from callers, not yet seen by the driver
@@ -116,7 +124,8 @@ class Engine final : public Communicator {
   mutable std::mutex failure_mutex_;
   Status failure_;
   std::atomic<bool> failed_{false};
-  CommunicatorStats stats_;
+  std::atomic<bool> told_{false};
+  std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 };
 
 }  // namespace weft

@@ -14,6 +14,8 @@ namespace {
 
 // How many waiting operations are looked at for one that may start.
 constexpr size_t kLookAhead = 256;
+// Blocked operations beside moving ones are looked after once in that many polls, plus one.
+constexpr uint32_t kLookEvery = 255;
 
 // What operations ahead of one occupy.
 class Occupied {
@@ -61,18 +63,24 @@ bool Engine::poll() { return advance(false); }
 
 bool Engine::advance(bool may_wait) {
   const std::lock_guard lock(driver_);
+  if (serve_queue()) {
+    backoff_.reset();
+  } else if (!active_.empty()) {
+    if (may_wait) backoff_.pause(*media_, *active_.front()->deadline);
+  }
+  if (failed_.load(std::memory_order_relaxed)) tell_failure();
+  return outstanding_.load(std::memory_order_acquire) > 0;
+}
+
+// Starts and polls what callers have queued. REQUIRES: driver_ is held.
+bool Engine::serve_queue() {
   {
     const std::lock_guard queue_lock(queue_mutex_);
     for (auto& op : queue_) waiting_.push_back(std::move(op));
     queue_.clear();
   }
   admit();
-  if (poll_active()) {
-    backoff_.reset();
-  } else if (!active_.empty()) {
-    if (may_wait) backoff_.pause(*media_, *active_.front()->deadline);
-  }
-  return outstanding_.load(std::memory_order_acquire) > 0;
+  return poll_active();
 }
 
 // Starts every waiting operation that nothing ahead of it stands in the way of.
@@ -80,6 +88,7 @@ void Engine::admit() {
   if (waiting_.empty()) return;
   Occupied occupied(size());
   for (const auto& op : active_) occupied.add(*op);
+  if (inline_.plan) occupied.add(inline_);  // the call of the thread that drives
   for (size_t i = 0; i < std::min(waiting_.size(), kLookAhead);) {
     Operation& op = *waiting_[i];
     const bool failed = failed_.load(std::memory_order_acquire);
@@ -101,7 +110,10 @@ void Engine::admit() {
 
 bool Engine::poll_active() {
   bool moved = false;
-  const bool look = backoff_.look_around() || config_.manual_progress;
+  // Also while others move: a blocked one must not miss its deadline, or its peer's death, for
+  // them.
+  const bool look =
+      backoff_.look_around() || config_.manual_progress || (++polls_ & kLookEvery) == 0;
   for (auto& op : active_) {
     Status status;
     switch (op->executor.poll()) {

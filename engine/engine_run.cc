@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "engine/algorithms/catalog.h"
 #include "engine/engine.h"
 #include "engine/notes.h"
@@ -32,6 +34,11 @@ Transfers transfers_of(std::span<const Transfer> group, int ranks) {
   return transfers;
 }
 
+// Of a counter with one writer at a time.
+void count_one(std::atomic<uint64_t>& counter) {
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 Status Engine::run_now(Operation& op) {
@@ -39,6 +46,7 @@ Status Engine::run_now(Operation& op) {
   Status status = prepare(op);
   if (status.ok()) status = drive(op);
   release(op);
+  if (failed_.load(std::memory_order_relaxed)) tell_failure();
   return status;
 }
 
@@ -53,7 +61,7 @@ Status Engine::prepare(Operation& op) {
     op.sequence = agreement_.sequence() + 1;
     agreement_.record(op.sequence, signature(op.call));
   }
-  ++stats_.calls;
+  count_one(calls_);
   Plan& plan = *op.plan->plan;
   const Binding binding{.input = static_cast<const std::byte*>(op.call.input),
                         .output = static_cast<std::byte*>(op.call.output),
@@ -72,11 +80,16 @@ void Engine::release(Operation& op) {
 
 Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   const bool aliased = !op.is_group && in_place(op.call, size(), rank());
-  op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, key_);
+  op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, op.internal, key_);
   if (PlanCache::Entry* entry = plans_.find(key_)) return entry;
   auto plan = build_plan(op, aliased);
   if (!plan.ok()) return plan.status();
-  ++stats_.plans_built;
+  count_one(plans_built_);
+  if (log_enabled(LogLevel::debug))
+    log_line(
+        LogLevel::debug, rank(),
+        concat(op.text(), ": ", (*plan)->request.algorithm, "/", name((*plan)->request.protocol),
+               ", ", (*plan)->rounds, " rounds, ", (*plan)->copies, " lanes"));
   return plans_.insert(key_, plan.take(), fingerprint(signature(op.call)));
 }
 
@@ -116,14 +129,14 @@ CallIdentity Engine::identify(Operation& op, const Plan& plan) {
   if (op.is_group) return identity;
   identity.tag = mix(op.plan->fingerprint, op.sequence);
   if (plan.windows.empty()) return identity;
-  identity.window_call = ++windows_.calls;
+  identity.window_call = ++shared_.calls;
   const bool ll = plan.request.protocol == Protocol::ll;
   if (ll) {
-    identity.ll_serial = windows_.ll_serial;
-    windows_.ll_serial += plan.rounds;
+    identity.ll_serial = shared_.ll_serial;
+    shared_.ll_serial += plan.rounds;
   }
   if (plan.window_bytes() == 0) return identity;
-  LeaseRing& ring = ll ? windows_.ll : windows_.data;
+  LeaseRing& ring = ll ? shared_.ll : shared_.data;
   const LeaseRing::Lease lease = ring.lease(plan.window_bytes(), identity.window_call);
   const WindowLayout& layout = media_->window_layout();
   identity.window_offset = lease.offset + (ll ? layout.ll_offset() : layout.data_offset());
@@ -137,8 +150,13 @@ Status Engine::drive(Operation& op) {
     switch (op.executor.poll()) {
       case CpuExecutor::Progress::done: return {};
       case CpuExecutor::Progress::failed: return fail(explain_failure(op), true);
-      case CpuExecutor::Progress::moved: backoff_.reset(); break;
+      case CpuExecutor::Progress::moved:
+        if (failed_.load(std::memory_order_relaxed)) return health();
+        backoff_.reset();
+        break;
       case CpuExecutor::Progress::blocked:
+        // What other threads started meanwhile may be what this call's peers wait for.
+        if (outstanding_.load(std::memory_order_relaxed) > 0 && serve_queue()) backoff_.reset();
         if (backoff_.look_around()) WEFT_TRY(look_around(op));
         backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline());
         break;
@@ -150,7 +168,7 @@ Status Engine::drive(Operation& op) {
 Status Engine::look_around(Operation& op) {
   media_->poll();
   if (failed_.load(std::memory_order_acquire)) {
-    tell_all(failure_note(health(), rank()));
+    tell_failure();
     return health();
   }
   if (Status heard = hear_notes(); !heard.ok()) {
@@ -243,32 +261,6 @@ Status Engine::describe_timeout(Operation& op) const {
           " (it may be late, stuck, or in another call; for a longer deadline set WEFT_TIMEOUT, in "
           "seconds)";
   return Status(Code::timeout, std::move(text), peers.empty() ? -1 : peers.front());
-}
-
-// Debug mode: all ranks compare what they are about to call, with a collective that cannot differ.
-Status Engine::check_arguments(const Call& call) {
-  struct Arguments {
-    uint64_t fingerprint;
-    char text[120];
-  };
-  std::vector<Arguments> all(size());
-  Arguments mine{fingerprint(signature(call)), {}};
-  describe(call).copy(mine.text, sizeof mine.text - 1);
-  WEFT_TRY(run_call({.kind = Kind::all_gather,
-                     .input = &mine,
-                     .output = all.data(),
-                     .count = sizeof mine,
-                     .type = DataType::uint8},
-                    true));
-  for (Rank r = 0; r < size(); ++r)
-    if (all[r].fingerprint != mine.fingerprint)
-      return fail(Status(Code::mismatch,
-                         "rank " + std::to_string(rank()) + " calls " + mine.text + " but rank " +
-                             std::to_string(r) + " calls " + all[r].text +
-                             "; all ranks must make the same calls in the same order",
-                         r),
-                  true);
-  return {};
 }
 
 }  // namespace weft

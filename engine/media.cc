@@ -32,7 +32,7 @@ void Media::wait(const Deadline& deadline) {
   if (transports_.size() == 1) return transports_[0]->wait(deadline);
   constexpr double kSlice = 0.0005;
   for (const auto& transport : transports_) {
-    transport->wait(Deadline::after(std::min(kSlice, deadline.left_ns() * 1e-9)));
+    transport->wait(Deadline::after(std::min(kSlice, deadline.left_ns() * 1e-9), clock()));
     transport->poll();
   }
 }

@@ -14,7 +14,7 @@
 namespace weft {
 
 struct Operation {
-  Operation(Media& media, WindowState& windows) : executor(media, windows) {}
+  Operation(Media& media, SharedState& shared) : executor(media, shared) {}
 
   bool is_group = false;
   bool internal = false;  // the engine's own: options about algorithms do not apply

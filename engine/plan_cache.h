@@ -34,7 +34,7 @@ class PlanCache {
   Entry* last_ = nullptr;
 };
 
-void make_key(const Call& call, bool in_place, PlanCache::Key& key);
+void make_key(const Call& call, bool in_place, bool internal, PlanCache::Key& key);
 void make_key(std::span<const Transfer> group, PlanCache::Key& key);
 
 }  // namespace weft

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/hash.h"
-#include "engine/executor/window_state.h"
+#include "engine/executor/shared_state.h"
 
 namespace weft {
 
@@ -16,6 +16,8 @@ void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& 
   for (size_t i = 0; i < plan.lanes.size(); ++i)
     cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity.window_offset);
   lanes_left_ = plan.lanes.size();
+  if (plan.scratch_slots > 0)
+    scratch_ = shared_.scratch(plan.scratch_slots * plan.scratch_slot_bytes);
   started_ = false;
   if (!failure_.ok()) failure_ = Status();
 }
@@ -24,16 +26,19 @@ void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& 
 bool CpuExecutor::may_start() {
   for (const Window* window : plan_->windows)
     if (window->memory == nullptr) return false;
-  if (identity_.finished_before > 0) {
-    for (Rank r = 0; r < media_.ranks(); ++r) {
-      uint64_t& known = windows_.finished(r);
-      if (known >= identity_.finished_before) continue;
-      known = WindowLayout::finished(plan_->windows[r]->memory).load(std::memory_order_acquire);
-      if (known < identity_.finished_before) return false;
-    }
-  }
+  if (identity_.finished_before > 0)
+    for (Rank r = 0; r < media_.ranks(); ++r)
+      if (!lease_is_free_of(r)) return false;
   started_ = true;
   return true;
+}
+
+// Whether a rank has finished all calls that used this call's window space before.
+bool CpuExecutor::lease_is_free_of(Rank rank) const {
+  uint64_t& known = shared_.finished(rank);
+  if (known < identity_.finished_before)
+    known = WindowLayout::finished(plan_->windows[rank]->memory).load(std::memory_order_acquire);
+  return known >= identity_.finished_before;
 }
 
 CpuExecutor::Progress CpuExecutor::poll() {
@@ -46,8 +51,8 @@ CpuExecutor::Progress CpuExecutor::poll() {
     moved |= move == Move::moved;
   }
   if (lanes_left_ == 0) {
-    for (SendLink* link : plan_->send_links)
-      if (!link->flushed()) return moved ? Progress::moved : Progress::blocked;
+    for (const Plan::Outgoing& out : plan_->send_links)
+      if (!out.link->flushed()) return moved ? Progress::moved : Progress::blocked;
     finish_call();
     return Progress::done;
   }
@@ -55,7 +60,7 @@ CpuExecutor::Progress CpuExecutor::poll() {
 }
 
 void CpuExecutor::finish_call() {
-  for (const Plan::Expected& e : plan_->expected) windows_.expected(e.peer, e.cell) += e.posts;
+  for (const Plan::Expected& e : plan_->expected) shared_.expected(e.peer, e.cell) += e.posts;
   if (identity_.window_call > 0)
     WindowLayout::finished(plan_->windows[media_.me()]->memory)
         .store(identity_.window_call, std::memory_order_release);
@@ -92,7 +97,7 @@ CpuExecutor::Move CpuExecutor::run_step(const PlanLane& lane, const PlanStep& st
 // The count that a wait is for; 0 where it is met from the start.
 uint64_t CpuExecutor::needed(const Signal& wait, const Cursor& at) const {
   const auto lag = static_cast<uint64_t>(wait.lag);
-  return at.turn < lag ? 0 : windows_.expected(wait.peer, wait.cell) + at.turn - lag + 1;
+  return at.turn < lag ? 0 : shared_.expected(wait.peer, wait.cell) + at.turn - lag + 1;
 }
 
 CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at) {
@@ -138,7 +143,7 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
 void CpuExecutor::leave(const PlanStep& step) {
   for (const Signal& post : step.posts)
     WindowLayout::cell(plan_->windows[post.peer]->memory, media_.me(), post.cell)
-        .store(signal_value(++windows_.posted(post.peer, post.cell), identity_.tag),
+        .store(signal_value(++shared_.posted(post.peer, post.cell), identity_.tag),
                std::memory_order_release);
   for (const Rank peer : step.wakes) media_.wake(peer);
 }
@@ -168,11 +173,7 @@ std::byte* CpuExecutor::address(const Operand& operand, const Cursor& at) const 
   switch (operand.buffer) {
     case Buffer::input: return const_cast<std::byte*>(at.input);
     case Buffer::output: return at.output;
-    case Buffer::scratch: {
-      const auto begin = reinterpret_cast<uintptr_t>(plan_->scratch.data());
-      return reinterpret_cast<std::byte*>((begin + 63) / 64 * 64) +
-             operand.slot * plan_->scratch_slot_bytes;
-    }
+    case Buffer::scratch: return scratch_ + operand.slot * plan_->scratch_slot_bytes;
     default:
       return plan_->windows[operand.rank]->memory + at.window +
              operand.slot * plan_->window_slot_bytes;
@@ -243,10 +244,7 @@ CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
   Places places;
   locate(step, at, places);
   while (at.position < at.size) {
-    const size_t left = at.size - at.position;
-    const size_t lines = left > kLineBatch * plan_->line_elements
-                             ? kLineBatch
-                             : (left + plan_->line_elements - 1) / plan_->line_elements;
+    const size_t lines = lines_at_once(at);
     switch (arrived(step, places, lines, flag)) {
       case Move::complete: break;
       case Move::failed: return Move::failed;
@@ -255,6 +253,12 @@ CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
     for (size_t i = 0; i < lines; ++i) fold_line(step, at, places, flag);
   }
   return Move::complete;
+}
+
+size_t CpuExecutor::lines_at_once(const Cursor& at) const {
+  constexpr size_t kBatch = 8;
+  const size_t left = at.size - at.position, each = plan_->line_elements;
+  return left > kBatch * each ? kBatch : (left + each - 1) / each;
 }
 
 // Whether that many lines are there from all window sources. The last is looked at first, as it

@@ -20,8 +20,7 @@ struct Binding {
   std::span<const Transfer> group{};
 };
 
-// What the calls of one communicator share: counts of signals, and the window calls made.
-class WindowState;
+class SharedState;
 
 struct CallIdentity {
   uint64_t tag = 0;              // on every message; equal on all ranks that make this call
@@ -35,7 +34,7 @@ class CpuExecutor {
  public:
   enum class Progress : uint8_t { blocked, moved, done, failed };
 
-  CpuExecutor(Media& media, WindowState& windows) : media_(media), windows_(windows) {}
+  CpuExecutor(Media& media, SharedState& shared) : media_(media), shared_(shared) {}
 
   // REQUIRES: not running. `plan` and the call's memory stay until done or failed.
   void start(Plan& plan, const Binding& binding, const CallIdentity& identity);
@@ -78,8 +77,6 @@ class CpuExecutor {
   };
   enum class Move : uint8_t { blocked, moved, complete, failed };
 
-  static constexpr size_t kLineBatch = 8;
-
   // The operands of a fold. Not initialised as a whole, for it lives on hot paths.
   struct Places {
     const void* source[ReduceCall::kMaxSources];
@@ -96,6 +93,7 @@ class CpuExecutor {
   };
 
   bool may_start();
+  bool lease_is_free_of(Rank rank) const;
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   void enter(const PlanStep& step, Cursor& at);
@@ -107,6 +105,7 @@ class CpuExecutor {
   Move move(const PlanStep& step, Cursor& at);
   Move move_local(const PlanStep& step, Cursor& at);
   Move move_lines(const PlanStep& step, Cursor& at);
+  size_t lines_at_once(const Cursor& at) const;
   Move arrived(const PlanStep& step, const Places& places, size_t lines, uint64_t flag);
   void fold_line(const PlanStep& step, Cursor& at, Places& places, uint64_t flag);
   Move move_linked(const PlanStep& step, Cursor& at);
@@ -126,11 +125,12 @@ class CpuExecutor {
   std::vector<Rank> waited_for(const PlanLane& lane, const Cursor& at) const;
 
   Media& media_;
-  WindowState& windows_;
+  SharedState& shared_;
   Plan* plan_ = nullptr;
   Binding binding_;
   CallIdentity identity_;
   std::vector<Cursor> cursors_;
+  std::byte* scratch_ = nullptr;
   size_t lanes_left_ = 0;
   bool started_ = false;
   Status failure_;

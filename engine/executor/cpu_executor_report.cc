@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engine/executor/cpu_executor.h"
-#include "engine/executor/window_state.h"
+#include "engine/executor/shared_state.h"
 
 namespace weft {
 namespace {
@@ -40,10 +40,13 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
   }
   if (step.lines) {
     const uint64_t serial = identity_.ll_serial + at.round;
+    const size_t lines = lines_at_once(at);
     for (const Operand& o : step.sources) {
       if (o.buffer != Buffer::window) continue;
-      const uint64_t flag = line(o, at)->flag.load(std::memory_order_acquire);
-      if (signal_count(flag) != serial) peers.push_back(o.rank);
+      const auto missing = [serial](const LlLine& l) {
+        return signal_count(l.flag.load(std::memory_order_acquire)) != serial;
+      };
+      if (std::any_of(line(o, at), line(o, at) + lines, missing)) peers.push_back(o.rank);
     }
     return peers;
   }
@@ -57,11 +60,13 @@ std::vector<Rank> CpuExecutor::blocked_peers() const {
   if (!plan_) return peers;
   if (!started_) {
     for (Rank r = 0; r < static_cast<Rank>(plan_->windows.size()); ++r)
-      if (r != media_.me() && (plan_->windows[r]->memory == nullptr ||
-                               windows_.finished(r) < identity_.finished_before))
+      if (r != media_.me() && (plan_->windows[r]->memory == nullptr || !lease_is_free_of(r)))
         peers.push_back(r);
     return peers;
   }
+  if (lanes_left_ == 0)
+    for (const Plan::Outgoing& out : plan_->send_links)
+      if (!out.link->flushed()) peers.push_back(out.peer);
   for (size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].finished) continue;
     for (const Rank peer : waited_for(plan_->lanes[i], cursors_[i])) peers.push_back(peer);
@@ -80,6 +85,7 @@ std::string CpuExecutor::blocked_on() const {
   if (peers.size() > kNamed) text += " and " + std::to_string(peers.size() - kNamed) + " more";
   if (!plan_) return text;
   if (!started_) return text + " before the first step";
+  if (lanes_left_ == 0) return text + " to take the last messages";
   for (size_t i = 0; i < cursors_.size(); ++i)
     if (!cursors_[i].finished)
       return text + " in lane " + std::to_string(i) + ", " + place(plan_->lanes[i], cursors_[i]);
@@ -91,6 +97,9 @@ Status CpuExecutor::check() const {
   if (!started_)
     for (const Rank peer : blocked_peers())
       if (Status status = media_.peer_status(peer); !status.ok()) return status;
+  if (lanes_left_ == 0)
+    for (const Plan::Outgoing& out : plan_->send_links)
+      if (!out.link->flushed() && !out.link->status().ok()) return out.link->status();
   for (size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].finished || !started_) continue;
     const PlanLane& lane = plan_->lanes[i];

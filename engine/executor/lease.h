@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/status.h"
+
 namespace weft {
 
 class LeaseRing {
@@ -25,6 +27,7 @@ class LeaseRing {
 
   // Space for call number `call` (counting up from 1). REQUIRES: 0 < bytes <= capacity().
   Lease lease(size_t bytes, uint64_t call) {
+    WEFT_CHECK(bytes <= capacity_);
     const uint64_t into_lap = next_ % capacity_;
     if (into_lap + bytes > lap(bytes)) next_ += capacity_ - into_lap;
     const uint64_t begin = next_;

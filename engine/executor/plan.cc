@@ -23,6 +23,7 @@ class Lowering {
     set_arithmetic();
     WEFT_TRY(set_windows());
     set_segment();
+    WEFT_TRY(check_window());
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
     set_scratch();
     collect_expected();
@@ -60,12 +61,20 @@ class Lowering {
   // window ring holds.
   void set_segment() {
     const size_t bytes = plan_->element_bytes;
-    const size_t granule = std::max<size_t>(1, 64 / bytes);
+    const bool ll = request_.protocol == Protocol::ll;
+    const size_t granule = ll ? plan_->line_elements : std::max<size_t>(1, 64 / bytes);
     size_t largest = 0;
     for (const Lane& lane : program_.lanes) largest = std::max(largest, largest_chunk(lane));
     if (!plan_->windows.empty())  // rounds and slots are the same on all ranks
       for (int c = 0; c < plan_->chunks; ++c) largest = std::max(largest, plan_->layout.size(c));
 
+    // The k-th send meets the k-th receive, however both sides group theirs: so a transfer is moved
+    // in one piece before the next begins. Links cut it up by themselves.
+    if (request_.collective.kind == Kind::exchange) {
+      plan_->segment = std::max<size_t>(1, largest);
+      plan_->rounds = largest > 0 ? 1 : 0;
+      return;
+    }
     size_t segment = std::max(granule, request_.segment_bytes / bytes / granule * granule);
     segment = std::min(segment, round_up(std::max<size_t>(1, largest), granule));
     if (!plan_->windows.empty()) segment = std::min(segment, window_segment(granule));
@@ -76,16 +85,28 @@ class Lowering {
     plan_->rounds = (largest + segment - 1) / segment;
     plan_->window_halves = std::min<int>(plan_->window_halves,
                                          std::max<int>(1, static_cast<int>(plan_->rounds_of(0))));
-    plan_->window_slot_bytes = request_.protocol == Protocol::ll
-                                   ? LlLine::lines(segment, bytes) * sizeof(LlLine)
-                                   : round_up(segment * bytes, 64);
+    plan_->window_slot_bytes =
+        ll ? LlLine::lines(segment, bytes) * sizeof(LlLine) : round_up(segment * bytes, 64);
+  }
+
+  size_t window_ring() const {
+    const WindowLayout& layout = media_.window_layout();
+    return request_.protocol == Protocol::ll ? WindowLayout::kLlBytes : layout.data_bytes();
+  }
+
+  Status check_window() const {
+    if (plan_->window_bytes() <= window_ring()) return {};
+    return unsupported(
+        "algorithm " + std::string(request_.algorithm) + " needs " +
+        std::to_string(plan_->window_bytes()) + " bytes of each window, which has " +
+        std::to_string(window_ring()) +
+        " for this protocol; use fewer lanes, protocol simple, or another algorithm");
   }
 
   size_t window_segment(size_t granule) const {
     const size_t slots = static_cast<size_t>(program_.window_slots) * program_.window_halves;
     const bool ll = request_.protocol == Protocol::ll;
-    const size_t ring = ll ? WindowLayout::kLlBytes : media_.window_layout().data_bytes();
-    const size_t slot = ring / slots / 64 * 64;
+    const size_t slot = window_ring() / slots / 64 * 64;
     const size_t elements = ll ? slot / sizeof(LlLine) * LlLine::elements(plan_->element_bytes)
                                : slot / plan_->element_bytes;
     return std::max(granule, elements / granule * granule);
@@ -171,7 +192,9 @@ class Lowering {
       lowered.to = &transport->open_send(step.to.peer, base + step.to.id, request_.links);
       note_transport(*transport);
       auto& all = plan_->send_links;
-      if (std::find(all.begin(), all.end(), lowered.to) == all.end()) all.push_back(lowered.to);
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const Plan::Outgoing& known) { return known.link == lowered.to; }))
+        all.push_back({lowered.to, step.to.peer});
     }
     return {};
   }
@@ -215,7 +238,7 @@ class Lowering {
 
   void set_scratch() {
     plan_->scratch_slot_bytes = round_up(plan_->segment * plan_->element_bytes, 64);
-    plan_->scratch.resize(plan_->scratch_slot_bytes * program_.scratch_slots + 64);
+    plan_->scratch_slots = static_cast<size_t>(program_.scratch_slots);
   }
 
   // Every cell that somebody posts here is waited for by some step (the verifier sees to it).

@@ -67,12 +67,15 @@ struct Plan {
   int chunks = 1;
   int copies = 1;
   std::vector<PlanLane> lanes;
-  std::vector<SendLink*> send_links;   // all of them, each once
+  struct Outgoing {
+    SendLink* link;
+    Rank peer;
+  };
+  std::vector<Outgoing> send_links;    // all of them, each once
   std::vector<const Window*> windows;  // by rank; empty where the program has none
   int window_slots = 0, window_halves = 1;
   size_t window_slot_bytes = 0;
-  std::vector<std::byte> scratch;
-  size_t scratch_slot_bytes = 0;
+  size_t scratch_slots = 0, scratch_slot_bytes = 0;
   // Cells of other ranks' signals to this one, with the number of posts per call.
   struct Expected {
     Rank peer;

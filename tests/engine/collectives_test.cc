@@ -201,6 +201,17 @@ TEST_P(Collectives, ZeroCountsReturnAtOnce) {
   });
 }
 
+// The engine's own calls do not follow the user's wishes about algorithms.
+TEST(Split, WorksBesideAnAlgorithmThatServesAllReduceOnly) {
+  Cluster cluster{.ranks = 3, .mode = Mode::threads, .options = {}, .hosts = {}};
+  cluster.options.algorithm = "double_tree";
+  run_ranks(cluster, [](Communicator& c) {
+    auto all = c.split(0, 0);
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    ASSERT_EQ((*all)->size(), 3);
+  });
+}
+
 TEST_P(Collectives, SplitIntoGroupsThatWork) {
   run_ranks(cluster(6), [](Communicator& c) {
     auto half = c.split(c.rank() % 2, -c.rank());

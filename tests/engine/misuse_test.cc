@@ -58,6 +58,11 @@ TEST_P(Misuse, WrongArgumentsAreNamedAndHarmless) {
                                  .varying = true,
                                  .counts = short_counts});
     EXPECT_TRUE(contains(counts, "1 entries")) << counts.to_string();
+    const Status no_op =
+        c.all_reduce(&x, &x, 1, DataType::float32, static_cast<ReduceOp>(kReduceOps));
+    EXPECT_TRUE(contains(no_op, "op is 9")) << no_op.to_string();
+    const Status no_kind = c.run({.kind = static_cast<Kind>(kKinds), .input = &x, .output = &x});
+    EXPECT_TRUE(contains(no_kind, "kind is 10")) << no_kind.to_string();
     const Status scalar = c.all_reduce(&x, &x, 1, DataType::float32, ReduceOp::premulsum);
     EXPECT_TRUE(contains(scalar, "scalar is null")) << scalar.to_string();
     EXPECT_TRUE(c.health().ok());
@@ -77,6 +82,90 @@ TEST_P(Misuse, DifferentCountsAreReportedWithBothSides) {
     EXPECT_TRUE(contains(status, "count=3") && contains(status, "count=5")) << status.to_string();
     EXPECT_LT(took, 5);
     EXPECT_EQ(c.barrier().code(), Code::mismatch);  // failed for good
+  });
+}
+
+// Where all ranks know all counts, windows are leased by them: a disagreement must not pass.
+TEST_P(Misuse, DifferentCountsByRankAreReported) {
+  for (const bool check : {false, true}) {
+    Cluster c2 = cluster(2);
+    c2.options.check = check;
+    run_ranks(c2, [](Communicator& c) {
+      std::vector<float> in(300, 1), out(600);
+      const size_t counts[] = {100, c.rank() == 0 ? size_t{200} : size_t{300}};
+      Status status;
+      const double took = seconds_of([&] {
+        status = c.run({.kind = Kind::all_gather,
+                        .input = in.data(),
+                        .output = out.data(),
+                        .type = DataType::float32,
+                        .varying = true,
+                        .counts = counts});
+      });
+      EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+      EXPECT_TRUE(contains(status, "300 in all") && contains(status, "400 in all"))
+          << status.to_string();
+      EXPECT_LT(took, 5);
+    });
+  }
+}
+
+TEST_P(Misuse, CheckModeComparesTheCountsOfPairs) {
+  Cluster checked = cluster(3);
+  checked.options.check = true;
+  run_ranks(checked, [](Communicator& c) {
+    std::vector<int32_t> in(100, 1), out(100, -1);
+    const size_t counts[] = {10, 20, 30};
+    // The root takes rank 1's 20 elements for 21.
+    const size_t root_counts[] = {10, 21, 30};
+    const auto gather = [&](std::span<const size_t> at_root) {
+      return c.run({.kind = Kind::gather,
+                    .input = in.data(),
+                    .output = out.data(),
+                    .count = counts[c.rank()],
+                    .type = DataType::int32,
+                    .varying = true,
+                    .counts = c.rank() == 0 ? at_root : std::span<const size_t>()});
+    };
+    ASSERT_TRUE(gather(counts).ok());
+    const Status status = gather(root_counts);
+    EXPECT_EQ(status.code(), Code::mismatch);
+    if (c.rank() == 0) {
+      EXPECT_TRUE(contains(status, "expects 21") && contains(status, "rank 1") &&
+                  contains(status, "send 20"))
+          << status.to_string();
+    }
+  });
+}
+
+TEST_P(Misuse, CheckModeSeesACountOfZero) {
+  Cluster checked = cluster(2);
+  checked.options.check = true;
+  run_ranks(checked, [](Communicator& c) {
+    float in = 1, out = 0;
+    const Status status =
+        c.all_reduce(&in, &out, c.rank() == 0 ? 0 : 1, DataType::float32, ReduceOp::sum);
+    EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+  });
+}
+
+TEST_P(Misuse, AllToAllInPlaceNeedsEqualCountsBothWays) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    std::vector<int32_t> both(10);
+    const size_t counts[] = {1, 2}, recv_counts[] = {1, 2}, other[] = {2, 2};
+    Call call{.kind = Kind::all_to_all,
+              .input = both.data(),
+              .output = both.data(),
+              .type = DataType::int32,
+              .varying = true,
+              .counts = c.rank() == 0 ? std::span(counts) : std::span(other),
+              .recv_counts = c.rank() == 0 ? std::span(recv_counts) : std::span(other)};
+    ASSERT_TRUE(c.run(call).ok());
+    const size_t offsets[] = {0, 4};
+    call.recv_offsets = offsets;
+    const Status status = c.run(call);
+    EXPECT_EQ(status.code(), Code::invalid_argument);
+    EXPECT_TRUE(contains(status, "in place")) << status.to_string();
   });
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <thread>
 
 #include "tests/support/cluster.h"
 #include "tests/support/oracle.h"
@@ -65,6 +66,54 @@ TEST_P(Works, ReceivesStartedFirstDoNotBlockSends) {
     const Work sent = c.start(std::span(&send, 1));
     ASSERT_TRUE(received.wait().ok());
     ASSERT_TRUE(sent.wait().ok());
+    for (const int32_t value : out) ASSERT_EQ(value, peer + 1);
+  });
+}
+
+// However the two sides group them, the k-th send meets the k-th receive.
+TEST_P(Works, GroupsMeetSingleCalls) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    constexpr size_t kCount = 300'000;
+    std::vector<int32_t> first(kCount, c.rank() == 0 ? 1 : 0),
+        second(kCount, c.rank() == 0 ? 2 : 0);
+    for (const bool sender_groups : {true, false}) {
+      const bool group = (c.rank() == 0) == sender_groups;
+      if (c.rank() == 1) first.assign(kCount, 0), second.assign(kCount, 0);
+      const auto transfer = [&](std::vector<int32_t>& v) {
+        return c.rank() == 0 ? send_to(1, v.data(), kCount, DataType::int32)
+                             : receive_from(0, v.data(), kCount, DataType::int32);
+      };
+      const Transfer both[] = {transfer(first), transfer(second)};
+      if (group) {
+        ASSERT_TRUE(c.run(both).ok());
+      } else {
+        for (const Transfer& t : both) ASSERT_TRUE(c.run(std::span(&t, 1)).ok());
+      }
+      for (size_t i = 0; i < kCount; ++i) ASSERT_TRUE(first[i] == 1 && second[i] == 2) << i;
+    }
+  });
+}
+
+// A thread that waits in a blocking call must not keep the process's other threads from theirs.
+TEST_P(Works, BlockingCallsOfTwoThreadsGoOnTogether) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    constexpr size_t kCount = 1 << 20;
+    std::vector<int32_t> in(kCount, c.rank() + 1), out(kCount, 0);
+    const Rank peer = 1 - c.rank();
+    const auto send = [&] { ASSERT_TRUE(c.send(peer, in.data(), kCount, DataType::int32).ok()); };
+    const auto receive = [&] {
+      ASSERT_TRUE(c.recv(peer, out.data(), kCount, DataType::int32).ok());
+    };
+    if (c.rank() == 0) {
+      std::thread sender(send);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      std::thread receiver(receive);
+      sender.join();
+      receiver.join();
+    } else {  // sends first: cannot end before rank 0's second thread receives
+      send();
+      receive();
+    }
     for (const int32_t value : out) ASSERT_EQ(value, peer + 1);
   });
 }

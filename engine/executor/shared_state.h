@@ -1,4 +1,5 @@
-// What the windowed calls of one communicator share, across plans: counts and leases.
+// What the calls of one communicator share, across plans: counts of signals, leases of window
+// space, scratch memory.
 #pragma once
 
 #include <vector>
@@ -8,20 +9,15 @@
 
 namespace weft {
 
-class WindowState {
+class SharedState {
  public:
-  explicit WindowState(const Media& media)
-      : ranks_(media.ranks()),
-        ll(WindowLayout::kLlBytes),
+  explicit SharedState(const Media& media)
+      : ll(WindowLayout::kLlBytes),
         data(media.window_layout().fits() ? media.window_layout().data_bytes() : 0),
-        posted_(static_cast<size_t>(ranks_) * WindowLayout::kCells, 0),
+        posted_(static_cast<size_t>(media.ranks()) * WindowLayout::kCells, 0),
         expected_(posted_),
-        finished_(ranks_, 0) {}
+        finished_(media.ranks(), 0) {}
 
- private:
-  const int ranks_;
-
- public:
   LeaseRing ll, data;
   uint64_t calls = 0;      // windowed calls begun
   uint64_t ll_serial = 1;  // next unused ll flag
@@ -33,11 +29,19 @@ class WindowState {
   // The last known count of calls that a rank has finished.
   uint64_t& finished(Rank rank) { return finished_[rank]; }
 
+  // Memory for one collective call at a time, aligned to cache lines; allocates when it must grow.
+  std::byte* scratch(size_t bytes) {
+    if (scratch_.size() < bytes + 64) scratch_.resize(bytes + 64);
+    const auto begin = reinterpret_cast<uintptr_t>(scratch_.data());
+    return scratch_.data() + (64 - begin % 64) % 64;
+  }
+
  private:
-  size_t index(Rank peer, int cell) const {
+  static size_t index(Rank peer, int cell) {
     return static_cast<size_t>(peer) * WindowLayout::kCells + cell;
   }
   std::vector<uint64_t> posted_, expected_, finished_;
+  std::vector<std::byte> scratch_;
 };
 
 }  // namespace weft
