@@ -30,7 +30,7 @@ struct Options {
   size_t window_bytes = 0;
   // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
   int tcp_streams = 0;
-  // Seconds a call, and separately joining the job, may take before it fails.  WEFT_TIMEOUT
+  // Seconds that a call may wait for others, and joining the job may take.  WEFT_TIMEOUT
   double timeout_s = 300;
   // Only schedules that reduce in rank order: floating-point results then do not depend on
   // transport, lanes, chunks or message length.  WEFT_DETERMINISTIC

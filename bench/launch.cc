@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "bench/cpus.h"
 #include "bench/job.h"
 #include "bench/processes.h"
 
@@ -43,7 +44,8 @@ int run_threads(const BenchOptions& options, const Environment& environment) {
   return *std::max_element(statuses.begin(), statuses.end());
 }
 
-ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting, Rank rank) {
+ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
+                         const std::vector<int>& cpus, Rank rank) {
   const int ranks = local_ranks(options);
   ProcessSpec spec;
   spec.program = "/proc/self/exe";
@@ -55,7 +57,7 @@ ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting, Ra
                       {"WEFT_LOCAL_SIZE", std::to_string(ranks)},
                       {"WEFT_RENDEZVOUS", meeting.address}};
   // As mpirun does: a core each where there are enough, else it is the scheduler's affair.
-  if (ranks <= static_cast<int>(std::thread::hardware_concurrency())) spec.cpu = rank;
+  if (ranks <= static_cast<int>(cpus.size())) spec.cpu = cpus[static_cast<size_t>(rank)];
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   const std::string host = host_of_local_rank(options, ranks, rank);
   if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);
@@ -72,9 +74,10 @@ int run_processes(const BenchOptions& options) {
     complain(meeting.status().message());
     return kExitFailed;
   }
+  const std::vector<int> cpus = cpus_core_by_core();
   std::vector<ProcessSpec> specs;
   for (Rank rank = 0; rank < local_ranks(options); ++rank)
-    specs.push_back(rank_process(options, *meeting, rank));
+    specs.push_back(rank_process(options, *meeting, cpus, rank));
   const Result<Outcome> outcome = run_together(specs, kGraceS);
   if (!outcome.ok()) {
     complain(outcome.status().message());

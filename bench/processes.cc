@@ -1,7 +1,6 @@
 #include "bench/processes.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,22 +13,13 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "bench/cpus.h"
 
 namespace weft::bench {
 namespace {
 
 constexpr int kPollUs = 10000;
 constexpr int kExecFailed = 127;
-
-// Best effort: unbound, a process is only slower.
-void bind_to_cpu(int index) {
-  cpu_set_t allowed, one;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  CPU_ZERO(&one);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &allowed) && index-- == 0) CPU_SET(cpu, &one);
-  if (CPU_COUNT(&one) == 1) ::sched_setaffinity(0, sizeof one, &one);
-}
 
 // In the child, between fork and exec.
 [[noreturn]] void become(const ProcessSpec& spec, pid_t parent) {

@@ -19,7 +19,7 @@ struct ProcessSpec {
   std::vector<std::string> arguments;                            // without the program
   std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, ours
   int inherited_fd = -1;  // made to survive exec in this process
-  int cpu = -1;           // bound to the n-th of the CPUs that we may use; -1: to none
+  int cpu = -1;           // that it is bound to; -1: to none
 };
 
 struct Outcome {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Looks for what weft needs to build and, on Debian or Ubuntu, installs what is missing.
-#   cmake/deps.sh [PACKAGE...]     also these, where the package holds a program of its name
+#   cmake/deps.sh [PACKAGE[:PROGRAM]...]     also these, each looked for by the program that it holds
+#                                            (of the package's name, where none is given)
 # WEFT_NO_INSTALL=1: only says what is missing. CXX, CMAKE_PREFIX_PATH and CPATH are honoured.
 set -euo pipefail
 
@@ -49,7 +50,7 @@ missing() {
     printf '%s\n' g++ nlohmann-json3-dev libgtest-dev libbenchmark-dev libcli11-dev
   fi
   local program
-  for program in "$@"; do have "${program%-build}" || echo "$program"; done  # ninja-build: ninja
+  for program in "$@"; do have "${program#*:}" || echo "${program%%:*}"; done
 }
 
 say() { echo "weft: $*" >&2; }

@@ -31,10 +31,8 @@ std::string Agreement::statement() const {
          std::to_string(fingerprint(entry.call)) + " " + describe(entry.call);
 }
 
-bool Agreement::is_statement(std::string_view note) { return note.starts_with(kMark); }
-
 Status Agreement::compare(Rank peer, std::string_view statement, Rank me) const {
-  if (!is_statement(statement)) return {};
+  if (!statement.starts_with(kMark)) return {};
   statement.remove_prefix(kMark.size());
   uint64_t sequence = 0, theirs = 0;
   if (!take_number(statement, sequence) || !take_number(statement, theirs)) return {};

@@ -26,8 +26,6 @@ class Agreement {
   // A peer's statement, compared with the record: mismatch where they differ. `me` for the message.
   Status compare(Rank peer, std::string_view statement, Rank me) const;
 
-  static bool is_statement(std::string_view note);
-
  private:
   static constexpr size_t kRemembered = 64;
   struct Entry {

@@ -10,24 +10,25 @@
 
 namespace weft {
 
+// clang-format off
 // Counts are in elements. `count` means, as in NCCL:
-//   all_reduce, reduce, broadcast       elements of the message
-//   all_gather, gather                  elements that each rank contributes
-//   reduce_scatter, scatter             elements that each rank receives
-//   all_to_all                          elements for each pair of ranks
-// The v-forms set the per-rank counts instead (and `count` is ignored):
-//   all_gather, reduce_scatter          `counts` by rank, on every rank
-//   gather, scatter                     `counts` by rank at the root; elsewhere `count` is the
-//   rank's own
-//                                       (and `varying` is set)
-//   all_to_all                          `counts` by receiver and `recv_counts` by sender
+//   all_reduce, reduce, broadcast   elements of the message
+//   all_gather, gather              elements that each rank contributes
+//   reduce_scatter, scatter         elements that each rank receives
+//   all_to_all                      elements for each pair of ranks
+// The v-forms (`varying`) take counts by rank instead, and ignore `count`:
+//   all_gather, reduce_scatter      `counts` by rank, on every rank
+//   gather, scatter                 `counts` by rank at the root; elsewhere `count` is the rank's own
+//   all_to_all                      `counts` by receiver, `recv_counts` by sender
 // Offsets (elements, by rank, into the buffer that holds all blocks) default to packing blocks in
 // rank order. For all_to_all `offsets` are into the input, `recv_offsets` into the output.
 //
 // In place: input == output, or, where one buffer holds a block per rank, input == the rank's own
 // block in output (all_gather, gather at the root) or output == the rank's own block in input
-// (reduce_scatter, scatter at the root). Any other overlap is the caller's error and not detected.
+// (reduce_scatter, scatter at the root); all_to_all_v then needs equal counts and offsets both ways.
+// Any other overlap is the caller's error and not detected.
 // A pointer may be null where the rank has no such buffer, or the count is zero.
+// clang-format on
 struct Call {
   Kind kind = Kind::all_reduce;
   const void* input = nullptr;

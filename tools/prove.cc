@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "engine/schedule/lines.h"
 #include "engine/schedule/verify.h"
 
 namespace weft {
@@ -94,6 +95,7 @@ class Batch {
 
   void prove(const Schedule& schedule, const std::string& what) {
     if (!verify(schedule, {.slots = 1}).status.ok()) row_.least_slots = 2;
+    if (algorithm_.windows) record(check_lines(schedule), what + ", ll");
     const int few = scope_.slots.front();
     for (const int slots : scope_.slots) judge(schedule, {.slots = slots}, what);
     for (const unsigned seed : kUnevenSeeds)
@@ -108,19 +110,20 @@ class Batch {
 
   void judge(const Schedule& schedule, const VerifyOptions& options, const std::string& what) {
     const Proof proof = verify(schedule, options);
-    ++row_.cases;
-    std::string failure;
-    if (!proof.status.ok())
-      failure = proof.status.message();
-    else if (algorithm_.canonical && !proof.canonical)
-      failure = "Its results are not folded in rank order, as the algorithm says they are.";
-    if (!failure.empty()) {
-      if (row_.failures++ == 0)
-        row_.first_failure = what + ", " + std::to_string(options.slots) + " slots: " + failure;
-      return;
-    }
+    Status status = proof.status;
+    if (status.ok() && algorithm_.canonical && !proof.canonical)
+      status = internal_error(
+          "Its results are not folded in rank order, as the algorithm says they are.");
+    record(status, what + ", " + std::to_string(options.slots) + " slots");
+    if (!status.ok()) return;
     row_.same_bits &= proof.same_bits;
     row_.canonical &= proof.canonical;
+  }
+
+  void record(const Status& status, const std::string& what) {
+    ++row_.cases;
+    if (status.ok() || row_.failures++ > 0) return;
+    row_.first_failure = what + ": " + std::string(status.message());
   }
 
   const ProveScope& scope_;

@@ -1,8 +1,8 @@
 // k-nomial tree: rank v's parent is v with its lowest non-zero digit (base k) cleared, so that a
 // subtree is a range of ranks. Latency-optimal for small messages: about log_k n levels.
-//   broadcast, reduce   1 chunk per hop, ceil(log_k n) hops
-//   gather, scatter     the same hops; the busiest rank (root, or its largest child) moves its
-//   subtree all_reduce, barrier reduce to rank 0, then broadcast
+//   broadcast, reduce     1 chunk per hop, ceil(log_k n) hops
+//   gather, scatter       the same hops; the busiest rank (the root) moves n - 1 chunks
+//   all_reduce, barrier   reduce to rank 0, then broadcast
 // Source: the textbook binomial tree (R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of
 // collective communication operations in MPICH", 2005), in base k.
 #include <algorithm>

@@ -8,12 +8,6 @@ namespace weft {
 // x modulo n, never negative.
 inline int wrap(int x, int n) { return ((x % n) + n) % n; }
 
-inline int log2_ceil(int n) {
-  int bits = 0;
-  while ((1 << bits) < n) ++bits;
-  return bits;
-}
-
 // all_reduce, or barrier, which is an all_reduce of one byte.
 inline bool everyone_reduces(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::barrier;

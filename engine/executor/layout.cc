@@ -65,11 +65,6 @@ Layout::Layout(const Collective& collective, Rank me, std::span<const Transfer> 
   }
 }
 
-int Layout::peer_of(int block) const {
-  const int from = block / collective_.ranks;
-  return from == me_ ? block % collective_.ranks : from;
-}
-
 int Layout::transfer(int chunk, Transfer::Direction direction) const {
   const int block = chunk / pieces_;
   const bool send = direction == Transfer::Direction::send;

@@ -49,7 +49,6 @@ class Layout {
   size_t offset(int chunk, const Side& side) const;
   size_t block_size(int block) const;
   size_t piece_size(size_t block_elements) const;
-  int peer_of(int block) const;  // for pairs: the other rank
 
   Collective collective_;
   Rank me_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/schedule/lines.h"
+
 namespace weft {
 namespace {
 
@@ -213,26 +215,17 @@ class Lowering {
     plan_->transports += transport.name();
   }
 
-  // Under ll, an edge that says "what you read in my window is there" travels with the data.
   void add_signals(const Step& step, PlanStep& lowered) {
-    bool reads_window = false, writes_window = false;
-    for (const Operand& o : step.sources) reads_window |= o.buffer == Buffer::window;
-    for (const Operand& o : step.targets) writes_window |= o.buffer == Buffer::window;
     const bool ll = request_.protocol == Protocol::ll;
-    lowered.lines = ll && (reads_window || writes_window);
-    const auto carried = [&](const Signal& wait) {
-      return ll && wait.lag == 0 &&
-             std::any_of(step.sources.begin(), step.sources.end(), [&](const Operand& o) {
-               return o.buffer == Buffer::window && o.rank == wait.peer;
-             });
-    };
+    lowered.lines = ll && (reads_window(step) || writes_window(step));
     for (const Signal& wait : step.waits)
-      if (!carried(wait)) lowered.waits.push_back(wait);
+      if (!(ll && carried_by_lines(step, wait))) lowered.waits.push_back(wait);
     for (const Signal& post : step.posts) {
-      if (!(ll && writes_window)) lowered.posts.push_back(post);
+      if (!(ll && posts_by_lines(step))) lowered.posts.push_back(post);
       if (post.peer != media_.me()) lowered.wakes.push_back(post.peer);
     }
-    if (reads_window && plan_->transports.empty()) note_transport(*media_.route(other_rank()));
+    if (reads_window(step) && plan_->transports.empty())
+      note_transport(*media_.route(other_rank()));
   }
   Rank other_rank() const { return media_.me() == 0 ? 1 : 0; }
 

@@ -1,12 +1,13 @@
+// clang-format off
 // What lies where in a rank's window. Every cell has one writer.
 //
-//   0                    finished: windowed calls that this rank has finished (written by the
-//   owner) 64 ..                cells[poster][kCells]: signals posted to the owner (written by the
-//   poster) ll_offset ..         the ring for ll lines data_offset .. end   the ring for plain
-//   payload
+//   0                    finished: windowed calls that this rank has finished (the owner writes it)
+//   64                   cells[poster][kCells]: signals posted to the owner (the poster writes them)
+//   ll_offset()          the ring for ll lines
+//   data_offset()..bytes the ring for plain payload
 //
-// Payload and ll lines have rings of their own, because stale payload could look like a line's
-// flag.
+// Payload and ll lines have rings of their own, because stale payload could look like a line's flag.
+// clang-format on
 #pragma once
 
 #include <atomic>

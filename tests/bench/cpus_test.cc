@@ -1,0 +1,55 @@
+#include "bench/cpus.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+namespace weft::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CpusTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/weft-cpus-XXXXXX";
+    ASSERT_NE(::mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  void describe(int cpu, int package, int core) const {
+    const fs::path topology = folder_ / ("cpu" + std::to_string(cpu)) / "topology";
+    fs::create_directories(topology);
+    std::ofstream(topology / "physical_package_id") << package << '\n';
+    std::ofstream(topology / "core_id") << core << '\n';
+  }
+  fs::path folder_;
+};
+
+TEST_F(CpusTest, WithoutADescriptionEveryCpuIsACore) {
+  const std::vector<int> cpus = cpus_core_by_core(folder_.string());
+  ASSERT_FALSE(cpus.empty());
+  EXPECT_TRUE(std::is_sorted(cpus.begin(), cpus.end()));
+}
+
+TEST_F(CpusTest, SiblingsComeAfterAllCores) {
+  const std::vector<int> usable = cpus_core_by_core(folder_.string());
+  // Neighbours share a core, as on many servers.
+  for (size_t i = 0; i < usable.size(); ++i) describe(usable[i], 0, static_cast<int>(i / 2));
+  std::vector<int> expected;
+  for (const size_t first : {0, 1})
+    for (size_t i = first; i < usable.size(); i += 2) expected.push_back(usable[i]);
+  EXPECT_EQ(cpus_core_by_core(folder_.string()), expected);
+}
+
+TEST_F(CpusTest, CoresOfTwoPackagesAreTwoCores) {
+  const std::vector<int> usable = cpus_core_by_core(folder_.string());
+  for (size_t i = 0; i < usable.size(); ++i) describe(usable[i], static_cast<int>(i), 0);
+  EXPECT_EQ(cpus_core_by_core(folder_.string()), usable);
+}
+
+}  // namespace
+}  // namespace weft::bench
