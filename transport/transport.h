@@ -55,7 +55,8 @@ class SendLink {
   // slot.
   virtual void commit(size_t bytes, uint64_t tag) = 0;
 
-  // Sends from the caller's memory (at most slot_bytes), which must stay unchanged until done().
+  // Sends from the caller's memory (at most slot_bytes), which must stay unchanged until done() or
+  // Transport::abandon().
   // nullopt while there is no credit. REQUIRES: traits().send_from_memory.
   virtual std::optional<Ticket> send(ConstBytes memory, uint64_t tag) = 0;
   virtual bool done(Ticket ticket) = 0;
@@ -90,8 +91,8 @@ class RecvLink {
   virtual void release() = 0;
 
   // Memory for the next message that is neither peeked at nor posted for; it must stay untouched
-  // until done(). nullopt where that message has already arrived in a slot (use peek), or where too
-  // many posts are outstanding. REQUIRES: traits().recv_into_memory.
+  // until done() or Transport::abandon(). nullopt where that message has already arrived in a slot
+  // (use peek), or where too many posts are outstanding. REQUIRES: traits().recv_into_memory.
   virtual std::optional<Ticket> post(Bytes memory) = 0;
   // The message's length and tag once it is in the posted memory; asking once more is not allowed.
   // A message longer than the posted memory is an error of the link.
@@ -167,6 +168,13 @@ class Transport {
   virtual void wake(Rank peer) = 0;
   // Ends a wait() of this transport; the only call allowed from any thread at any time.
   virtual void wake_self() = 0;
+
+  // Ends all traffic that touches callers' memory: after it returns, nothing that was posted or
+  // sent from memory is read or written any more. Links that had such traffic are broken: their
+  // status says so, and they carry nothing more. No peer takes part of a message for one, and notes
+  // still go where they can. Called once a communicator has failed; destroying a transport does the
+  // same.
+  virtual void abandon() = 0;
 
   // Best effort: dropped where the peer was never connected or its queue is full.
   virtual void tell(Rank peer, std::string_view text) = 0;

@@ -334,6 +334,93 @@ TEST_P(Conformance, WhatWasSentBeforeDyingStillArrives) {
   run(2, [](Member& me) { leave_messages(me, false); });
 }
 
+// What rank 0 has given up: it sent from memory and posted memory, and then abandoned. The memory
+// says 0xee from then on, and nobody may see that or write there.
+struct Abandoned {
+  static constexpr LinkShape kShape{4, 1 << 20};
+  std::vector<std::vector<std::byte>> sent, posted;
+
+  void send_and_post(Member& me, SendLink& out, RecvLink& in) {
+    for (uint64_t i = 0; out.traits().send_from_memory && i < kShape.slots; ++i) {
+      sent.push_back(pattern(kShape.slot_bytes, i));
+      EXPECT_TRUE(out.send(sent.back(), i)) << "rank " << me.rank() << " had credits";
+    }
+    for (int i = 0; in.traits().recv_into_memory && i < 2; ++i) {
+      posted.emplace_back(kShape.slot_bytes);
+      if (!in.post(posted.back())) posted.pop_back();
+    }
+  }
+  void reuse() {
+    for (auto* all : {&sent, &posted})
+      for (auto& memory : *all) std::fill(memory.begin(), memory.end(), std::byte{0xee});
+  }
+  void expect_untouched() const {
+    for (const auto& memory : posted)
+      EXPECT_EQ(std::count(memory.begin(), memory.end(), std::byte{0xee}), kShape.slot_bytes);
+  }
+};
+
+void abandon(Member& me, SendLink& out, RecvLink& in) {
+  Abandoned memory;
+  memory.send_and_post(me, out, in);
+  me->abandon();
+  memory.reuse();
+  for (Ticket ticket = 1; out.status().ok() && ticket <= memory.sent.size(); ++ticket)
+    EXPECT_TRUE(out.done(ticket)) << "something was not sent, and the link does not say so";
+  if (!out.status().ok()) {
+    EXPECT_TRUE(out.reserve().empty());
+    EXPECT_FALSE(out.send({}, 1));
+  }
+  EXPECT_EQ(in.status().ok(), memory.posted.empty()) << in.status().to_string();
+  me->tell(1, "abandoned");
+  me.word(0) = 1;
+  if (!me.until([&] { return me.word(1) == 1; }, "the other's messages")) return;
+  me.linger(0.03);
+  memory.expect_untouched();
+  EXPECT_TRUE(memory.posted.empty() || !in.peek());
+  me->abandon();  // once more does no harm
+}
+
+// Whole messages, and then a note or the loss of rank 0.
+void be_abandoned(Member& me, SendLink& out, RecvLink& in) {
+  if (!me.until([&] { return me.word(0) == 1; }, "the other to abandon")) return;
+  uint64_t next = 0;
+  const auto look = [&] {
+    for (const Message* message = in.peek(); message; message = in.peek()) {
+      EXPECT_EQ(message->tag, next);
+      expect_pattern(message->data, Abandoned::kShape.slot_bytes, next++);
+      in.release();
+    }
+    if (const Bytes slot = out.reserve(); !slot.empty()) {
+      std::fill(slot.begin(), slot.end(), std::byte{7});
+      out.commit(slot.size(), 1);
+    }
+    const std::optional<Note> note = me->hear();
+    EXPECT_EQ(note ? note->text : "abandoned", "abandoned");
+    return note || !me->peer_status(0).ok();
+  };
+  if (!me.until(look, "a note, or the loss of rank 0")) return;
+  me.until([&] { return look(), out.flushed() || !out.status().ok(); }, "the messages to go");
+  me.word(1) = 1;
+}
+
+TEST_P(Conformance, AbandonLetsGoOfTheCallersMemory) {
+  run(2, [](Member& me) {
+    SendLink& out = me->open_send(1 - me.rank(), kData, Abandoned::kShape);
+    RecvLink& in = me->open_recv(1 - me.rank(), kData, Abandoned::kShape);
+    if (!me.until([&] { return !out.reserve().empty(); }, "a credit") || !me.barrier()) return;
+    return me.rank() == 0 ? abandon(me, out, in) : be_abandoned(me, out, in);
+  });
+}
+
+TEST_P(Conformance, AbandonLeavesIdleLinksAlone) {
+  run(2, [](Member& me) {
+    if (!greet(me, 1 - me.rank()) || !me.barrier()) return;
+    me->abandon();
+    EXPECT_TRUE(greet(me, 1 - me.rank()));
+  });
+}
+
 TEST_P(Conformance, BothMayOpenAtTheSameMoment) {
   for (int round = 0; round < 20; ++round) {
     run(3, [](Member& me) {

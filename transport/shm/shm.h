@@ -35,6 +35,8 @@ class ShmTransport final : public Transport {
   void wake(Rank peer) override;
   void wake_self() override;
 
+  // Links move nothing by themselves and know no memory of callers.
+  void abandon() override {}
   void tell(Rank peer, std::string_view text) override;
   std::optional<Note> hear() override;
   Status peer_status(Rank peer) const override;

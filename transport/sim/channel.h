@@ -39,8 +39,8 @@ struct Channel {
   Ticket sends = 0;
   std::set<Ticket> reading;  // sends whose memory is not free yet
   int64_t last_arrival_ns = 0;
-  // Of a sender that is gone slots still arrive, but its caller's memory may be gone, too: the
-  // first message from there and what follows are lost.
+  // Of a sender that has closed or abandoned slots still arrive, but its caller's memory may be
+  // gone: the first message from there and what follows are lost.
   bool sender_left = false;
   bool severed = false;
 

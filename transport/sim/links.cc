@@ -14,6 +14,11 @@ std::string text(LinkShape shape) {
   return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) + " bytes";
 }
 
+Status abandoned_error() {
+  return Status(Code::aborted,
+                "The link was abandoned with a transfer from or to memory under way.");
+}
+
 }  // namespace
 
 Channel& State::open(Rank from, Rank to, LinkId id, LinkShape shape, bool sends) {
@@ -68,6 +73,30 @@ bool State::dead(const Channel& channel, Rank end) {
   const bool sends = end == channel.from;
   const Rank peer = sends ? channel.to : channel.from;
   return !(sends ? channel.send_error : channel.recv_error).ok() || !at(end).lost[index(peer)].ok();
+}
+
+void State::abandon(Rank rank) {
+  const auto held = lock();
+  for (auto& [key, channel] : channels_) {
+    if (channel.from == rank) abandon_sends(channel);
+    if (channel.to == rank) abandon_posts(channel);
+  }
+}
+
+void State::abandon_sends(Channel& channel) {
+  if (channel.reading.empty()) return;
+  channel.reading.clear();
+  channel.sender_left = true;
+  if (channel.send_error.ok()) channel.send_error = abandoned_error();
+}
+
+// What has arrived and was to be placed is lost with the link: place().
+void State::abandon_posts(Channel& channel) {
+  const bool waiting = std::ranges::any_of(
+      channel.placed, [](const auto& post) { return !post.second.has_value(); });
+  if (!waiting) return;
+  channel.posts.clear();
+  if (channel.recv_error.ok()) channel.recv_error = abandoned_error();
 }
 
 Bytes State::reserve(Channel& channel) {

@@ -105,6 +105,7 @@ class SimTransport final : public Transport {
   void wait(const Deadline& deadline) override { state_.wait(rank_, deadline); }
   void wake(Rank peer) override { state_.ring(peer); }
   void wake_self() override { state_.ring(rank_); }
+  void abandon() override { state_.abandon(rank_); }
   void tell(Rank peer, std::string_view text) override { state_.tell(rank_, peer, text); }
   std::optional<Note> hear() override { return state_.hear(rank_); }
   Status peer_status(Rank peer) const override { return state_.peer_status(rank_, peer); }

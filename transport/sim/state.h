@@ -40,6 +40,7 @@ class State {
   void poll();
   void wait(Rank me, const Deadline& deadline);
   void ring(Rank rank);
+  void abandon(Rank rank);
   void tell(Rank from, Rank to, std::string_view text);
   std::optional<Note> hear(Rank me);
   Status peer_status(Rank me, Rank peer);
@@ -91,6 +92,8 @@ class State {
   void cut_locked(Rank a, Rank b, const std::string& why_a, const std::string& why_b);
   void connect(Channel& channel);
   bool dead(const Channel& channel, Rank end);
+  void abandon_sends(Channel& channel);
+  void abandon_posts(Channel& channel);
   size_t take_slot(Channel& channel);
   void dispatch(Channel& channel, const Flight& flight);
   void arrive(Channel& channel, Flight flight);

@@ -23,6 +23,11 @@ Status shape_mismatch(LinkId id, const Pair& pair, LinkShape mine, LinkShape oth
                 pair.peer());
 }
 
+Status abandoned(LinkId id, const Pair& pair) {
+  return Status(Code::aborted, "Link " + std::to_string(id) + " with " + pair.who() +
+                                   " was abandoned with a transfer from or to memory under way.");
+}
+
 }  // namespace
 
 std::byte* SlotMemory::get(size_t bytes) {
@@ -35,9 +40,10 @@ TcpSendLink::TcpSendLink(Pair& pair, LinkId id, LinkShape shape)
     : SendLink(shape), pair_(pair), id_(id), slots_(shape.slots), unwritten_(shape.slots) {}
 
 bool TcpSendLink::has_credit() {
-  if (next_ < limit_ && pair_.status().ok()) return true;
+  const auto has = [this] { return next_ < limit_ && status().ok(); };
+  if (has()) return true;
   pair_.progress();
-  return next_ < limit_ && pair_.status().ok();
+  return has();
 }
 
 Bytes TcpSendLink::reserve() {
@@ -88,6 +94,14 @@ bool TcpSendLink::done(Ticket ticket) {
   return written();
 }
 
+bool TcpSendLink::abandon() {
+  const auto first = std::find(unwritten_.begin(), unwritten_.end(), true);
+  if (first == unwritten_.end()) return false;
+  std::fill(first, unwritten_.end(), false);
+  if (status_.ok()) status_ = abandoned(id_, pair_);
+  return true;
+}
+
 bool TcpSendLink::flushed() {
   if (unsent_ > 0) pair_.progress();
   return unsent_ == 0;
@@ -114,7 +128,7 @@ TcpRecvLink::TcpRecvLink(Pair& pair, LinkId id, LinkShape shape)
 // The next message, where it is in a slot and all posted before it have arrived.
 const Message* TcpRecvLink::arrived() {
   Place& next = place(claim_);
-  if (awaited_ > 0 || next.state != State::ready || next.posted) return nullptr;
+  if (awaited_ > 0 || next.state != State::ready || next.posted || !status_.ok()) return nullptr;
   peeked_ = claim_++;
   holding_ = true;
   return &next.message;
@@ -149,7 +163,7 @@ void TcpRecvLink::consume(Place& consumed) {
 }
 
 std::optional<Ticket> TcpRecvLink::post(Bytes memory) {
-  if (claim_ >= released_ + shape_.slots) return std::nullopt;
+  if (claim_ >= released_ + shape_.slots || !status_.ok()) return std::nullopt;
   Place& next = place(claim_);
   if (next.state != State::empty) return std::nullopt;
   next.posted = true;
@@ -167,6 +181,18 @@ std::optional<RecvLink::Placed> TcpRecvLink::done(Ticket ticket) {
   const Placed placed{asked.message.data.size(), asked.message.tag};
   consume(asked);
   return placed;
+}
+
+void TcpRecvLink::abandon() {
+  if (awaited_ == 0) return;
+  for (Place& place : places_) {
+    if (!place.posted || place.state == State::ready) continue;
+    place.posted = false;
+    place.memory = {};
+    place.message = {};
+  }
+  awaited_ = 0;
+  if (status_.ok()) status_ = abandoned(id_, pair_);
 }
 
 const Status& TcpRecvLink::status() const {

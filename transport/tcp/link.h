@@ -54,6 +54,8 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   // False where the count cannot be.
   bool released(uint64_t count);
   void sent(uint64_t token) override;
+  // Whether something sent from memory was not written yet: then the link is broken.
+  bool abandon();
 
  private:
   // Sending in place needs a buffer that no unwritten message uses; mostly it is the same one.
@@ -92,6 +94,10 @@ class TcpRecvLink final : public RecvLink {
   Result<std::byte*> begin(const Frame& frame);
   // It has arrived in full.
   void finish(uint64_t sequence);
+
+  // Where messages were still to come to posted memory the link is broken: they go to slots.
+  void abandon();
+  std::byte* slot(uint64_t sequence) { return place(sequence).slot.get(shape_.slot_bytes); }
 
   LinkId id() const { return id_; }
   uint64_t owed() const { return released_ - announced_; }

@@ -15,6 +15,8 @@ constexpr size_t kAnnouncedMax = 1 << 16;
 // only so many bytes that it cannot send yet.
 constexpr int kUnsentBytesMax = 256 << 10;
 
+constexpr size_t kNotesOutMax = 8;
+
 }  // namespace
 
 Pair::Pair(Hub& hub, Rank peer) : hub_(hub), peer_(peer), streams_(1) {}
@@ -129,17 +131,30 @@ bool Pair::feed_starving() {
   return listed_;
 }
 
+void Pair::abandon() {
+  for (Stream* stream : live_) stream->flush();
+  bool unwritten = false;
+  for (const auto& [id, link] : send_links_) unwritten |= link->abandon();
+  for (const auto& [id, link] : recv_links_) link->abandon();
+  for (Stream* stream : live_) {
+    if (unwritten) stream->keep_payloads();
+    const Frame* const frame = stream->receiving();
+    if (frame && frame->kind == FrameKind::data)
+      stream->divert(recv_links_.find(frame->link)->second->slot(frame->sequence));
+  }
+}
+
 void Pair::tell(std::string_view text) {
-  if (telling_ || live_.empty() || !live_[0]->open()) return;
-  telling_ = true;
-  note_out_ = text.substr(0, kNoteBytesMax);
+  if (notes_out_.size() == kNotesOutMax || live_.empty() || !live_[0]->open()) return;
+  const std::string& note = notes_out_.emplace_back(text.substr(0, kNoteBytesMax));
   const bool first = live_[0]->idle();
-  const Frame frame{FrameKind::note, 0, static_cast<uint32_t>(note_out_.size()), 0, 0};
-  live_[0]->push(frame, std::as_bytes(std::span(note_out_)), this, 0);
+  const Frame frame{FrameKind::note, 0, static_cast<uint32_t>(note.size()), 0, 0};
+  live_[0]->push(frame, std::as_bytes(std::span(note)), this, 0);
   if (first) live_[0]->flush();
 }
 
-void Pair::sent(uint64_t) { telling_ = false; }
+// Notes all travel over the first connection, in order.
+void Pair::sent(uint64_t) { notes_out_.pop_front(); }
 
 void Pair::say_bye() {
   for (Stream* stream : live_) {

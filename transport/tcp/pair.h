@@ -1,6 +1,7 @@
 // What connects this rank with one other: its streams, and all links multiplexed over them.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -43,6 +44,9 @@ class Pair final : public FrameSink, public FrameOwner {
   // Returns credits where a sender has none left. True while some are still owed.
   bool feed_starving();
 
+  // Transport::abandon(). The connections go on, with copies of what was sent from memory and with
+  // slots for what was posted, so that the peer hears why instead of a connection's end.
+  void abandon();
   void tell(std::string_view text);
   void say_bye();
   // Closes the streams whose bytes have all reached the other host; true when none is open.
@@ -87,9 +91,8 @@ class Pair final : public FrameSink, public FrameOwner {
   std::vector<TcpRecvLink*> owing_;
   bool listed_ = false;  // in hub_.owing
   bool bye_heard_ = false;
-  uint64_t peer_streams_ = 0;  // how many connections say bye
-  bool telling_ = false;       // note_out_ is being sent
-  std::string note_out_;
+  uint64_t peer_streams_ = 0;          // how many connections say bye
+  std::deque<std::string> notes_out_;  // being sent
   std::array<char, kNoteBytesMax> note_in_;
 };
 

@@ -60,6 +60,13 @@ void Stream::push(const Frame& frame, ConstBytes payload, FrameOwner* owner, uin
   queued_bytes_ += kFrameBytes + payload.size();
 }
 
+void Stream::keep_payloads() {
+  for (size_t i = 0; open() && i < count_; ++i) {
+    ConstBytes& payload = at(i).payload;
+    payload = kept_.emplace_back(payload.begin(), payload.end());
+  }
+}
+
 // The first bytes that are not yet written, as parts; returns how many bytes those are.
 size_t Stream::gather(iovec* parts, size_t* count) {
   size_t bytes = 0;

@@ -55,6 +55,14 @@ class Stream final : public Pollable {
   bool idle() const { return count_ == 0; }
   size_t queued_bytes() const { return queued_bytes_; }
 
+  // Copies the payloads that are not written yet: their owners' memory is not read any more.
+  void keep_payloads();
+
+  // The frame whose payload is coming, and another place for all of that payload; what has come of
+  // it already is lost.
+  const Frame* receiving() const { return payload_left_ > 0 ? &frame_ : nullptr; }
+  void divert(std::byte* payload) { payload_ = payload + frame_.length - payload_left_; }
+
   // One system call; false where nothing came.
   bool read();
   // Reads until nothing is left.
@@ -97,6 +105,8 @@ class Stream final : public Pollable {
   size_t count_ = 0;
   size_t front_done_ = 0;  // bytes of the first frame that are written
   size_t queued_bytes_ = 0;
+
+  std::vector<std::vector<std::byte>> kept_;  // payloads
 
   // The payload being received, if any; else frames are parsed from the buffer.
   Frame frame_;

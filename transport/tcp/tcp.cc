@@ -37,6 +37,7 @@ TcpTransport::TcpTransport(const TransportConfig& config, const Times& times)
 // while its peer still writes to it loses what the peer has not received yet.
 TcpTransport::~TcpTransport() {
   closing_ = true;
+  TcpTransport::abandon();
   dials_.clear();
   wanted_.clear();
   for (const auto& pair : pairs_)
@@ -225,6 +226,11 @@ void TcpTransport::wait(const Deadline& deadline) {
     move(sleep_ms(deadline));
   }
   hub_.news = false;
+}
+
+void TcpTransport::abandon() {
+  for (const auto& pair : pairs_)
+    if (pair) pair->abandon();
 }
 
 void TcpTransport::tell(Rank peer, std::string_view text) {

@@ -41,6 +41,7 @@ class TcpTransport final : public Transport, public Host {
   void wait(const Deadline& deadline) override;
   void wake(Rank) override {}
   void wake_self() override { hub_.poller.wake(); }
+  void abandon() override;
   void tell(Rank peer, std::string_view text) override;
   std::optional<Note> hear() override;
   Status peer_status(Rank peer) const override;
