@@ -303,23 +303,24 @@ Result<bool> send_with_fd(const Fd& socket, ConstBytes bytes, int fd) {
   msghdr message{};
   message.msg_iov = &part;
   message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof fd);
-  std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-
+  if (fd != -1) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof fd);
+    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
+  }
   const ssize_t sent = retried([&] { return ::sendmsg(socket.get(), &message, MSG_NOSIGNAL); });
   if (sent >= 0 && static_cast<size_t>(sent) == bytes.size()) return true;
   if (sent >= 0)
     return internal_error(concat("A message of ", bytes.size(),
-                                 " bytes with a descriptor was cut; keep it below 2 KiB."));
-  if (would_block()) return false;
+                                 " bytes over a Unix socket was cut; keep it below 2 KiB."));
+  if (would_block() || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) return false;
   if (peer_closed())
-    return Status(Code::peer_lost, "The peer closed the connection before a descriptor was sent.");
-  return system_error("send a descriptor");
+    return Status(Code::peer_lost, "The peer closed the connection before a message was sent.");
+  return system_error("send a message");
 }
 
 Result<Received> recv_with_fd(const Fd& socket, Bytes bytes) {

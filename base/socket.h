@@ -66,7 +66,10 @@ Result<uid_t> peer_user(const Fd& socket);
 Status send_all(const Fd& socket, ConstBytes bytes, const Deadline& deadline);
 Status recv_all(const Fd& socket, Bytes bytes, const Deadline& deadline);
 
-// A message with descriptors attached, over a Unix socket (SCM_RIGHTS); false where it would block.
+// A whole message over a Unix socket, with a descriptor attached (SCM_RIGHTS) unless `fd` is -1.
+// False where it cannot go now: the socket is full, the system is short of memory, or too many
+// descriptors are on their way (a limit for users without privileges). Code::peer_lost where the
+// peer has closed.
 Result<bool> send_with_fd(const Fd& socket, ConstBytes bytes, int fd);
 struct Received {
   size_t bytes = 0;

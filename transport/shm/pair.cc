@@ -61,7 +61,7 @@ void Pair::close() {
   Frame bye;
   bye.kind = FrameKind::bye;
   Outgoing out{bye, nullptr};
-  send_now(out);
+  static_cast<void>(send_now(out));  // without it the end is taken for a death
   close_socket();
 }
 
@@ -83,9 +83,12 @@ void Pair::connect() {
   }
   if (is_foreign(socket)) return lose("belongs to another user, and shares no memory with us.");
   if (!take_socket(std::move(socket))) return;
-  state_ = State::greeting;
   Outgoing hello{make_hello(context_), nullptr};
-  send_now(hello);
+  const Result<bool> sent = send_now(hello);
+  if (sent.ok() && *sent)
+    state_ = State::greeting;
+  else
+    close_socket();  // again later
 }
 
 bool Pair::take_socket(Fd socket) {
@@ -104,17 +107,16 @@ void Pair::accept(Fd socket) {
   const bool ours_counts = state_ == State::greeting && context_.rank < peer_;
   if (state_ == State::connected || state_ == State::lost || ours_counts) return;
   if (!take_socket(std::move(socket))) return;
-  Outgoing hello{make_hello(context_), nullptr};
-  send_now(hello);
-  handshake_done();
+  outbox_.push_front(home_frame());
+  outbox_.push_front({make_hello(context_), nullptr});
+  state_ = State::connected;
+  flush();
 }
 
-void Pair::handshake_done() {
-  state_ = State::connected;
+Pair::Outgoing Pair::home_frame() const {
   Frame home;
   home.kind = FrameKind::home;
-  outbox_.push_front({home, context_.home});
-  flush();
+  return {home, context_.home};
 }
 
 void Pair::send(Frame frame, std::shared_ptr<Segment> segment) {
@@ -130,32 +132,28 @@ void Pair::move_along() {
 
 void Pair::flush() {
   while (sendable()) {
-    const Sent sent = send_now(outbox_.front());
-    if (sent == Sent::later) return;
-    if (sent == Sent::never) return outbox_.clear();  // receive() will find out why
+    const Result<bool> sent = send_now(outbox_.front());
+    if (sent.ok() && !*sent) return;
+    if (sent.status().code() == Code::peer_lost) return outbox_.clear();
+    if (!sent.ok()) return lose("cannot be told anything: " + std::string(sent.status().message()));
     const std::shared_ptr<Segment>& segment = outbox_.front().segment;
     if (segment && segment != context_.home) segment->close_fd();
     outbox_.pop_front();
   }
 }
 
-Pair::Sent Pair::send_now(Outgoing& out) {
+Result<bool> Pair::send_now(Outgoing& out) {
   Frame& frame = out.frame;
   frame.from = context_.rank;
   if (out.segment) frame.segment_bytes = out.segment->size();
-  if (out.segment && !same_process_) {
-    const Result<bool> sent =
-        send_with_fd(socket_, bytes_of(std::as_const(frame)), out.segment->fd().get());
-    return !sent.ok() ? Sent::never : *sent ? Sent::yes : Sent::later;
-  }
+  if (out.segment && !same_process_)
+    return send_with_fd(socket_, bytes_of(std::as_const(frame)), out.segment->fd().get());
   std::unique_ptr<std::shared_ptr<Segment>> given;
   if (out.segment) given = std::make_unique<std::shared_ptr<Segment>>(out.segment);
   frame.pointer = reinterpret_cast<uint64_t>(given.get());
-  const ssize_t sent = ::send(socket_.get(), &frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent != sizeof frame)
-    return sent < 0 && (errno == EAGAIN || errno == EINTR) ? Sent::later : Sent::never;
-  static_cast<void>(given.release());  // now the receiver's
-  return Sent::yes;
+  const Result<bool> sent = send_with_fd(socket_, bytes_of(std::as_const(frame)), -1);
+  if (sent.ok() && *sent) static_cast<void>(given.release());  // now the receiver's
+  return sent;
 }
 
 // False while there is none; the connection's end is dealt with.
@@ -203,7 +201,10 @@ std::optional<Incoming> Pair::receive() {
   Fd fd;
   while (read_frame(frame, fd)) {
     if (state_ == State::greeting) {
-      if (check_hello(frame)) handshake_done();
+      if (!check_hello(frame)) continue;
+      outbox_.push_front(home_frame());
+      state_ = State::connected;
+      flush();
       continue;
     }
     if (frame.kind == FrameKind::bye) bye_ = true;

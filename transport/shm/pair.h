@@ -108,7 +108,6 @@ class Pair {
 
  private:
   enum class State { idle, wanted, greeting, connected, lost };
-  enum class Sent { yes, later, never };
   struct Outgoing {
     Frame frame;
     std::shared_ptr<Segment> segment;
@@ -117,10 +116,11 @@ class Pair {
   bool sendable() const { return state_ == State::connected && !outbox_.empty(); }
   void connect();
   bool take_socket(Fd socket);
-  void handshake_done();
+  Outgoing home_frame() const;
   bool check_hello(const Frame& frame);
   void flush();
-  Sent send_now(Outgoing& out);
+  // False: later. Code::peer_lost: receive() finds the end, and what the peer said before it.
+  Result<bool> send_now(Outgoing& out);
   bool read_frame(Frame& frame, Fd& fd);
   std::shared_ptr<Segment> take_segment(const Frame& frame, Fd fd);
   void ended();
