@@ -388,6 +388,16 @@ TEST(Shm, MalformedFramesAreErrorsOfThePeer) {
   }
 }
 
+TEST(ShmSegment, AFileThatCannotBeSealedIsRefused) {
+  Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(file.valid());
+  const auto bytes = static_cast<size_t>(std::filesystem::file_size("/proc/self/exe"));
+  const auto mapped = shm::Segment::map(std::move(file), bytes);
+  ASSERT_FALSE(mapped.ok());
+  EXPECT_NE(mapped.status().message().find("not sealed"), std::string_view::npos)
+      << mapped.status().to_string();
+}
+
 // What the process at the other end of a connection does; in this process its transport would hand
 // segments over as pointers.
 int in_child(const std::function<int()>& body) {

@@ -38,7 +38,8 @@ Result<std::shared_ptr<Segment>> Segment::map(Fd fd, size_t bytes) {
   if (static_cast<size_t>(about.st_size) != bytes)
     return internal_error("Shared memory of " + std::to_string(about.st_size) +
                           " bytes came where " + std::to_string(bytes) + " were announced.");
-  if ((::fcntl(fd.get(), F_GET_SEALS) & kSeals) != kSeals)
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);  // -1 where there can be none
+  if (seals < 0 || (seals & kSeals) != kSeals)
     return internal_error("Shared memory came whose size is not sealed.");
   return map_file(fd, bytes);
 }
