@@ -158,6 +158,27 @@ TEST(TcpFaults, OpeningLinksWithoutEndIsAnError) {
   });
 }
 
+// A credit frees the buffer of a message, which must have left before.
+TEST(TcpFaults, CreditsForMessagesThatHaveNotLeftAreAnError) {
+  constexpr LinkShape kLarge{2, 8 << 20};
+  Times times;
+  times.close = 0.1;
+  World world(2, 1, 1, times);
+  RawPeer peer(world[0]);
+  SendLink& out = world[0].open_send(1, kLink, kLarge);
+  peer.connect(1, 0);
+  peer.write(Frame{FrameKind::open_recv, kLink, 0, kLarge.slots, kLarge.slot_bytes});
+  for (uint64_t i = 0; i < kLarge.slots; ++i) {
+    ASSERT_TRUE(world.until([&] { return !out.reserve().empty(); }));
+    out.commit(kLarge.slot_bytes, i);
+  }
+  ASSERT_FALSE(out.flushed()) << "the sockets took it all; nothing is tested";
+  peer.write(Frame{FrameKind::credit, kLink, 0, kLarge.slots, 0});
+  EXPECT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  EXPECT_NE(world[0].peer_status(1).message().find("gave credits for 2"), std::string_view::npos)
+      << world[0].peer_status(1).to_string();
+}
+
 // Frames of every kind with random fields: errors at most.
 TEST(TcpFaults, RandomFramesDoNoHarm) {
   for (uint32_t seed = 0; seed < 300; ++seed) {

@@ -117,7 +117,7 @@ void TcpSendLink::opened(LinkShape other) {
 }
 
 bool TcpSendLink::released(uint64_t count) {
-  if (limit_ == 0 || count > next_) return false;
+  if (limit_ == 0 || count > next_ - unsent_) return false;  // what has not left was not received
   limit_ = std::max(limit_, count + shape_.slots);
   return true;
 }
