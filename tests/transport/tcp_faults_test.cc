@@ -1,4 +1,7 @@
 // What strangers, broken peers and deaths do to TCP: nothing but a clear error of the one to blame.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <random>
 
 #include "tests/transport/conformance.h"
@@ -67,6 +70,39 @@ TEST(TcpFaults, WhoNeverSaysHelloIsSentAway) {
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("did not say who it is"), std::string::npos) << log;
   world.expect_talk(0, 1);
+}
+
+// A forked child holds copies of all descriptors: closing them here does not end their events.
+TEST(TcpFaults, AForkedChildRaisesNoEventsOfWhatIsClosed) {
+  int alive[2];
+  ASSERT_EQ(::pipe(alive), 0);
+  World world(3);
+  RawPeer stranger(world[0]), guest(world[0]);
+  ASSERT_EQ(guest.call(RawPeer::hello(1, 0)), Answer::welcome);
+  world.expect_talk(0, 2);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    char byte = 0;
+    ::close(alive[1]);
+    const ssize_t got = ::read(alive[0], &byte, 1);
+    ::_exit(static_cast<int>(got));
+  }
+  ::close(alive[0]);
+  testing::internal::CaptureStderr();
+  stranger.write("GET / HTTP/1.1\r\n");  // is turned away
+  world.expect_talk(0, 1);               // the guest is sent away
+  for (int i = 0; i < 20; ++i) world[0].poll();
+  for (int i = 0; i < 20; ++i) {
+    stranger.write("more");
+    guest.write("more");
+    world[0].poll();
+  }
+  testing::internal::GetCapturedStderr();
+  world.expect_talk(0, 1);
+  ::close(alive[1]);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(TcpFaults, ACallerThatGivesUpAfterTheWelcomeIsNoDeath) {

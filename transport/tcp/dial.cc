@@ -16,6 +16,7 @@ Dial::Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, 
       hello_(hello),
       candidates_(std::move(candidates)),
       connected_(std::move(connected)),
+      socket_(hub.poller),
       pause_s_(hub.times.retry),
       began_ns_(steady_clock().now_ns()) {}
 
@@ -33,16 +34,17 @@ void Dial::start() {
   const SocketAddress& address = candidates_[at_];
   Result<Fd> socket = start_connect(address);
   if (!socket.ok()) return failed(socket.status().message());
-  socket_ = socket.take();
   state_ = State::connecting;
   due_ns_ = in_ns(hub_.times.connect);
-  if (const Status added = hub_.poller.add(socket_, *this); !added.ok()) failed(added.message());
+  if (const Status watched = socket_.watch(socket.take(), *this); !watched.ok())
+    failed(watched.message());
 }
 
 void Dial::ready(uint32_t events) {
   if (!socket_.valid()) return;
   if (state_ == State::connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-    if (const Status status = connect_error(socket_); !status.ok()) return failed(status.message());
+    if (const Status status = connect_error(socket_.fd()); !status.ok())
+      return failed(status.message());
     speak();
   }
   if (state_ == State::spoken) listen();
@@ -82,7 +84,7 @@ void Dial::answered(Answer answer) {
   const ssize_t sent = ::send(socket_.get(), start.data(), start.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(start.size())) return failed("it hung up after its welcome");
   state_ = State::over;
-  connected_(std::move(socket_), candidates_[at_]);
+  connected_(socket_.take(), candidates_[at_]);
 }
 
 void Dial::failed(std::string_view why) {

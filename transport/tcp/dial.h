@@ -47,7 +47,7 @@ class Dial final : public Pollable {
   const Connected connected_;
   State state_ = State::pausing;
   int64_t due_ns_ = 0;
-  Fd socket_;
+  WatchedFd socket_;
   size_t at_ = 0;
   double pause_s_;
   double warn_after_s_ = 5;

@@ -37,15 +37,14 @@ void Pair::attach(int index, Fd socket, const SocketAddress& remote) {
     (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
                        sizeof kUnsentBytesMax);
   if (where_.empty()) where_ = remote.to_string();
-  place = std::make_unique<Stream>(std::move(socket), remote, *this);
+  place = std::make_unique<Stream>(hub_.poller, remote, *this);
   live_.push_back(place.get());
   hub_.news = true;
-  if (live_.size() == 1) {
-    for (const auto& [id, link] : send_links_) announce(FrameKind::open_send, id, link->shape());
-    for (const auto& [id, link] : recv_links_) announce(FrameKind::open_recv, id, link->shape());
-  }
-  if (const Status added = place->watch(hub_.poller); !added.ok())
-    end("cannot be watched: " + std::string(added.message()));
+  if (const Status started = place->start(std::move(socket)); !started.ok())
+    return end("cannot be watched: " + std::string(started.message()));
+  if (live_.size() > 1) return;
+  for (const auto& [id, link] : send_links_) announce(FrameKind::open_send, id, link->shape());
+  for (const auto& [id, link] : recv_links_) announce(FrameKind::open_recv, id, link->shape());
 }
 
 SendLink& Pair::open_send(LinkId id, LinkShape shape) {

@@ -22,13 +22,20 @@ Status Poller::open() {
   return {};
 }
 
-Status Poller::add(const Fd& fd, Pollable& pollable) {
+Status WatchedFd::watch(Fd fd, Pollable& pollable) {
+  reset();
+  fd_ = std::move(fd);
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &pollable;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0) return {};
-  if (errno == EEXIST && ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd.get(), &event) == 0) return {};
+  if (::epoll_ctl(poller_.epoll_.get(), EPOLL_CTL_ADD, fd_.get(), &event) == 0) return {};
   return system_error("epoll_ctl");
+}
+
+Fd WatchedFd::take() {
+  // An error says that it was never watched.
+  if (valid()) (void)::epoll_ctl(poller_.epoll_.get(), EPOLL_CTL_DEL, fd_.get(), nullptr);
+  return std::move(fd_);
 }
 
 void Poller::run(int timeout_ms) {

@@ -20,9 +20,6 @@ class Pollable {
 class Poller {
  public:
   Status open();
-  // For input, output and the end of the stream, from now on for this pollable and no other one;
-  // what is ready already is reported, too. Closing the descriptor removes it.
-  Status add(const Fd& fd, Pollable& pollable);
   // Calls ready() for all that is ready; sleeps until something is, at most so long.
   void run(int timeout_ms);
   // Ends a run(), from any thread; before a run() it ends the next one.
@@ -31,9 +28,35 @@ class Poller {
   void bury(std::unique_ptr<Pollable> object) { graveyard_.push_back(std::move(object)); }
 
  private:
+  friend class WatchedFd;
+
   Fd epoll_;
   Fd wake_;
   std::vector<std::unique_ptr<Pollable>> graveyard_;
+};
+
+// A descriptor that a pollable is told about, and the only way out of the poller: closing alone
+// does not remove it where a forked child holds a copy.
+class WatchedFd {
+ public:
+  explicit WatchedFd(Poller& poller) : poller_(poller) {}
+  ~WatchedFd() { reset(); }
+  WatchedFd(const WatchedFd&) = delete;
+  WatchedFd& operator=(const WatchedFd&) = delete;
+
+  // For input, output and the end of the stream; what is ready already is reported, too.
+  Status watch(Fd fd, Pollable& pollable);
+  // Unwatched.
+  Fd take();
+  void reset() { take(); }
+
+  const Fd& fd() const { return fd_; }
+  int get() const { return fd_.get(); }
+  bool valid() const { return fd_.valid(); }
+
+ private:
+  Poller& poller_;
+  Fd fd_;
 };
 
 }  // namespace weft::tcp

@@ -17,12 +17,12 @@ constexpr size_t kGuestsMax = 1024;  // beyond, who has waited longest leaves
 
 class Reception::Listener final : public Pollable {
  public:
-  Listener(Reception& reception, Fd socket) : reception_(reception), socket_(std::move(socket)) {}
-  Status watch() { return reception_.hub_.poller.add(socket_, *this); }
+  explicit Listener(Reception& reception) : reception_(reception), socket_(reception.hub_.poller) {}
+  Status watch(Fd socket) { return socket_.watch(std::move(socket), *this); }
 
   void ready(uint32_t) override {
     while (true) {
-      Result<Fd> caller = accept_from(socket_);
+      Result<Fd> caller = accept_from(socket_.fd());
       if (!caller.ok()) {
         log_line(LogLevel::warning, reception_.hub_.rank,
                  "Cannot accept a connection: " + std::string(caller.status().message()));
@@ -35,25 +35,25 @@ class Reception::Listener final : public Pollable {
 
  private:
   Reception& reception_;
-  const Fd socket_;
+  WatchedFd socket_;
 };
 
 // Reads the hello, answers, reads the start frame.
 class Reception::Guest final : public Pollable {
  public:
-  Guest(Reception& reception, Fd socket, SocketAddress remote)
+  Guest(Reception& reception, SocketAddress remote)
       : reception_(reception),
-        socket_(std::move(socket)),
+        socket_(reception.hub_.poller),
         remote_(remote),
         due_ns_(steady_clock().now_ns() + static_cast<int64_t>(reception.hub_.times.answer * 1e9)) {
   }
-  Status watch() { return reception_.hub_.poller.add(socket_, *this); }
+  Status watch(Fd socket) { return socket_.watch(std::move(socket), *this); }
+  void hang_up() { socket_.reset(); }
 
   const SocketAddress& remote() const { return remote_; }
   const Hello& hello() const { return hello_; }
   bool admitted() const { return admitted_; }
   int64_t due_ns() const { return due_ns_; }
-  Fd take_socket() { return std::move(socket_); }
 
   void ready(uint32_t) override {
     if (socket_.valid() && !admitted_ && fill(kHelloBytes)) greet();
@@ -117,14 +117,14 @@ class Reception::Guest final : public Pollable {
         decode_frame(std::span<const std::byte>(buffer_).first<kFrameBytes>());
     if (!frame || frame->kind != FrameKind::start)
       return reception_.turn_away(*this, "it did not begin with a start frame");
-    Fd socket = std::move(socket_);
+    Fd socket = socket_.take();
     Reception& reception = reception_;
     reception.bury(reception.remove(*this));
     reception.host_.arrived(hello_, std::move(socket), remote_);
   }
 
   Reception& reception_;
-  Fd socket_;
+  WatchedFd socket_;
   const SocketAddress remote_;
   const int64_t due_ns_;
   HelloBytes buffer_{};  // the start frame is shorter
@@ -143,8 +143,8 @@ Status Reception::open(const std::vector<SocketAddress>& addresses) {
     const Result<SocketAddress> local = local_address(*socket);
     if (!local.ok()) return local.status();
     addresses_.push_back(*local);
-    listeners_.push_back(std::make_unique<Listener>(*this, socket.take()));
-    WEFT_TRY(listeners_.back()->watch());
+    listeners_.push_back(std::make_unique<Listener>(*this));
+    WEFT_TRY(listeners_.back()->watch(socket.take()));
   }
   return {};
 }
@@ -153,9 +153,10 @@ void Reception::enter(Fd socket) {
   const Result<SocketAddress> remote = peer_address(socket);
   if (!remote.ok()) return;  // gone already
   if (guests_.size() == kGuestsMax) turn_away(*guests_.front(), "too many callers wait");
-  guests_.push_back(std::make_unique<Guest>(*this, std::move(socket), *remote));
+  guests_.push_back(std::make_unique<Guest>(*this, *remote));
   Guest& guest = *guests_.back();
-  if (const Status watched = guest.watch(); !watched.ok()) turn_away(guest, watched.message());
+  if (const Status watched = guest.watch(std::move(socket)); !watched.ok())
+    turn_away(guest, watched.message());
 }
 
 bool Reception::expects(Rank from, uint32_t stream) const {
@@ -196,7 +197,7 @@ std::unique_ptr<Reception::Guest> Reception::remove(Guest& guest) {
 
 // Its events may be under way, and one of its functions: it goes at the next round.
 void Reception::bury(std::unique_ptr<Guest> guest) {
-  guest->take_socket().reset();
+  guest->hang_up();
   hub_.poller.bury(std::move(guest));
 }
 

@@ -37,13 +37,16 @@ void keep_alive(const Fd& socket) {
 
 }  // namespace
 
-Stream::Stream(Fd socket, SocketAddress remote, FrameSink& sink)
-    : socket_(std::move(socket)),
+Stream::Stream(Poller& poller, SocketAddress remote, FrameSink& sink)
+    : socket_(poller),
       remote_(remote),
       sink_(sink),
       queue_(kQueueFirst),
-      buffer_(new std::byte[kBufferBytes]) {
-  keep_alive(socket_);
+      buffer_(new std::byte[kBufferBytes]) {}
+
+Status Stream::start(Fd socket) {
+  keep_alive(socket);
+  return socket_.watch(std::move(socket), *this);
 }
 
 void Stream::grow() {

@@ -45,8 +45,8 @@ class FrameOwner {
 
 class Stream final : public Pollable {
  public:
-  Stream(Fd socket, SocketAddress remote, FrameSink& sink);
-  Status watch(Poller& poller) { return poller.add(socket_, *this); }
+  Stream(Poller& poller, SocketAddress remote, FrameSink& sink);
+  Status start(Fd socket);
 
   // Queues a frame; the payload stays where it is until owner->sent(token).
   void push(const Frame& frame, ConstBytes payload, FrameOwner* owner, uint64_t token);
@@ -96,7 +96,7 @@ class Stream final : public Pollable {
   void parse();
   bool begin(const Frame& frame);
 
-  Fd socket_;
+  WatchedFd socket_;
   const SocketAddress remote_;
   FrameSink& sink_;
 
