@@ -137,15 +137,29 @@ Reception::Reception(Hub& hub, Host& host) : hub_(hub), host_(host) {}
 Reception::~Reception() = default;
 
 Status Reception::open(const std::vector<SocketAddress>& addresses) {
+  std::string failures;
   for (const SocketAddress& address : addresses) {
-    Result<Fd> socket = listen_on(address);
-    if (!socket.ok()) return socket.status();
-    const Result<SocketAddress> local = local_address(*socket);
-    if (!local.ok()) return local.status();
-    addresses_.push_back(*local);
-    listeners_.push_back(std::make_unique<Listener>(*this));
-    WEFT_TRY(listeners_.back()->watch(socket.take()));
+    const Status status = listen(address);
+    if (status.ok()) continue;
+    failures.append(failures.empty() ? "" : "; ").append(status.message());
+    log_line(LogLevel::warning, hub_.rank,
+             "Left out an address that cannot be listened at (" + std::string(status.message()) +
+                 "); other ranks use the others.");
   }
+  if (!listeners_.empty()) return {};
+  return Status(Code::system, "No address of this host can be listened at: " + failures +
+                                  ". Name other interfaces (WEFT_SOCKET_IFNAME).");
+}
+
+Status Reception::listen(const SocketAddress& address) {
+  Result<Fd> socket = listen_on(address);
+  if (!socket.ok()) return socket.status();
+  const Result<SocketAddress> local = local_address(*socket);
+  if (!local.ok()) return local.status();
+  auto listener = std::make_unique<Listener>(*this);
+  WEFT_TRY(listener->watch(socket.take()));
+  addresses_.push_back(*local);
+  listeners_.push_back(std::move(listener));
   return {};
 }
 

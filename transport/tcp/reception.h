@@ -34,7 +34,8 @@ class Reception {
   Reception(const Reception&) = delete;
   Reception& operator=(const Reception&) = delete;
 
-  // Listens on each of these addresses, at ports of the system's choice.
+  // Listens on each of these addresses that can be had, at ports of the system's choice; an error
+  // where that is none.
   Status open(const std::vector<SocketAddress>& addresses);
   const std::vector<SocketAddress>& listeners() const { return addresses_; }
 
@@ -50,6 +51,7 @@ class Reception {
   class Listener;
   class Guest;
 
+  Status listen(const SocketAddress& address);
   void enter(Fd socket);
   // The guest is gone; `why` is for the log.
   void turn_away(Guest& guest, std::string_view why);
