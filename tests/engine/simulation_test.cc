@@ -4,9 +4,8 @@
 
 #include <random>
 
-#include "engine/engine.h"
 #include "tests/support/oracle.h"
-#include "transport/sim/sim.h"
+#include "tests/support/sim_world.h"
 
 namespace weft::test {
 namespace {
@@ -18,69 +17,13 @@ constexpr uint64_t kSeeds = 100;
 constexpr uint64_t kSeeds = 600;
 #endif
 
-class World {
- public:
-  World(int ranks, const SimOptions& sim, const Options& options)
-      : net_(std::make_shared<SimNet>(ranks, sim)), random_(sim.seed) {
-    std::vector<std::unique_ptr<Transport>> transports;
-    std::vector<std::string> addresses;
-    for (Rank r = 0; r < ranks; ++r) {
-      auto made = make_sim(net_, {.rank = r,
-                                  .size = ranks,
-                                  .job = "sim",
-                                  .host = "h",
-                                  .interfaces = "",
-                                  .window_bytes = 1 << 20});
-      EXPECT_TRUE(made.ok()) << made.status().to_string();
-      addresses.push_back((*made)->address());
-      transports.push_back(made.take());
-      media_.push_back(transports.back().get());
-    }
-    for (Rank r = 0; r < ranks; ++r) EXPECT_TRUE(media_[r]->join(addresses).ok());
-    for (Rank r = 0; r < ranks; ++r) {
-      std::vector<std::unique_ptr<Transport>> own;
-      own.push_back(std::move(transports[r]));
-      engines_.push_back(std::make_unique<Engine>(
-          std::make_unique<Media>(r, ranks, std::move(own), size_t{1} << 20),
-          CreateConfig{
-              .options = options, .host = "h", .names = {}, .make = {}, .manual_progress = true},
-          std::vector<int>(ranks, 0)));
-    }
-  }
-
-  Engine& engine(Rank rank) { return *engines_[rank]; }
-  SimNet& net() { return *net_; }
-
-  // Polls ranks in random order, one leaving out now and then, until all works are done. False when
-  // virtual time has passed all deadlines and they are not.
-  bool finish(const std::vector<Work>& works) {
-    const Deadline patience = Deadline::after(10 * kTimeout_s, net_->clock());
-    while (!patience.expired()) {
-      bool all = true;
-      for (const Work& work : works) all &= work.test();
-      if (all) return true;
-      for (size_t i = 0; i < engines_.size(); ++i)
-        if (random_() % 4 != 0) engines_[random_() % engines_.size()]->poll();
-      if (random_() % 2 == 0)
-        media_[random_() % media_.size()]->wait(Deadline::after(0.001, net_->clock()));
-    }
-    return false;
-  }
-
- private:
-  std::shared_ptr<SimNet> net_;
-  std::mt19937_64 random_;
-  std::vector<Transport*> media_;
-  std::vector<std::unique_ptr<Engine>> engines_;
-};
-
 // One call of all ranks with int32 data.
 struct Trial {
   Shape shape;
   std::vector<std::vector<int32_t>> in, out;
   std::vector<Work> works;
 
-  Trial(World& world, const Shape& s, uint64_t salt) : shape(s), in(s.ranks), out(s.ranks) {
+  Trial(SimWorld& world, const Shape& s, uint64_t salt) : shape(s), in(s.ranks), out(s.ranks) {
     for (Rank r = 0; r < s.ranks; ++r) {
       in[r] = expected_input(s, r, salt);
       out[r].assign(expected_output(s, r, ReduceOp::sum, salt).size(), -1);
@@ -130,7 +73,7 @@ TEST(Simulation, EveryRankEndsWithTheRightResult) {
     std::mt19937_64 random(seed);
     const int ranks = 2 + static_cast<int>(random() % 5);
     const SimOptions sim = random_medium(random, seed);
-    World world(ranks, sim, random_options(random));
+    SimWorld world(ranks, sim, random_options(random));
     for (uint64_t call = 0; call < 6; ++call) {
       const Shape shape = random_call(random, ranks);
       Trial trial(world, shape, seed * 100 + call);
@@ -152,7 +95,7 @@ TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
     const int ranks = 2 + static_cast<int>(random() % 4);
     SimOptions sim = random_medium(random, seed);
     sim.windows = false;  // memory of the dead stays readable there, unlike their messages
-    World world(ranks, sim, random_options(random));
+    SimWorld world(ranks, sim, random_options(random));
     const Rank victim = static_cast<Rank>(random() % ranks);
     const uint64_t fatal = random() % 4;
     for (uint64_t call = 0; call <= fatal; ++call) {
@@ -181,7 +124,7 @@ TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
 
 TEST(Simulation, TheSameSeedGivesTheSameRun) {
   const auto arrivals = [] {
-    World world(4, {.seed = 5}, Options{});
+    SimWorld world(4, {.seed = 5}, Options{});
     std::vector<uint64_t> seen;
     for (uint64_t call = 0; call < 5; ++call) {
       Trial trial(world, {.kind = Kind::all_reduce, .ranks = 4, .count = 20000}, call);
