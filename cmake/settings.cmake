@@ -32,18 +32,30 @@ function(weft_layer name)
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
 endfunction()
 
-# weft_test(NAME SOURCES... DEPENDS... [TIMEOUT s] [LABELS l...]): one GoogleTest program under ctest.
+# weft_test(NAME SOURCES... DEPENDS... [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest program
+# under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
 # A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
 # `make test`, only of CI.
 function(weft_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   math(EXPR timeout "${ARG_TIMEOUT} * ${WEFT_TIMEOUT_FACTOR}")
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE weft_settings ${ARG_DEPENDS} GTest::gtest_main)
-  add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
-                       LABELS "${ARG_LABELS}")
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    set(test ${name})
+    if(ARG_SHARDS GREATER 1)
+      set(test ${name}_${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${name})
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+      LABELS "${ARG_LABELS}"
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()
