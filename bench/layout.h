@@ -31,6 +31,8 @@ struct Piece {
   size_t from = 0;
   size_t to = 0;
   size_t count = 0;
+
+  bool operator==(const Piece&) const = default;
 };
 
 // One send or receive of this rank, in elements of its input or output.
