@@ -44,24 +44,38 @@ int run_threads(const BenchOptions& options, const Environment& environment) {
   return *std::max_element(statuses.begin(), statuses.end());
 }
 
+// The ranks that this process starts: all of a local job, or its part of one over several hosts.
+struct Crew {
+  Rank first = 0;
+  int count = 0;
+};
+
+Crew crew_of(const BenchOptions& options) {
+  return options.meet.empty() ? Crew{0, local_ranks(options)}
+                              : Crew{options.first_here, options.ranks_here};
+}
+
 ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
                          const std::vector<int>& cpus, Rank rank) {
   const int ranks = local_ranks(options);
+  const Crew crew = crew_of(options);
+  const int local_rank = rank - crew.first;
   ProcessSpec spec;
   spec.program = "/proc/self/exe";
   spec.name = "weft-bench";
   spec.arguments = options.command_line;
   spec.environment = {{"WEFT_RANK", std::to_string(rank)},
                       {"WEFT_WORLD_SIZE", std::to_string(ranks)},
-                      {"WEFT_LOCAL_RANK", std::to_string(rank)},
-                      {"WEFT_LOCAL_SIZE", std::to_string(ranks)},
+                      {"WEFT_LOCAL_RANK", std::to_string(local_rank)},
+                      {"WEFT_LOCAL_SIZE", std::to_string(crew.count)},
                       {"WEFT_RENDEZVOUS", meeting.address}};
   // As mpirun does: a core each where there are enough, else it is the scheduler's affair.
-  if (ranks <= static_cast<int>(cpus.size())) spec.cpu = cpus[static_cast<size_t>(rank)];
+  if (crew.count <= static_cast<int>(cpus.size()))
+    spec.cpu = cpus[static_cast<size_t>(local_rank)];
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   const std::string host = host_of_local_rank(options, ranks, rank);
   if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);
-  if (rank == 0) {
+  if (meeting.listener.get() >= 0 && rank == 0) {
     spec.environment.emplace_back("WEFT_RENDEZVOUS", concat("fd:", meeting.listener.get()));
     spec.inherited_fd = meeting.listener.get();
   }
@@ -69,14 +83,16 @@ ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
 }
 
 int run_processes(const BenchOptions& options) {
-  Result<Meeting> meeting = make_meeting(options.engine.interfaces);
+  Result<Meeting> meeting = options.meet.empty() ? make_meeting(options.engine.interfaces)
+                                                 : Meeting{{}, concat("tcp://", options.meet), {}};
   if (!meeting.ok()) {
     complain(meeting.status().message());
     return kExitFailed;
   }
   const std::vector<int> cpus = cpus_core_by_core();
   std::vector<ProcessSpec> specs;
-  for (Rank rank = 0; rank < local_ranks(options); ++rank)
+  const Crew crew = crew_of(options);
+  for (Rank rank = crew.first; rank < crew.first + crew.count; ++rank)
     specs.push_back(rank_process(options, *meeting, cpus, rank));
   const Result<Outcome> outcome = run_together(specs, kGraceS);
   if (!outcome.ok()) {
@@ -84,7 +100,7 @@ int run_processes(const BenchOptions& options) {
     return kExitFailed;
   }
   if (outcome->first_failed >= 0)
-    complain(concat("rank ", outcome->first_failed, " ", outcome->reason, "."));
+    complain(concat("rank ", crew.first + outcome->first_failed, " ", outcome->reason, "."));
   return outcome->exit_status;
 }
 
@@ -94,6 +110,11 @@ Result<Start> how_to_start(const BenchOptions& options, const Membership& member
   const Start local = options.threads ? Start::threads : Start::processes;
   if (member.launcher == "none") return local;
   const bool ours = member.launcher == "weft";
+  if (!ours && member.size > 1 && !options.meet.empty())
+    return invalid_argument(
+        concat("--here and --meet start ranks without a launcher, but this process is part of a "
+               "job of ",
+               member.size, " ranks (", member.launcher, "); leave them out."));
   if (member.size == 1 && !ours && (options.ranks > 1 || options.threads)) return local;
   if (options.ranks > 0 && options.ranks != member.size)
     return invalid_argument(concat("--ranks ", options.ranks, " contradicts the job of ",

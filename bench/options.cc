@@ -16,7 +16,8 @@ constexpr int kMaxRanks = 1 << 16;
 
 constexpr const char* kFooter = R"(
 Sizes are bytes and accept K, M, G. Ranks: a process that mpirun, srun or torchrun started joins that
-job; else --ranks local processes are started. size and busbw are as in nccl-tests: size is the whole
+job; else --ranks local processes are started, or, where weft-bench is called on several hosts with
+--ranks N --meet HOST:PORT, those of N that --here names. size and busbw are as in nccl-tests: size is the whole
 message, for all_gather, reduce_scatter, gather, scatter and all_to_all the blocks of all ranks.
 
 floor is what this machine could do at best, measured at the start of the run:
@@ -37,8 +38,8 @@ struct Flags {
   std::string operations = "all_reduce";
   std::string min_bytes, max_bytes, step_bytes, step_factor;
   std::string iterations, warmup, calls, cycles, average, checks, op, type, root, blocking;
-  std::string timeout, ranks, hosts, transport, algorithm, protocol, lanes, slot, slots, radix,
-      window;
+  std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, slot, slots,
+      radix, window;
   std::string device = "cpu", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
@@ -71,7 +72,11 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_option("-J,--output_file", options.output_file, "write the results as JSON")
       ->type_name("FILE");
   app.add_option("-T,--timeout", f.timeout, "seconds a call may take (300)")->type_name("SECONDS");
-  app.add_option("--ranks", f.ranks, "local ranks to start (2)")->type_name("N");
+  app.add_option("--ranks", f.ranks, "ranks to start (2)")->type_name("N");
+  app.add_option("--here", f.here, "which of them this host starts: FIRST-LAST; needs --meet")
+      ->type_name("RANKS");
+  app.add_option("--meet", options.meet, "where rank 0's host can be reached, with a free port")
+      ->type_name("HOST:PORT");
   app.add_flag("--threads", f.threads, "ranks are threads of one process");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
   app.add_option("--transport", f.transport, "auto, shm, tcp")->type_name("NAME");
@@ -223,10 +228,32 @@ Status store_engine(const Flags& f, Options& o) {
   return {};
 }
 
+// "2-3", or "2": ranks of this host in a job over several.
+Status store_here(const Flags& f, BenchOptions& o) {
+  if (f.here.empty() != o.meet.empty())
+    return invalid_argument(
+        "--here and --meet go together: on each host give --ranks N (of the whole job), --here "
+        "FIRST-LAST (those of this host) and --meet HOST:PORT (the host of rank 0).");
+  if (f.here.empty()) return {};
+  if (o.threads || o.hosts > 1 || o.ranks == 0)
+    return invalid_argument(
+        "--here needs --ranks, and neither --threads nor --hosts: it starts its part of the "
+        "--ranks N of a job over several hosts as processes.");
+  const size_t dash = std::min(f.here.find('-'), f.here.size());
+  const std::string last = dash == f.here.size() ? f.here : f.here.substr(dash + 1);
+  int last_here = 0;
+  constexpr const char* kFlag = "--here (FIRST-LAST, ranks of the job)";
+  WEFT_TRY(store(kFlag, parse_int(f.here.substr(0, dash), 0, o.ranks - 1), o.first_here));
+  WEFT_TRY(store(kFlag, parse_int(last, o.first_here, o.ranks - 1), last_here));
+  o.ranks_here = last_here - o.first_here + 1;
+  return {};
+}
+
 Status store_ranks(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--ranks", f.ranks, 1, kMaxRanks, o.ranks));
   WEFT_TRY(store_int("--hosts", f.hosts, 1, kMaxRanks, o.hosts));
   o.threads = f.threads;
+  WEFT_TRY(store_here(f, o));
   if (f.device == "cuda")
     return invalid_argument(
         "--device: \"cuda\" is not built into this weft-bench; it has cpu. Leave --device out.");

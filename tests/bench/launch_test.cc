@@ -39,6 +39,14 @@ TEST(Launch, InAJobOfOneItMayStartRanks) {
 TEST(Launch, ContradictionsAreErrors) {
   EXPECT_EQ(start({"--ranks", "2"}, member_of("openmpi", 4)), std::nullopt);
   EXPECT_EQ(start({"--threads"}, member_of("openmpi", 4)), std::nullopt);
+  EXPECT_EQ(start({"--ranks", "4", "--here", "0-1", "--meet", "a:1"}, member_of("openmpi", 4)),
+            std::nullopt);
+}
+
+TEST(Launch, OnOneOfSeveralHostsItStartsItsPart) {
+  const std::vector<std::string> args = {"--ranks", "4", "--here", "2-3", "--meet", "a:29400"};
+  EXPECT_EQ(start(args, member_of("none", 1)), Start::processes);
+  EXPECT_EQ(start(args, member_of("weft", 4)), Start::join);
 }
 
 TEST(Launch, RanksAreSpreadOverHostsInBlocks) {
