@@ -174,6 +174,13 @@ void Engine::tell_failure() {
   if (!told_.exchange(true, std::memory_order_acq_rel)) tell_all(failure_note(health(), rank()));
 }
 
+void Engine::settle_failure() {
+  tell_failure();
+  if (abandoned_) return;
+  abandoned_ = true;
+  media_->abandon();
+}
+
 void Engine::tell_when_free() {
   constexpr double kPatience_s = 5;
   const Deadline patience = Deadline::after(kPatience_s);

@@ -86,6 +86,7 @@ class Engine final : public Communicator {
   bool serve_queue();
   void admit();
   bool poll_active();
+  CpuExecutor::Progress poll_one(Operation& op, bool look, Status& status);
   void end(Operation& op, Status status);
   void end_all();
   Status run_queued(std::unique_ptr<Operation> op);
@@ -94,7 +95,9 @@ class Engine final : public Communicator {
   // Failure. The first one stays; who fails first tells the others, once, holding driver_.
   Status fail(Status status, bool tell_others);  // REQUIRES: driver_ is held
   void record_failure(const Status& status);
-  void tell_failure();    // REQUIRES: driver_ is held
+  void tell_failure();  // REQUIRES: driver_ is held
+  // Before a call of a failed communicator returns: afterwards its memory is the caller's again.
+  void settle_failure();  // REQUIRES: driver_ is held
   void tell_when_free();  // without driver_: waits for it, or for its holder to tell
   void tell_all(std::string_view text);
   Deadline deadline_of(double timeout_s) const;
@@ -125,6 +128,7 @@ class Engine final : public Communicator {
   Status failure_;
   std::atomic<bool> failed_{false};
   std::atomic<bool> told_{false};
+  bool abandoned_ = false;
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 };
 

@@ -116,15 +116,10 @@ bool Engine::poll_active() {
       backoff_.look_around() || config_.manual_progress || (++polls_ & kLookEvery) == 0;
   for (auto& op : active_) {
     Status status;
-    switch (op->executor.poll()) {
+    switch (poll_one(*op, look, status)) {
       case CpuExecutor::Progress::moved: moved = true; continue;
-      case CpuExecutor::Progress::done: break;
-      case CpuExecutor::Progress::failed: status = fail(explain_failure(*op), true); break;
-      case CpuExecutor::Progress::blocked:
-        if (!look) continue;
-        status = look_around(*op);
-        if (status.ok()) continue;
-        break;
+      case CpuExecutor::Progress::blocked: continue;
+      default: break;
     }
     moved = true;
     end(*op, std::move(status));
@@ -134,8 +129,23 @@ bool Engine::poll_active() {
   return moved;
 }
 
+// Done or failed, with its status; or still under way.
+CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status) {
+  using Progress = CpuExecutor::Progress;
+  if (failed_.load(std::memory_order_acquire)) {  // links may be gone already
+    status = health();
+    return Progress::failed;
+  }
+  const Progress progress = op.executor.poll();
+  if (progress == Progress::failed) status = fail(explain_failure(op), true);
+  if (progress != Progress::blocked || !look) return progress;
+  status = look_around(op);
+  return status.ok() ? Progress::blocked : Progress::failed;
+}
+
 void Engine::end(Operation& op, Status status) {
   release(op);
+  if (failed_.load(std::memory_order_acquire)) settle_failure();
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);
   op.work->complete(std::move(status));
 }

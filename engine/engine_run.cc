@@ -46,7 +46,7 @@ Status Engine::run_now(Operation& op) {
   Status status = prepare(op);
   if (status.ok()) status = drive(op);
   release(op);
-  if (failed_.load(std::memory_order_relaxed)) tell_failure();
+  if (failed_.load(std::memory_order_relaxed)) settle_failure();
   return status;
 }
 

@@ -45,6 +45,10 @@ void Media::tell(Rank peer, std::string_view text) {
   if (routes_[peer]) routes_[peer]->tell(peer, text);
 }
 
+void Media::abandon() {
+  for (const auto& transport : transports_) transport->abandon();
+}
+
 std::optional<Note> Media::hear() {
   for (const auto& transport : transports_)
     if (auto note = transport->hear()) return note;

@@ -34,6 +34,7 @@ class Media {
   void wake_self();
   void wake(Rank peer) { routes_[peer]->wake(peer); }
   void tell(Rank peer, std::string_view text);
+  void abandon();  // see Transport::abandon()
   std::optional<Note> hear();
   Status peer_status(Rank peer) const;
   const Clock& clock() const;

@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <memory>
 #include <thread>
 
 #include "tests/support/cluster.h"
@@ -258,6 +260,28 @@ TEST_P(Misuse, ARankThatLeavesIsNamed) {
     EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
     EXPECT_TRUE(contains(status, "rank 1")) << status.to_string();
     EXPECT_LT(took, 2);
+  });
+}
+
+// After a failed call the caller's memory is the caller's: what peers sent for it must not arrive
+// in it any more. (Under AddressSanitizer this also sees writes to memory that was freed.)
+TEST_P(Misuse, FailedCallsLeaveMemoryAlone) {
+  Cluster c3 = cluster(3);
+  c3.options.timeout_s = 1;
+  run_ranks(c3, [](Communicator& c) {
+    constexpr size_t kCount = 1 << 20;
+    ASSERT_TRUE(c.barrier().ok());
+    if (c.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    auto in = std::make_unique<std::vector<int32_t>>(kCount, 1);
+    auto out = std::make_unique<std::vector<int32_t>>(kCount, 0);
+    const Status status =
+        c.all_reduce(in->data(), out->data(), kCount, DataType::int32, ReduceOp::sum);
+    EXPECT_FALSE(status.ok());
+    out->assign(kCount, -1);
+    in.reset();
+    std::this_thread::sleep_for(std::chrono::milliseconds(c.rank() == 2 ? 0 : 1000));
+    EXPECT_FALSE(c.barrier().ok());
+    EXPECT_EQ(static_cast<size_t>(std::count(out->begin(), out->end(), -1)), kCount);
   });
 }
 
