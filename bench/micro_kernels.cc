@@ -1,8 +1,15 @@
 // Bandwidth of the reduction and copy kernels, by instruction set, element type, operation and
 // operands. bytes_per_second counts what is read and written. Filter, for example:
 //   weft-micro --benchmark_filter='avx2/float16/sum/2/'
+// With --ratios it prints a table instead: the bandwidth of every type and operation on two
+// sources, relative to a float32 sum of the same bytes in the same moment, which a busy machine
+// spoils less.
+//   weft-micro --ratios [portable|avx2|avx512|neon] [TYPE]
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <random>
 #include <string>
@@ -49,31 +56,45 @@ void fill(const Case& test, int seed, unsigned char* to) {
   }
 }
 
-void reduce(benchmark::State& state, const Case& test) {
-  Memory memory(test.bytes, test.sources + 1);
-  std::vector<const void*> sources;
-  for (int k = 0; k < test.sources; ++k) {
-    fill(test, k, memory.at(k));
-    sources.push_back(memory.at(k));
+// The operands of a case, ready to be reduced.
+class Work {
+ public:
+  explicit Work(const Case& test)
+      : memory_(test.bytes, test.sources + 1),
+        kernel_(reduce_kernel(test.op, test.type, test.isa)) {
+    for (int k = 0; k < test.sources; ++k) {
+      fill(test, k, memory_.at(k));
+      sources_.push_back(memory_.at(k));
+    }
+    target_ = memory_.at(test.sources);
+    call_.sources = sources_.data();
+    call_.source_count = test.sources;
+    call_.targets = &target_;
+    call_.target_count = 1;
+    call_.count = test.bytes / size_of(test.type);
+    call_.streaming = test.streaming;
+    call_.scalar = kScalar;
+    if (test.op == ReduceOp::premulsum) call_.scaled = 1;
+    if (test.op == ReduceOp::avg) call_.divisor = 3;
   }
-  void* const targets[] = {memory.at(test.sources)};
-  const unsigned char scalar[16] = {0, 0, 0, 0x3d};
-
-  ReduceCall call;
-  call.sources = sources.data();
-  call.source_count = test.sources;
-  call.targets = targets;
-  call.target_count = 1;
-  call.count = test.bytes / size_of(test.type);
-  call.streaming = test.streaming;
-  call.scalar = scalar;
-  if (test.op == ReduceOp::premulsum) call.scaled = 1;
-  if (test.op == ReduceOp::avg) call.divisor = 3;
-  const ReduceKernel kernel = reduce_kernel(test.op, test.type, test.isa);
-  for (auto _ : state) {
-    kernel(call);
+  Work(const Work&) = delete;
+  void run() const {
+    kernel_(call_);
     benchmark::ClobberMemory();
   }
+
+ private:
+  static constexpr unsigned char kScalar[16] = {0, 0, 0, 0x3d};
+  Memory memory_;
+  ReduceKernel kernel_;
+  std::vector<const void*> sources_;
+  void* target_;
+  ReduceCall call_;
+};
+
+void reduce(benchmark::State& state, const Case& test) {
+  const Work work(test);
+  for (auto _ : state) work.run();
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * test.bytes) *
                           (test.sources + 1));
 }
@@ -125,7 +146,62 @@ void add_all() {
           [bytes, streaming](benchmark::State& state) { copy(state, bytes, streaming); });
 }
 
-[[maybe_unused]] const bool added = (add_all(), true);  // as the BENCHMARK macro does
+double seconds(const Work& work, int times) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < times; ++i) work.run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// The median over pairs of runs, one right after the other, of float32 sum's time over the case's.
+double ratio_to_float32(const Case& test) {
+  constexpr int kPairs = 31;
+  const Work plain({test.isa, DataType::float32, ReduceOp::sum, test.sources, test.bytes});
+  const Work work(test);
+  const int times = static_cast<int>(std::max<size_t>(1, (2 << 20) / test.bytes));
+  seconds(plain, times), seconds(work, times);
+  std::vector<double> ratios;
+  for (int i = 0; i < kPairs; ++i) {
+    const double base = seconds(plain, times);
+    ratios.push_back(base / seconds(work, times));
+  }
+  std::nth_element(ratios.begin(), ratios.begin() + kPairs / 2, ratios.end());
+  return ratios[kPairs / 2];
+}
+
+void print_ratios(Isa isa, std::string_view only) {
+  std::printf("%s relative to float32 sum\n%-11s %-10s", std::string(name(isa)).c_str(), "", "");
+  for (size_t bytes : {kSmall, kMiddle, kLarge}) std::printf(" %6s", text_of(bytes).c_str());
+  for (int t = 0; t < kDataTypes; ++t) {
+    const DataType type = static_cast<DataType>(t);
+    if (!only.empty() && only != name(type)) continue;
+    for (int o = 0; o < kReduceOps; ++o) {
+      const ReduceOp op = static_cast<ReduceOp>(o);
+      if (!defined(op, type)) continue;
+      std::printf("\n%-11s %-10s", std::string(name(type)).c_str(), std::string(name(op)).c_str());
+      for (size_t bytes : {kSmall, kMiddle, kLarge}) {
+        std::printf(" %6.2f", ratio_to_float32({isa, type, op, 2, bytes}));
+        std::fflush(stdout);
+      }
+    }
+  }
+  std::printf("\n");
+}
+
+int main_of(int argc, char** argv) {
+  if (argc >= 2 && std::string_view(argv[1]) == "--ratios") {
+    for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::neon})
+      if (available(isa) && (argc < 3 || argv[2] == name(isa)))
+        print_ratios(isa, argc < 4 ? "" : argv[3]);
+    return 0;
+  }
+  add_all();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
 
 }  // namespace
 }  // namespace weft
+
+int main(int argc, char** argv) { return weft::main_of(argc, argv); }
