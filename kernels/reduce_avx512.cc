@@ -83,34 +83,113 @@ constexpr Fp8Table make_fp8_table() {
 template <class Format>
 constexpr Fp8Table kFp8Table = make_fp8_table<Format>();
 
-// Unpacking the bytes of 128-bit lanes makes two vectors of bfloat16, and each of them two of
-// floats; packing goes the same way back, so that the order in between is of no account.
+// Where the bytes of the result are in two vectors of cut halves: their high bytes, or the low
+// ones.
+struct Fp8Order {
+  alignas(64) uint8_t index[64];
+};
+
+constexpr Fp8Order make_fp8_order(int high) {
+  Fp8Order order{};
+  for (int i = 0; i < 64; ++i) {
+    const int lane = i / 16, part = i / 4 % 4;
+    order.index[i] = static_cast<uint8_t>(2 * (16 * part + 4 * lane + i % 4) + high);
+  }
+  return order;
+}
+
+template <int kHigh>
+constexpr Fp8Order kFp8Order = make_fp8_order(kHigh);
+
+struct WordOrder {
+  alignas(64) uint16_t index[32];
+};
+
+constexpr WordOrder kEvenWords = [] {
+  WordOrder order{};
+  for (int i = 0; i < 32; ++i) order.index[i] = static_cast<uint16_t>(2 * i);
+  return order;
+}();
+
+// Sixteen bytes of each lane of 128 bits become four floats of each of four vectors.
 template <class Format>
 struct Fp8Codec {
+  static constexpr bool kE4M3 = std::is_same_v<Format, Fp8E4M3>;
+  static constexpr int kParts = 4;
   using Floats = Avx512Kit::Floats;
   using Words = Avx512Kit::Words;
-  static constexpr int kParts = 4;
   using Stored = Vec<uint8_t, 64>;
+
+  static WEFT_HD __m512i bytes_of(uint8_t value) { return _mm512_set1_epi8(char(value)); }
 
   static WEFT_HD __m512i look_up(const uint8_t* table, __m512i index) {
     return _mm512_permutex2var_epi8(_mm512_load_si512(table), index, _mm512_load_si512(table + 64));
   }
+  static WEFT_HD void unpack_pair(__m512i halves, Floats* parts) {
+    const __m512i zero{};
+    parts[0] = bit_cast<Floats>(_mm512_unpacklo_epi16(zero, halves));
+    parts[1] = bit_cast<Floats>(_mm512_unpackhi_epi16(zero, halves));
+  }
   static WEFT_HD void unpack(Stored stored, Floats* parts) {
     const __m512i bytes = bit_cast<__m512i>(stored);
     const __m512i low = look_up(kFp8Table<Format>.low, bytes);
-    const __m512i high =
-        look_up(kFp8Table<Format>.high, bytes) | (bytes & _mm512_set1_epi8(char(0x80)));
-    using Pair = BFloat16Codec<Avx512Kit>;
-    Pair::unpack(bit_cast<Pair::Stored>(_mm512_unpacklo_epi8(low, high)), parts);
-    Pair::unpack(bit_cast<Pair::Stored>(_mm512_unpackhi_epi8(low, high)), parts + 2);
+    const __m512i high = look_up(kFp8Table<Format>.high, bytes) | (bytes & bytes_of(0x80));
+    unpack_pair(_mm512_unpacklo_epi8(low, high), parts);
+    unpack_pair(_mm512_unpackhi_epi8(low, high), parts + 2);
   }
-  static WEFT_HD __m512i pack_pair(const Floats* parts) {
-    const Words even = narrow<Format, Floats, Words>(parts[0]);
-    const Words odd = narrow<Format, Floats, Words>(parts[1]);
-    return bit_cast<__m512i>(even | (odd << 16));
-  }
+
   static WEFT_HD Stored pack(const Floats* parts) {
-    return bit_cast<Stored>(_mm512_packus_epi16(pack_pair(parts), pack_pair(parts + 2)));
+    __m512i words[4];
+    for (int i = 0; i < 4; ++i)
+      words[i] = bit_cast<__m512i>(narrow<Format, Floats, Words>(parts[i]));
+    const __m512i low = _mm512_packus_epi32(words[0], words[1]);
+    return bit_cast<Stored>(_mm512_packus_epi16(low, _mm512_packus_epi32(words[2], words[3])));
+  }
+
+  // A sum of values of the format, by way of float16, which has the exponents of e5m2, or of e4m3
+  // times 2^-8. What float16 has no digits for is cut off, and its last digit set, far below the
+  // middle between two results. A subnormal loses nothing: it is a multiple of the format's
+  // smallest value. Of two terms so far apart that their sum has too many digits, the larger one is
+  // the result, however the sum is rounded in between.
+  template <int kTerms>
+  static WEFT_HD Stored pack_sum(const Floats* parts) {
+    return narrow_halves(to_halves<kTerms>(parts), to_halves<kTerms>(parts + 2));
+  }
+  template <int kTerms>
+  static WEFT_HD __m512i to_halves(const Floats* parts) {
+    constexpr int kRounding = kTerms == 2 ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO;
+    const __m512 scale = _mm512_set1_ps(kE4M3 ? 0x1p-8f : 1.0f);
+    const __m256i first = _mm512_cvtps_ph(parts[0] * scale, kRounding | _MM_FROUND_NO_EXC);
+    const __m256i second = _mm512_cvtps_ph(parts[1] * scale, kRounding | _MM_FROUND_NO_EXC);
+    const __m512i halves = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+    if constexpr (kTerms == 2) return halves;
+    const __m512i rest = even_words(bit_cast<__m512i>(parts[0]), bit_cast<__m512i>(parts[1])) &
+                         _mm512_set1_epi16(0x1fff);
+    return halves | _mm512_min_epu16(rest, _mm512_set1_epi16(1));
+  }
+  static WEFT_HD __m512i even_words(__m512i a, __m512i b) {
+    return _mm512_permutex2var_epi16(a, _mm512_load_si512(kEvenWords.index), b);
+  }
+
+  template <int kHigh>
+  static WEFT_HD __m512i gather(__m512i a, __m512i b) {
+    return _mm512_permutex2var_epi8(a, _mm512_load_si512(kFp8Order<kHigh>.index), b);
+  }
+
+  static WEFT_HD Stored narrow_halves(__m512i a, __m512i b) {
+    const __m512i signs = gather<1>(a, b);
+    if constexpr (kE4M3) {  // whose exponent has a bit less
+      a = _mm512_add_epi16(a, a);
+      b = _mm512_add_epi16(b, b);
+    }
+    const __m512i high = kE4M3 ? gather<1>(a, b) : signs & bytes_of(0x7f);
+    const __m512i low = _mm512_adds_epu8(gather<0>(a, b), high & bytes_of(1));
+    const __m512i above = _mm512_subs_epu8(low, bytes_of(0x80));  // the middle
+    const __m512i rounded = _mm512_add_epi8(high, _mm512_min_epu8(above, bytes_of(1)));
+    const __mmask64 nan = _mm512_cmpgt_epu8_mask(high, bytes_of(kE4M3 ? 0xf8 : 0x7c));
+    const __m512i finite = _mm512_min_epu8(rounded, bytes_of(Format::kOverflow));
+    const __m512i value = finite | (signs & bytes_of(0x80));
+    return bit_cast<Stored>(_mm512_mask_mov_epi8(value, nan, bytes_of(Format::kNan)));
   }
 };
 

@@ -12,7 +12,7 @@ namespace weft {
 // The operands of an element are folded in registers; nothing in between is stored.
 template <class Kit, class T, class Op>
 struct Reducer {
-  using L = Lanes<Kit, T>;
+  using L = LanesFor<Kit, T, Op>;
   using Acc = typename L::Acc;
   using Stored = typename L::Stored;
   static constexpr int kUnroll = L::kUnroll;
@@ -68,12 +68,26 @@ struct Reducer {
   static WEFT_HD Acc operand(const Places& places, int source, size_t at,
                              const Modifiers& modifiers, const Access& access) {
     const Acc value = L::unpack(access.load(places.sources[source], at));
-    if (kModified && (modifiers.scaled >> source & 1) != 0)
-      return L::scale(value, modifiers.scalar);
+    if constexpr (kModified) {
+      if ((modifiers.scaled >> source & 1) != 0) return L::scale(value, modifiers.scalar);
+    }
     return value;
   }
 
-  template <int kVectors, bool kModified, class Access>
+  template <int kSources, bool kModified>
+  static WEFT_HD Stored result_of(const Acc& acc, const Modifiers& modifiers) {
+    if constexpr (kModified) {
+      if (modifiers.divisor > 1) return L::pack(L::divide(acc, modifiers.divisor));
+    }
+    if constexpr (std::is_same_v<Op, Sum>) {
+      return L::template pack_sum<kSources>(acc);
+    } else {
+      return L::pack(acc);
+    }
+  }
+
+  // kSources: their number if it is known here, or 0.
+  template <int kVectors, int kSources, bool kModified, class Access>
   static WEFT_HD void step(const Places& places, size_t at, const Modifiers& modifiers,
                            const Access& access) {
     Acc acc[kVectors];
@@ -85,10 +99,8 @@ struct Reducer {
             acc[v], operand<kModified>(places, k, at + v * L::kCount, modifiers, access));
     }
     Stored result[kVectors];
-    for (int v = 0; v < kVectors; ++v) {
-      if (kModified && modifiers.divisor > 1) acc[v] = L::divide(acc[v], modifiers.divisor);
-      result[v] = L::pack(acc[v]);
-    }
+    for (int v = 0; v < kVectors; ++v)
+      result[v] = result_of<kSources, kModified>(acc[v], modifiers);
     for (int v = 0; v < kVectors; ++v)
       access.store_first(places.targets[0], at + v * L::kCount, result[v]);
     if (places.target_count == 1) return;
@@ -101,8 +113,8 @@ struct Reducer {
   [[gnu::noinline]] static void ends(const Places& places, size_t at, size_t end,
                                      const Modifiers& modifiers) {
     for (; end - at >= L::kCount; at += L::kCount)
-      step<1, kModified>(places, at, modifiers, Whole{false});
-    if (at < end) step<1, kModified>(places, at, modifiers, Part{end - at});
+      step<1, 0, kModified>(places, at, modifiers, Whole{false});
+    if (at < end) step<1, 0, kModified>(places, at, modifiers, Part{end - at});
   }
 
   // kSources: their number, or 0 for any.
@@ -118,7 +130,7 @@ struct Reducer {
     size_t at = whole.streaming ? to_alignment(call.targets[0], call.count) : 0;
     ends<kModified>(places, 0, at, modifiers);
     for (; call.count - at >= kBlock; at += kBlock)
-      step<kUnroll, kModified>(places, at, modifiers, whole);
+      step<kUnroll, kSources, kModified>(places, at, modifiers, whole);
     ends<kModified>(places, at, call.count, modifiers);
     if (whole.streaming) Kit::fence();
   }
@@ -142,10 +154,12 @@ struct Reducer {
   static void run(const ReduceCall& call) {
     WEFT_CHECK(kCanModify || (call.scaled == 0 && call.divisor <= 1));
     if (call.count == 0) return;
-    if (kCanModify && (call.scaled != 0 || call.divisor > 1)) {
-      Modifiers modifiers{call.scaled, call.divisor, Acc{}};
-      if (call.scaled != 0) modifiers.scalar = L::splat(call.scalar);
-      return loop<0, kCanModify>(call, modifiers);
+    if constexpr (kCanModify) {
+      if (call.scaled != 0 || call.divisor > 1) {
+        Modifiers modifiers{call.scaled, call.divisor, Acc{}};
+        if (call.scaled != 0) modifiers.scalar = L::splat(call.scalar);
+        return loop<0, true>(call, modifiers);
+      }
     }
     switch (call.source_count) {
       case 1: return copy(call);

@@ -119,6 +119,10 @@ struct Lanes {  // integers, float and double
   using Stored = Acc;
 
   static WEFT_HD Acc unpack(Stored stored) { return stored; }
+  template <int kTerms>
+  static WEFT_HD Stored pack_sum(Acc acc) {
+    return pack(acc);
+  }
   static WEFT_HD Stored pack(Acc acc) {
     if constexpr (kInteger) {
       return acc;
@@ -177,7 +181,7 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
   using Float = Lanes<Kit, float>;
   static constexpr int kParts = Codec::kParts;
   static constexpr size_t kCount = kParts * Kit::kBytes / sizeof(float);
-  static constexpr int kUnroll = kParts < Kit::kUnroll ? Kit::kUnroll / kParts : 1;
+  static constexpr int kUnroll = 2 * kParts < Kit::kUnroll ? Kit::kUnroll / kParts : 2;
   struct Acc {
     typename Kit::Floats parts[kParts];
   };
@@ -189,6 +193,15 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
     return acc;
   }
   static WEFT_HD Stored pack(const Acc& acc) { return Codec::pack(acc.parts); }
+  // The same for what is a sum of stored values; kTerms: how many, or 0.
+  template <int kTerms>
+  static WEFT_HD Stored pack_sum(const Acc& acc) {
+    if constexpr (requires { Codec::template pack_sum<kTerms>(acc.parts); }) {
+      return Codec::template pack_sum<kTerms>(acc.parts);
+    } else {
+      return pack(acc);
+    }
+  }
 
   template <class Op>
   static WEFT_HD Acc fold(Acc a, const Acc& b) {
@@ -211,6 +224,46 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
   static WEFT_HD Acc divide(Acc acc, int64_t divisor) {
     for (int i = 0; i < kParts; ++i) acc.parts[i] = Float::divide(acc.parts[i], divisor);
     return acc;
+  }
+};
+
+// The narrow formats for Min and Max, which need no floats: a key is an integer that orders as the
+// value does. NaNs are moved from both ends of the order to the one that wins.
+template <class Kit, class Format, bool kMin>
+struct KeyLanes {
+  using Bits = typename Format::Bits;
+  using Acc = Vec<std::make_signed_t<Bits>, Kit::kBytes>;
+  using Stored = Acc;
+  static constexpr size_t kCount = Kit::kBytes / sizeof(Bits);
+  static constexpr int kUnroll = Kit::kUnroll;
+
+  static constexpr int kMost = static_cast<int>(Format::kMagnitude);
+  static constexpr int kNans = kMost - static_cast<int>(Format::kSpecial) + !Format::kInfinity;
+  static constexpr int kShift = kMin ? kNans : -kNans;
+  static constexpr int kLargest = static_cast<int>(Format::kOverflow);
+  static constexpr bool kSaturates = kLargest < static_cast<int>(Format::kSpecial);
+
+  static WEFT_HD Acc all(int value) {
+    return Acc{} + static_cast<std::make_signed_t<Bits>>(static_cast<Bits>(value));
+  }
+  // Sign and magnitude to a key or back.
+  static WEFT_HD Acc flip(Acc value) { return value ^ ((value < 0) & all(kMost)); }
+
+  static WEFT_HD Acc unpack(Stored stored) { return wrapping_add(flip(stored), all(kShift)); }
+  static WEFT_HD Stored pack(Acc acc) {
+    Acc key = wrapping_add(acc, all(-kShift));
+    if constexpr (kSaturates) key = max_of(min_of(key, all(kLargest)), all(-kLargest - 1));
+    const auto nan = kMin ? acc < all(2 * kNans - kMost - 1) : acc > all(kMost - 2 * kNans);
+    return nan ? all(Format::kNan) : flip(key);
+  }
+  static WEFT_HD Acc wrapping_add(Acc a, Acc b) {
+    using Unsigned = Vec<Bits, Kit::kBytes>;
+    return bit_cast<Acc>(bit_cast<Unsigned>(a) + bit_cast<Unsigned>(b));
+  }
+
+  template <class Op>
+  static WEFT_HD Acc fold(Acc a, Acc b) {
+    return Op::apply(a, b);
   }
 };
 
@@ -259,5 +312,15 @@ struct Lanes<Kit, Complex<T>> : Lanes<Kit, T> {
     return acc;
   }
 };
+
+// The lanes that Op folds on T.
+template <class Kit, class T, class Op>
+struct LanesFor : Lanes<Kit, T> {};
+template <class Kit, int E, int M, uint32_t N, uint32_t O, class B>
+struct LanesFor<Kit, SmallFloat<E, M, N, O, B>, Min>
+    : KeyLanes<Kit, SmallFloat<E, M, N, O, B>, true> {};
+template <class Kit, int E, int M, uint32_t N, uint32_t O, class B>
+struct LanesFor<Kit, SmallFloat<E, M, N, O, B>, Max>
+    : KeyLanes<Kit, SmallFloat<E, M, N, O, B>, false> {};
 
 }  // namespace weft

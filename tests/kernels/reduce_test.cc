@@ -269,17 +269,19 @@ INSTANTIATE_TEST_SUITE_P(All, ReduceTest,
                          });
 
 // Kernels for bytes that are given, against the oracle.
-void check_pairs(ReduceOp op, DataType type, const Buffer& a, const Buffer& b,
-                 int64_t divisor = 1) {
-  const size_t count = a.size() / size_of(type);
-  const Buffer want = oracle::reduce({op, type, {a.data(), b.data()}, count, nullptr, 0, divisor});
+void check_all(ReduceOp op, DataType type, const std::vector<Buffer>& operands,
+               int64_t divisor = 1) {
+  const size_t count = operands[0].size() / size_of(type);
+  oracle::Call expected{op, type, {}, count, nullptr, 0, divisor};
+  for (const Buffer& operand : operands) expected.sources.push_back(operand.data());
+  const Buffer want = oracle::reduce(expected);
+  const std::vector<const void*> sources(expected.sources.begin(), expected.sources.end());
   for (Isa isa : isas()) {
-    Buffer got(a.size());
-    const void* sources[] = {a.data(), b.data()};
+    Buffer got(operands[0].size());
     void* targets[] = {got.data()};
     ReduceCall call;
-    call.sources = sources;
-    call.source_count = 2;
+    call.sources = sources.data();
+    call.source_count = static_cast<int>(sources.size());
     call.targets = targets;
     call.target_count = 1;
     call.count = count;
@@ -291,16 +293,43 @@ void check_pairs(ReduceOp op, DataType type, const Buffer& a, const Buffer& b,
   }
 }
 
+void check_pairs(ReduceOp op, DataType type, const Buffer& a, const Buffer& b,
+                 int64_t divisor = 1) {
+  check_all(op, type, {a, b}, divisor);
+}
+
 constexpr ReduceOp kFloatOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max};
 
-TEST(KernelTest, EveryPairOfFp8Values) {
-  Buffer a(65'536), b(65'536);
-  for (size_t i = 0; i < a.size(); ++i) {
-    a[i] = static_cast<unsigned char>(i);
-    b[i] = static_cast<unsigned char>(i >> 8);
+// Every pair of bytes, as two operands.
+std::vector<Buffer> pairs_of_bytes() {
+  std::vector<Buffer> pairs(2, Buffer(65'536));
+  for (size_t i = 0; i < 65'536; ++i) {
+    pairs[0][i] = static_cast<unsigned char>(i);
+    pairs[1][i] = static_cast<unsigned char>(i >> 8);
   }
+  return pairs;
+}
+
+TEST(KernelTest, EveryPairOfFp8Values) {
+  for (DataType type : {DataType::fp8_e4m3, DataType::fp8_e5m2}) {
+    for (ReduceOp op : kFloatOps) check_all(op, type, pairs_of_bytes());
+    for (int64_t divisor : {2, 3, 7, 1000})
+      check_all(ReduceOp::avg, type, pairs_of_bytes(), divisor);
+  }
+}
+
+// A third operand that moves sums off the middle between two values by as little as there is.
+TEST(KernelTest, EveryPairOfFp8ValuesAndASmallOne) {
   for (DataType type : {DataType::fp8_e4m3, DataType::fp8_e5m2})
-    for (ReduceOp op : kFloatOps) check_pairs(op, type, a, b);
+    for (unsigned char third : {0x01, 0x81, 0x03, 0x0b, 0x93}) {
+      std::vector<Buffer> operands = pairs_of_bytes();
+      operands.emplace_back(65'536, third);
+      for (ReduceOp op : kFloatOps) check_all(op, type, operands);
+      operands.emplace_back(65'536, 0);  // and sums of four and five
+      check_all(ReduceOp::sum, type, operands);
+      operands.emplace_back(65'536, 0x80);
+      check_all(ReduceOp::sum, type, operands);
+    }
 }
 
 TEST(KernelTest, Every16BitFloatWithZeroAndWithAnother) {
