@@ -88,13 +88,40 @@ struct Fp8Codec {
 
   // Bytes in 16 bits each, in the order of widen_halves.
   static WEFT_HD Shorts narrow_pair(const Floats* parts) {
-    const __m256i a = bit_cast<__m256i>(narrow<Format, Floats, Words>(parts[0]));
-    const __m256i b = bit_cast<__m256i>(narrow<Format, Floats, Words>(parts[1]));
-    return bit_cast<Shorts>(
-        _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), _MM_SHUFFLE(3, 1, 2, 0)));
+    return pack_words(narrow<Format, Floats, Words>(parts[0]),
+                      narrow<Format, Floats, Words>(parts[1]));
   }
   static WEFT_HD Stored pack(const Floats* parts) {
     return bit_cast<Stored>(narrow_pair(parts) | (narrow_pair(parts + 2) << 8));
+  }
+
+  // As in reduce_avx512.cc.
+  template <int kTerms>
+  static WEFT_HD Stored pack_sum(const Floats* parts) {
+    const Shorts a = to_halves<kTerms>(parts), b = to_halves<kTerms>(parts + 2);
+    const Stored sign = bit_cast<Stored>((a >> 8) | (b & 0xff00));
+    if constexpr (kE4M3) return round_pairs(sign, a + a, b + b);
+    return round_pairs(sign, a & 0x7fff, b & 0x7fff);
+  }
+  static WEFT_HD Stored round_pairs(Stored sign, Shorts a, Shorts b) {
+    return round_halves<Avx2Kit, Format>(sign, bit_cast<Stored>((a >> 8) | (b & 0xff00)),
+                                         bit_cast<Stored>((a & 0xff) | (b << 8)));
+  }
+  template <int kTerms>
+  static WEFT_HD Shorts to_halves(const Floats* parts) {
+    constexpr int kRounding = kTerms == 2 ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO;
+    const float scale = kE4M3 ? 0x1p-8f : 1.0f;
+    const __m128i first = _mm256_cvtps_ph(parts[0] * scale, kRounding);
+    const __m128i second = _mm256_cvtps_ph(parts[1] * scale, kRounding);
+    const Shorts halves = bit_cast<Shorts>(_mm256_set_m128i(second, first));
+    if constexpr (kTerms == 2) return halves;
+    const Shorts rest =
+        pack_words(bit_cast<Words>(parts[0]) & 0x1fff, bit_cast<Words>(parts[1]) & 0x1fff);
+    return halves | min_of(rest, Shorts{} + uint16_t{1});
+  }
+  static WEFT_HD Shorts pack_words(Words a, Words b) {
+    const __m256i packed = _mm256_packus_epi32(bit_cast<__m256i>(a), bit_cast<__m256i>(b));
+    return bit_cast<Shorts>(_mm256_permute4x64_epi64(packed, _MM_SHUFFLE(3, 1, 2, 0)));
   }
 };
 

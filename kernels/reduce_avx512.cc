@@ -183,13 +183,8 @@ struct Fp8Codec {
       b = _mm512_add_epi16(b, b);
     }
     const __m512i high = kE4M3 ? gather<1>(a, b) : signs & bytes_of(0x7f);
-    const __m512i low = _mm512_adds_epu8(gather<0>(a, b), high & bytes_of(1));
-    const __m512i above = _mm512_subs_epu8(low, bytes_of(0x80));  // the middle
-    const __m512i rounded = _mm512_add_epi8(high, _mm512_min_epu8(above, bytes_of(1)));
-    const __mmask64 nan = _mm512_cmpgt_epu8_mask(high, bytes_of(kE4M3 ? 0xf8 : 0x7c));
-    const __m512i finite = _mm512_min_epu8(rounded, bytes_of(Format::kOverflow));
-    const __m512i value = finite | (signs & bytes_of(0x80));
-    return bit_cast<Stored>(_mm512_mask_mov_epi8(value, nan, bytes_of(Format::kNan)));
+    return round_halves<Avx512Kit, Format>(bit_cast<Stored>(signs), bit_cast<Stored>(high),
+                                           bit_cast<Stored>(gather<0>(a, b)));
   }
 };
 

@@ -103,6 +103,20 @@ struct BFloat16Codec {
   }
 };
 
+// What is left of rounding a value of e5m2 or e4m3 that came by way of float16: its sign, and its
+// magnitude in float16 (of e4m3: of 2^-8 times the value, shifted up by one) as two vectors of
+// bytes.
+template <class Kit, class Format>
+WEFT_HD Vec<uint8_t, Kit::kBytes> round_halves(Vec<uint8_t, Kit::kBytes> sign,
+                                               Vec<uint8_t, Kit::kBytes> high,
+                                               Vec<uint8_t, Kit::kBytes> low) {
+  using Vector = Vec<uint8_t, Kit::kBytes>;
+  constexpr uint8_t kInfinity = std::is_same_v<Format, Fp8E4M3> ? 0xf8 : 0x7c;
+  const Vector up = bit_cast<Vector>(low > 0x80 - (high & 1));
+  const Vector finite = min_of(high - up, Vector{} + static_cast<uint8_t>(Format::kOverflow));
+  return high > kInfinity ? Vector{} + static_cast<uint8_t>(Format::kNan) : finite | (sign & 0x80);
+}
+
 // Lanes<Kit, T>: one vector of elements of T. Stored is as in memory, Acc as folded.
 template <class Kit, class T>
 struct Lanes {  // integers, float and double
