@@ -112,29 +112,29 @@ class NoHost final : public Host {
   void left(const Hello&) override {}
 };
 
-// 192.0.2.1 is nobody's; a tentative IPv6 address cannot be bound either.
+// 198.51.100.7 is nobody's; a tentative IPv6 address cannot be bound either.
 TEST(TcpFaults, AnAddressThatCannotBeBoundIsLeftOut) {
   Hub hub(0, Times());
   ASSERT_TRUE(hub.poller.open().ok());
   NoHost host;
   const SocketAddress good = SocketAddress::parse("127.0.0.1:0").take();
-  const SocketAddress bad = SocketAddress::parse("192.0.2.1:0").take();
-  const SocketAddress worse = SocketAddress::parse("192.0.2.2:0").take();
+  const SocketAddress bad = SocketAddress::parse("198.51.100.7:0").take();
+  const SocketAddress worse = SocketAddress::parse("203.0.113.7:0").take();
   Reception some(hub, host);
   testing::internal::CaptureStderr();
   const Status opened = some.open({bad, good, worse});
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(opened.ok()) << opened.to_string();
   EXPECT_EQ(some.listeners().size(), 1u);
-  EXPECT_NE(log.find("192.0.2.1"), std::string::npos) << log;
-  EXPECT_NE(log.find("192.0.2.2"), std::string::npos) << log;
+  EXPECT_NE(log.find("198.51.100.7"), std::string::npos) << log;
+  EXPECT_NE(log.find("203.0.113.7"), std::string::npos) << log;
 
   Reception none(hub, host);
   testing::internal::CaptureStderr();
   const Status failed = none.open({bad, worse});
   testing::internal::GetCapturedStderr();
   ASSERT_FALSE(failed.ok());
-  for (const char* part : {"192.0.2.1", "192.0.2.2", "Cannot assign"})
+  for (const char* part : {"198.51.100.7", "203.0.113.7", "Cannot assign"})
     EXPECT_NE(failed.message().find(part), std::string_view::npos) << failed.to_string();
 }
 
