@@ -237,6 +237,28 @@ TEST_P(Conformance, OpeningAgainGivesTheSameEnd) {
   });
 }
 
+TEST_P(Conformance, OpeningAgainWithAnotherShapeIsAnError) {
+  run(2, [](Member& me) {
+    const Rank peer = 1 - me.rank();
+    const LinkShape first{7, 192}, second{13, 320};
+    SendLink& out = me->open_send(peer, kData, first);
+    RecvLink& in = me->open_recv(peer, kData, first);
+    EXPECT_EQ(&me->open_send(peer, kData, second), &out);
+    EXPECT_EQ(&me->open_recv(peer, kData, second), &in);
+    EXPECT_EQ(out.shape(), first);
+    for (const Status& status : {out.status(), in.status()}) {
+      EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+      for (const char* part : {"7", "192", "13", "320"})
+        EXPECT_NE(status.message().find(part), std::string_view::npos)
+            << "'" << part << "' is not in: " << status.message();
+    }
+    me.linger(0.005);
+    EXPECT_TRUE(out.reserve().empty());
+    EXPECT_EQ(in.peek(), nullptr);
+    EXPECT_TRUE(me->peer_status(peer).ok()) << "one bad link must not take the peer down";
+  });
+}
+
 TEST_P(Conformance, DifferentShapesOnTheTwoEndsAreAnError) {
   run(2, [](Member& me) {
     const bool sends = me.rank() == 0;

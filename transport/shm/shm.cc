@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "transport/backends.h"
+#include "transport/shape.h"
 #include "transport/shm/address.h"
 
 namespace weft {
@@ -48,31 +49,14 @@ bool watch(const Fd& epoll, const Fd& fd, uint64_t data) {
   return ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) == 0;
 }
 
-std::string describe(LinkShape shape) {
-  return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) + " bytes";
-}
-
 Status check_shape(LinkShape shape) {
   constexpr uint64_t kBytesMax = uint64_t{1} << 40;
   if (shape.slots > 0 && shape.slot_bytes > 0 && shape.slot_bytes % 64 == 0 &&
       shape.slots <= kBytesMax / (shape.slot_bytes + sizeof(RingLine)))
     return {};
-  return invalid_argument("A link cannot have " + describe(shape) +
+  return invalid_argument("A link cannot have " + to_string(shape) +
                           "; it needs at least one slot, slots of a multiple of 64 bytes, "
                           "and less than 1 TiB.");
-}
-
-Status shape_mismatch(Rank from, LinkShape sender, Rank to, LinkShape receiver, LinkId id) {
-  return Status(Code::mismatch, "Link " + std::to_string(id) + " was opened by rank " +
-                                    std::to_string(from) + " for sending with " + describe(sender) +
-                                    " and by rank " + std::to_string(to) + " for receiving with " +
-                                    describe(receiver) + "; both must use the same shape.");
-}
-
-Status shape_changed(LinkId id, LinkShape first, LinkShape now) {
-  return Status(Code::mismatch, "Link " + std::to_string(id) + " was opened with " +
-                                    describe(first) + " and again with " + describe(now) +
-                                    "; use the same shape every time.");
 }
 
 }  // namespace
@@ -215,7 +199,7 @@ const Window* ShmTransport::open_window(Rank peer) {
 
 void ShmTransport::match(Peer& peer, LinkId id, ShmSendLink& link, Offer offer) {
   if (offer.shape == link.shape()) return link.attach(std::move(offer.segment));
-  link.fail(shape_mismatch(config_.rank, link.shape(), peer.rank, offer.shape, id));
+  link.fail(shapes_differ(id, config_.rank, link.shape(), peer.rank, offer.shape));
   Frame frame;
   frame.kind = FrameKind::bad_shape;
   frame.id = id;
@@ -350,7 +334,7 @@ void ShmTransport::take_bad_shape(Peer& peer, const Frame& frame) {
   const auto found = peer.recvs.find(frame.id);
   if (found == peer.recvs.end()) return;
   ShmRecvLink& link = found->second;
-  link.fail(shape_mismatch(peer.rank, frame.shape, config_.rank, link.shape(), frame.id));
+  link.fail(shapes_differ(frame.id, peer.rank, frame.shape, config_.rank, link.shape()));
 }
 
 void ShmTransport::wait(const Deadline& deadline) {

@@ -28,6 +28,7 @@ struct Post {
 struct Channel {
   Rank from = -1;
   Rank to = -1;
+  LinkId id = 0;
   std::optional<LinkShape> send_shape;  // once that end has opened
   std::optional<LinkShape> recv_shape;
   Status send_error;  // beside the loss of the peer

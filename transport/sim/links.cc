@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/shape.h"
 #include "transport/sim/state.h"
 
 namespace weft::sim {
@@ -9,10 +10,6 @@ namespace {
 
 constexpr auto kGarbage = std::byte{0xdb};
 constexpr size_t kPostsMax = 64;
-
-std::string text(LinkShape shape) {
-  return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) + " bytes";
-}
 
 Status abandoned_error() {
   return Status(Code::aborted,
@@ -26,12 +23,10 @@ Channel& State::open(Rank from, Rank to, LinkId id, LinkShape shape, bool sends)
   Channel& channel = channels_[{from, to, id}];
   channel.from = from;
   channel.to = to;
+  channel.id = id;
   std::optional<LinkShape>& mine = sends ? channel.send_shape : channel.recv_shape;
   Status& error = sends ? channel.send_error : channel.recv_error;
-  if (mine && *mine != shape && error.ok())
-    error =
-        Status(Code::mismatch, "Link " + std::to_string(id) + " was opened with " + text(*mine) +
-                                   " and again with " + text(shape) + "; use one shape.");
+  if (mine && *mine != shape && error.ok()) error = shape_changed(id, *mine, shape);
   if (mine) return channel;
   mine = shape;
   if (channel.send_shape && channel.recv_shape)
@@ -47,12 +42,8 @@ void State::connect(Channel& channel) {
     channel.memory.assign(size_t{shape.slots} * shape.slot_bytes, kGarbage);
     for (size_t slot = 0; slot < shape.slots; ++slot) channel.free.push_back(slot);
   } else {
-    const Status error(Code::mismatch, "A link from rank " + std::to_string(channel.from) +
-                                           " to rank " + std::to_string(channel.to) + " has " +
-                                           text(shape) + " on the sending end and " +
-                                           text(*channel.recv_shape) +
-                                           " on the receiving end; both must be the same.");
-    channel.send_error = channel.recv_error = error;
+    channel.send_error = channel.recv_error =
+        shapes_differ(channel.id, channel.from, shape, channel.to, *channel.recv_shape);
   }
   ring_locked(channel.from);
   ring_locked(channel.to);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "transport/shape.h"
 #include "transport/tcp/pair.h"
 
 namespace weft::tcp {
@@ -10,18 +11,6 @@ namespace {
 
 constexpr std::align_val_t kAlign{64};
 constexpr uint64_t kTicketToken = uint64_t{1} << 63;  // else the token is the number of a slot
-
-std::string text(LinkShape shape) {
-  return std::to_string(shape.slots) + " slots of " + std::to_string(shape.slot_bytes) + " bytes";
-}
-
-Status shape_mismatch(LinkId id, const Pair& pair, LinkShape mine, LinkShape other) {
-  return Status(Code::mismatch,
-                "Link " + std::to_string(id) + " was opened with " + text(mine) +
-                    " here and with " + text(other) + " by " + pair.who() +
-                    "; both ends need the same shape.",
-                pair.peer());
-}
 
 Status abandoned(LinkId id, const Pair& pair) {
   return Status(Code::aborted, "Link " + std::to_string(id) + " with " + pair.who() +
@@ -109,9 +98,13 @@ bool TcpSendLink::flushed() {
 
 const Status& TcpSendLink::status() const { return status_.ok() ? pair_.status() : status_; }
 
+void TcpSendLink::opened_again(LinkShape shape) {
+  if (!(shape == shape_) && status_.ok()) status_ = shape_changed(id_, shape_, shape);
+}
+
 void TcpSendLink::opened(LinkShape other) {
   if (!(other == shape_))
-    status_ = shape_mismatch(id_, pair_, shape_, other);
+    status_ = shapes_differ(id_, pair_.rank(), shape_, pair_.peer(), other);
   else if (limit_ == 0)
     limit_ = shape_.slots;
 }
@@ -200,15 +193,19 @@ const Status& TcpRecvLink::status() const {
   return ready_ > 0 ? ok_ : pair_.status();
 }
 
+void TcpRecvLink::opened_again(LinkShape shape) {
+  if (!(shape == shape_) && status_.ok()) status_ = shape_changed(id_, shape_, shape);
+}
+
 void TcpRecvLink::opened(LinkShape other) {
-  if (!(other == shape_)) status_ = shape_mismatch(id_, pair_, shape_, other);
+  if (!(other == shape_)) status_ = shapes_differ(id_, pair_.peer(), other, pair_.rank(), shape_);
 }
 
 Result<std::byte*> TcpRecvLink::begin(const Frame& frame) {
   const auto broken = [&](std::string_view what) {
     return Status(Code::internal, "it sent message " + std::to_string(frame.sequence) + " of " +
                                       std::to_string(frame.length) + " bytes on link " +
-                                      std::to_string(id_) + " (" + text(shape_) + "), which " +
+                                      std::to_string(id_) + " (" + to_string(shape_) + "), which " +
                                       std::string(what));
   };
   if (frame.length > shape_.slot_bytes) return broken("is too long");

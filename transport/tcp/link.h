@@ -49,7 +49,8 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   LinkTraits traits() const override { return {.send_from_memory = true}; }
   const Status& status() const override;
 
-  // The other end has been opened, with this shape.
+  // This end has been opened once more; the other end has been opened, with this shape.
+  void opened_again(LinkShape shape);
   void opened(LinkShape other);
   // False where the count cannot be.
   bool released(uint64_t count);
@@ -89,6 +90,7 @@ class TcpRecvLink final : public RecvLink {
   LinkTraits traits() const override { return {.recv_into_memory = true}; }
   const Status& status() const override;
 
+  void opened_again(LinkShape shape);
   void opened(LinkShape other);
   // A message has begun to arrive: where its payload goes, or what is wrong with it.
   Result<std::byte*> begin(const Frame& frame);

@@ -50,7 +50,7 @@ void Pair::attach(int index, Fd socket, const SocketAddress& remote) {
 SendLink& Pair::open_send(LinkId id, LinkShape shape) {
   std::unique_ptr<TcpSendLink>& link = send_links_[id];
   if (link) {
-    WEFT_CHECK(link->shape() == shape);
+    link->opened_again(shape);
     return *link;
   }
   link = std::make_unique<TcpSendLink>(*this, id, shape);
@@ -62,7 +62,7 @@ SendLink& Pair::open_send(LinkId id, LinkShape shape) {
 RecvLink& Pair::open_recv(LinkId id, LinkShape shape) {
   std::unique_ptr<TcpRecvLink>& link = recv_links_[id];
   if (link) {
-    WEFT_CHECK(link->shape() == shape);
+    link->opened_again(shape);
     return *link;
   }
   link = std::make_unique<TcpRecvLink>(*this, id, shape);
