@@ -73,7 +73,7 @@ struct Names {
   const char* rank;
   const char* size;
   const char* local_rank;
-  const char* local_size;
+  const char* local_size;  // "" where there is none
 };
 
 constexpr Names kWeft{"weft", "WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_LOCAL_RANK", "WEFT_LOCAL_SIZE"};
@@ -193,10 +193,11 @@ bool in_slurm_step(const Variables& variables) {
 }
 
 Membership from_slurm(Variables& variables, bool fixed) {
+  // SLURM_NTASKS_PER_NODE is what sbatch was asked for; a step may be smaller.
   const bool has_step_size = variables.has("SLURM_STEP_NUM_TASKS");
   Membership member = read_numbers(
       variables, {"slurm", "SLURM_PROCID", has_step_size ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
-                  "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"});
+                  "SLURM_LOCALID", ""});
   if (variables.has("SLURM_STEP_TASKS_PER_NODE") && variables.has("SLURM_NODEID")) {
     const auto counts = expand_counts(variables.text("SLURM_STEP_TASKS_PER_NODE"));
     const auto node = static_cast<size_t>(variables.number("SLURM_NODEID", 0, kMaxRanks));

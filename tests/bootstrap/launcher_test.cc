@@ -185,6 +185,19 @@ TEST(Launcher, Slurm) {
   EXPECT_EQ(one_host.local_size, 6);
 }
 
+// sbatch --ntasks-per-node=8, and in it srun -n 2: what sbatch was asked says nothing of the step.
+TEST(Launcher, ASlurmStepMayBeSmallerThanItsJob) {
+  const Values step = with(kSlurm, {{"SLURM_NTASKS", "16"},
+                                    {"SLURM_NTASKS_PER_NODE", "8"},
+                                    {"SLURM_STEP_NUM_TASKS", "2"},
+                                    {"SLURM_STEP_TASKS_PER_NODE", "2"},
+                                    {"SLURM_STEP_NODELIST", "node01"},
+                                    {"SLURM_PROCID", "1"},
+                                    {"SLURM_LOCALID", "1"},
+                                    {"SLURM_NODEID", "0"}});
+  expect_ranks(member_of(step), "slurm", 1, 2, 1, 2);
+}
+
 TEST(Launcher, ABatchScriptOutsideSrunIsAlone) {
   expect_ranks(member_of(without(kSlurm, "SLURM_STEP_ID")), "none", 0, 1, 0, 1);
 }
