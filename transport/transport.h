@@ -148,9 +148,9 @@ class Transport {
   virtual bool reaches(Rank peer) const = 0;
 
   // The end of link (here, peer, id) or (peer, here, id). Opening again gives the same end. The
-  // shape must be the same on both ends and in every call, else the link's status says so
-  // (Code::mismatch) and it carries nothing more. REQUIRES: reaches(peer). The reference stays
-  // valid as long as the transport; a failure to open is found in the link's status.
+  // shape must be the same on both ends and in every call, else the link is dead and its status
+  // says so (Code::mismatch). REQUIRES: reaches(peer). The reference stays valid as long as the
+  // transport; a failure to open is found in the link's status.
   virtual SendLink& open_send(Rank peer, LinkId id, LinkShape shape) = 0;
   virtual RecvLink& open_recv(Rank peer, LinkId id, LinkShape shape) = 0;
 
