@@ -130,7 +130,7 @@ Result<SocketAddress> SocketAddress::parse(std::string_view text) {
   return address;
 }
 
-Result<SocketAddress> SocketAddress::resolve(const std::string& host, int port) {
+Result<std::vector<SocketAddress>> SocketAddress::resolve(const std::string& host, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -139,12 +139,13 @@ Result<SocketAddress> SocketAddress::resolve(const std::string& host, int port) 
   if (error != 0)
     return Status(Code::system, concat("The host name \"", host,
                                        "\" cannot be resolved: ", ::gai_strerror(error), "."));
+  std::vector<SocketAddress> addresses;
   for (const addrinfo* entry = found; entry; entry = entry->ai_next) {
     if (!is_inet(entry->ai_family)) continue;
-    SocketAddress address = from(entry->ai_addr, entry->ai_addrlen);
-    address.set_port(port);
-    return address;
+    addresses.push_back(from(entry->ai_addr, entry->ai_addrlen));
+    addresses.back().set_port(port);
   }
+  if (!addresses.empty()) return addresses;
   return Status(Code::system, concat("The host name \"", host, "\" has no IPv4 or IPv6 address."));
 }
 

@@ -21,8 +21,10 @@ class SocketAddress {
  public:
   SocketAddress() = default;
   static Result<SocketAddress> parse(std::string_view text);
-  // Looks a host name up (A and AAAA); `port` in host order.
-  static Result<SocketAddress> resolve(const std::string& host, int port);
+  // All addresses of a host name (A and AAAA), the likeliest first, at least one; `port` in host
+  // order. A number is not looked up; a name is, for as long as the system's resolver takes, which
+  // knows no deadline (seconds where name servers do not answer: resolv.conf(5), timeout).
+  static Result<std::vector<SocketAddress>> resolve(const std::string& host, int port);
   static SocketAddress abstract_unix(std::string_view name);
   static SocketAddress from(const sockaddr* address, socklen_t length);
 

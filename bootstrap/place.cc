@@ -42,8 +42,12 @@ Result<HostPort> split_port(const std::string& target) {
   return HostPort{std::move(host), static_cast<int>(*port)};
 }
 
-Result<SocketAddress> address_of(const std::string& target) {
-  if (target.starts_with('@')) return SocketAddress::parse(target);
+Result<std::vector<SocketAddress>> addresses_of(const std::string& target) {
+  if (target.starts_with('@')) {
+    const Result<SocketAddress> name = SocketAddress::parse(target);
+    if (!name.ok()) return name.status();
+    return std::vector<SocketAddress>{*name};
+  }
   const Result<HostPort> parts = split_port(target);
   if (!parts.ok()) return parts.status();
   return SocketAddress::resolve(parts->host, parts->port);
@@ -58,14 +62,17 @@ class KnownPlace final : public Announcement {
   explicit KnownPlace(Place place) : place_(std::move(place)) {}
 
   std::string advice() const override { return advice_; }
+  bool certain() const override {
+    return targets_.empty() ? place_.addresses.size() == 1 : split(targets_, ',').size() == 1;
+  }
 
   Result<std::optional<Place>> look(const Deadline&) override {
     if (place_.addresses.empty()) {
       Place found{{}, place_.job};
       for (const std::string& target : split(targets_, ',')) {
-        const Result<SocketAddress> address = address_of(target);
-        if (!address.ok()) return address.status();
-        found.addresses.push_back(*address);
+        const auto addresses = addresses_of(target);
+        if (!addresses.ok()) return addresses.status();
+        found.addresses.insert(found.addresses.end(), addresses->begin(), addresses->end());
       }
       place_ = std::move(found);
     }
@@ -142,11 +149,12 @@ Result<Fd> listen_at_one(const std::string& target) {
   const Result<HostPort> parts = split_port(target);
   if (!parts.ok()) return parts.status();
   const bool six = parts->host.find(':') != std::string::npos;
-  const Result<SocketAddress> number =
-      parts->host == "localhost"
-          ? SocketAddress::resolve(parts->host, parts->port)
-          : SocketAddress::parse(six ? concat("[", parts->host, "]:", parts->port) : target);
-  if (number.ok() && is_local(*number)) return listen_on(*number);
+  const std::string number = six ? concat("[", parts->host, "]:", parts->port) : target;
+  if (parts->host == "localhost" || SocketAddress::parse(number).ok()) {
+    const auto addresses = SocketAddress::resolve(parts->host, parts->port);
+    for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i)
+      if (is_local((*addresses)[i])) return listen_on((*addresses)[i]);
+  }
   return listen_everywhere(parts->port);
 }
 

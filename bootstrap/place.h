@@ -35,8 +35,9 @@ class Announcement {
   virtual void withdraw() {}
   // nullopt where nothing is announced yet; called again and again until the store has answered.
   virtual Result<std::optional<Place>> look(const Deadline&) = 0;
-  // Whether the place is certain, so that who answers there with another job's name is a mistake to
-  // report at once; false where an announcement may be stale or one of several.
+  // Whether the place is certain, and all its addresses one host's: who answers there with another
+  // job's name is then a mistake to report at once. False where an announcement may be stale or one
+  // of several.
   virtual bool certain() const { return true; }
   // What to tell a user where the store was not found; a sentence, or empty.
   virtual std::string advice() const { return {}; }

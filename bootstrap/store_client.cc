@@ -194,8 +194,8 @@ class StoreClient final : public Rendezvous {
     ++stats_.messages_received;
     if (frame.type == wire::Type::refusal) {
       const std::optional<wire::Refusal> refusal = wire::parse_refusal(frame.payload);
-      // Where there is but one address, whoever answers there is who was meant.
-      if (refusal && (!refusal->elsewhere || only_address())) return refusal->status;
+      // Where there is but one place, whoever answers there is who was meant.
+      if (refusal && (!refusal->elsewhere || announcement_->certain())) return refusal->status;
       put_off_stranger(attempt, refusal ? refusal->status.message() : "nonsense");
     } else if (frame.type != wire::Type::welcome || frame.version != wire::kVersion) {
       put_off_stranger(attempt, concat("it speaks version ", frame.version,
@@ -205,8 +205,6 @@ class StoreClient final : public Rendezvous {
     }
     return {};
   }
-
-  bool only_address() const { return attempts_.size() == 1 && announcement_->certain(); }
 
   void put_off_stranger(Attempt& attempt, std::string_view why) {
     log_line(LogLevel::info, config_.rank,

@@ -76,9 +76,15 @@ TEST(SocketAddress, RefusesOtherText) {
 }
 
 TEST(SocketAddress, ResolvesNamesAndNumbers) {
-  EXPECT_EQ(SocketAddress::resolve("127.0.0.1", 80)->to_string(), "127.0.0.1:80");
-  EXPECT_EQ(SocketAddress::resolve("::1", 80)->to_string(), "[::1]:80");
-  EXPECT_EQ(SocketAddress::resolve("localhost", 81)->port(), 81);
+  for (const auto& [host, text] : {std::pair("127.0.0.1", "127.0.0.1:80"), {"::1", "[::1]:80"}}) {
+    const auto number = SocketAddress::resolve(host, 80);
+    ASSERT_TRUE(number.ok()) << number.status().to_string();
+    ASSERT_EQ(number->size(), 1u);
+    EXPECT_EQ(number->front().to_string(), text);
+  }
+  const auto local = SocketAddress::resolve("localhost", 81);
+  ASSERT_TRUE(local.ok()) << local.status().to_string();
+  for (const SocketAddress& address : *local) EXPECT_EQ(address.port(), 81);
   const auto missing = SocketAddress::resolve("no-such-host.invalid", 80);
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.status().message().find("no-such-host.invalid"), std::string::npos);

@@ -1,6 +1,8 @@
 // Ranks that meet, and jobs that cannot: over every kind of rendezvous, as threads and as
 // processes.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -41,6 +43,32 @@ INSTANTIATE_TEST_SUITE_P(, Meet,
                            return std::get<0>(tested.param) + "_" +
                                   test::name(std::get<1>(tested.param));
                          });
+
+// In a mount namespace of its own, where the name has two addresses; nobody is at that which
+// getaddrinfo prefers.
+std::string meet_by_name(Rank rank, int port) {
+  const std::string path = concat("/tmp/weft-hosts-", ::getpid());
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return "not permitted";
+  std::ofstream(path) << "127.0.0.1 localhost\n127.0.0.9 weft-two\n127.0.0.1 weft-two\n";
+  const bool mounted = ::mount(path.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0;
+  ::unlink(path.c_str());
+  if (!mounted) return "not permitted";
+  const std::string host = rank == 0 ? "127.0.0.9" : "weft-two";
+  auto meeting = make_rendezvous({rank, 2, concat("tcp://", host, ":", port), "j"}, Environment());
+  if (!meeting.ok()) return meeting.status().to_string();
+  return test::describe((*meeting)->all_gather(concat(rank), Deadline::after(5)));
+}
+
+TEST(Rendezvous, EveryAddressOfANameIsTried) {
+  const int port = test::free_port();
+  for (const std::string& said :
+       test::run(Mode::processes, 2, [&](Rank r) { return meet_by_name(r, port); })) {
+    if (said == "not permitted") GTEST_SKIP() << "mount namespaces are not permitted here";
+    EXPECT_EQ(said, "ok: 0,1");
+  }
+}
 
 TEST(Rendezvous, BlobsOfEverySizeArriveWhole) {
   Ways ways("tcp");
