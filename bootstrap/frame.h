@@ -2,8 +2,9 @@
 //
 //   header   "weft", version u16, type u16, payload bytes u32
 //   offer    rank u32, size u32, round u32, patience u32 (milliseconds), process u64,
-//            job (u16 + bytes), blob (rest) welcome  nothing: "you are at the right place, wait"
-//            table    per rank u32 + bytes
+//            job (u16 + bytes), blob (rest)
+//   welcome  nothing: "you are at the right place, wait"
+//   table    per rank u32 + bytes
 //   refusal  elsewhere u8, code u8, peer i32, text (rest)
 //
 // The header, the offer's fields up to the job, and the refusal keep their places in every version,

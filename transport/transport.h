@@ -56,8 +56,7 @@ class SendLink {
   virtual void commit(size_t bytes, uint64_t tag) = 0;
 
   // Sends from the caller's memory (at most slot_bytes), which must stay unchanged until done() or
-  // Transport::abandon().
-  // nullopt while there is no credit. REQUIRES: traits().send_from_memory.
+  // Transport::abandon(). nullopt while there is no credit. REQUIRES: traits().send_from_memory.
   virtual std::optional<Ticket> send(ConstBytes memory, uint64_t tag) = 0;
   virtual bool done(Ticket ticket) = 0;
 

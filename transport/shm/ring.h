@@ -8,11 +8,10 @@
 // Invariants
 //   1. Message n (from 0) uses slot n mod K. Its stamp is {n + 1 as 32 bits, length as 32 bits};
 //      a slot holds message n exactly while the stamp's upper half is n + 1: a slot's earlier
-//      stamps differ from it by multiples of K below 2^32, and a fresh slot says 0 while n + 1 <=
-//      K.
+//      stamps differ from it by multiples of K below 2^32, and a fresh slot says 0 while
+//      n + 1 <= K.
 //   2. The writer writes data, tag and small payload, and then releases the stamp; the reader
-//   acquires
-//      the stamp before it reads any of them.
+//      acquires the stamp before it reads any of them.
 //   3. The reader releases `released` = messages it is done with, after its last read of them; the
 //      writer acquires it before it writes a slot again. sent - released <= K.
 //   4. Line and data are written by the writer alone, `released` by the reader alone.

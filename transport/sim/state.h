@@ -2,12 +2,11 @@
 //
 // Invariants:
 // 1. Every public call takes the mutex and first lets happen what is due; events run under it.
-// 2. The caller's memory is touched only while its ticket is not done, its end is open and the peer
-// is
-//    not lost: on a loss every ticket of a send is done, and nothing is placed any more.
+// 2. The caller's memory is touched only while its ticket is not done, its end is open and not
+//    abandoned, and the peer is not lost: on a loss every ticket of a send is done, and nothing is
+//    placed any more.
 // 3. Slots and windows live as long as the net; what a rank may touch outside the mutex it was
-// given
-//    by a call under the mutex.
+//    given by a call under the mutex.
 #pragma once
 
 #include <condition_variable>

@@ -46,8 +46,7 @@ inline constexpr uint32_t kAnswers = 7;
 
 enum class FrameKind : uint8_t {
   start,
-  open_send,  // the frame's sender has opened the sending end of `link`: sequence slots of tag
-              // bytes
+  open_send,  // the sending end of `link` has been opened: `sequence` slots of `tag` bytes
   open_recv,  // the same for the receiving end; grants the credits for its slots
   data,       // message `sequence` of `link`, `length` bytes follow
   credit,     // `sequence` messages of `link` have been released, all in all

@@ -2,17 +2,16 @@
 //
 // Invariants:
 // 1. A sender knows `limit`, one more than the last sequence number it may use: 0 until the
-// receiver
-//    has opened its end, then slots + how many messages the receiver has said to be released.
+//    receiver has opened its end, then slots + how many messages the receiver has said to be
+//    released.
 // 2. The receiver releases in order of sequence: a message that was consumed early (posted memory
 //    and slots may be given back in any order) counts only when all before it are consumed. So
 //    sequence % slots names a place that is free when a message with that number may come.
 // 3. Messages of one link may travel over several streams and complete in any order; peek() and
 //    done() give them in order.
 // 4. A sender that has used all credits it knows of while fewer than `slots` messages are
-// unreleased
-//    is told so: at release() once half of the slots are owed or nothing else is there to be
-//    released, and else by the transport's next poll() or wait().
+//    unreleased is told so: at release() once half of the slots are owed or nothing else is there
+//    to be released, and else by the transport's next poll() or wait().
 #pragma once
 
 #include <memory>

@@ -2,8 +2,8 @@
 //
 // Invariants:
 // 1. A frame's header and payload are contiguous on the wire; frames of a stream never interleave.
-// 2. Reading never waits for the reader's user: the sink always has a place for a payload
-// (credits).
+// 2. Reading never waits for the reader's user: the sink always has a place for a payload, thanks
+//    to credits.
 // 3. Nothing blocks, and no call of a sink or owner happens in push().
 #pragma once
 
