@@ -44,11 +44,6 @@ std::set<std::string> default_route_interfaces() {
   return names;
 }
 
-bool is_link_local(const SocketAddress& address) {
-  return address.family() == AF_INET6 &&
-         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr);
-}
-
 int prefix_bits(const sockaddr* mask, int family) {
   if (!mask) return 0;
   const void* const bytes =
@@ -81,7 +76,7 @@ Result<std::vector<Interface>> all_interfaces() {
   }
   std::stable_sort(interfaces.begin(), interfaces.end(), [](const auto& a, const auto& b) {
     const auto key = [](const Interface& i) {
-      return std::tuple(i.loopback, is_link_local(i.address), !i.default_route,
+      return std::tuple(i.loopback, i.address.is_link_local(), !i.default_route,
                         i.address.family() != AF_INET);
     };
     return key(a) < key(b);

@@ -178,6 +178,11 @@ void SocketAddress::set_port(int port) {
   if (family() == AF_INET6) reinterpret_cast<sockaddr_in6&>(storage_).sin6_port = in_net_order;
 }
 
+bool SocketAddress::is_link_local() const {
+  return family() == AF_INET6 &&
+         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(storage_).sin6_addr);
+}
+
 std::string SocketAddress::to_string() const {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (family() == AF_INET) {
@@ -258,12 +263,12 @@ Result<Fd> accept_from(const Fd& listener) {
   }
 }
 
-Result<uid_t> peer_user(const Fd& socket) {
+Result<Process> peer_process(const Fd& socket) {
   ucred credentials{};
   socklen_t size = sizeof credentials;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
     return system_error("getsockopt SO_PEERCRED");
-  return credentials.uid;
+  return Process{credentials.pid, credentials.uid};
 }
 
 Status send_all(const Fd& socket, ConstBytes bytes, const Deadline& deadline) {

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ class SocketAddress {
   int family() const { return storage_.ss_family; }
   int port() const;
   void set_port(int port);
+  // Whether it says nothing without the interface that it belongs to (IPv6, fe80::).
+  bool is_link_local() const;
   std::string to_string() const;
 
  private:
@@ -61,8 +64,12 @@ Result<Fd> start_connect(const SocketAddress& address);
 Status connect_error(const Fd& socket);
 // An invalid Fd where nobody waits.
 Result<Fd> accept_from(const Fd& listener);
-// The user on the other end of a Unix socket.
-Result<uid_t> peer_user(const Fd& socket);
+// The process on the other end of a Unix socket, as the kernel saw it connect or listen.
+struct Process {
+  pid_t id = -1;
+  uid_t user = 0;
+};
+Result<Process> peer_process(const Fd& socket);
 
 // Whole-buffer transfers with a deadline, for handshakes and rendezvous (not for data paths).
 Status send_all(const Fd& socket, ConstBytes bytes, const Deadline& deadline);

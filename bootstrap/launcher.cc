@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/text.h"
 #include "bootstrap/rendezvous.h"
@@ -17,14 +18,8 @@ constexpr int kMaxRanks = 1 << 20;
 constexpr int kFirstPort = 20000;
 constexpr int kPorts = 10000;
 
-uint64_t fnv1a(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 int derived_port(std::string_view job, int attempt) {
-  return kFirstPort + static_cast<int>(fnv1a(concat(job, "#", attempt)) % kPorts);
+  return kFirstPort + static_cast<int>(hash_of(concat(job, "#", attempt)) % kPorts);
 }
 
 std::string bracketed(const std::string& host) {
@@ -161,7 +156,7 @@ Membership from_open_mpi(Variables& variables, bool fixed) {
   constexpr const char* kJobKey = "OMPI_MCA_orte_precondition_transports";  // random, one per job
   if (variables.has(kJobKey)) member.job.append("-").append(variables.text(kJobKey));
   if (variables.has(kOpenMpi.local_size) && member.local_size == member.size) {
-    member.rendezvous = concat("unix:", fnv1a(member.job));
+    member.rendezvous = concat("unix:", hash_of(member.job));
     return member;
   }
   const int port = derived_port(member.job, 0);
@@ -212,7 +207,7 @@ Membership from_slurm(Variables& variables, bool fixed) {
   const auto hosts = expand_hosts(variables.text(nodes));
   if (!hosts.ok()) variables.fail(concat(nodes, ": ", hosts.status().message()));
   if (!variables.status().ok()) return member;
-  member.rendezvous = hosts->size() == 1 ? concat("unix:", fnv1a(member.job))
+  member.rendezvous = hosts->size() == 1 ? concat("unix:", hash_of(member.job))
                                          : derived_tcp(hosts->front(), member.job);
   return member;
 }

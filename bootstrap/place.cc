@@ -5,9 +5,9 @@
 
 #include <cstdio>
 #include <fstream>
-#include <random>
 
 #include "base/parse.h"
+#include "base/random.h"
 #include "base/text.h"
 
 namespace weft {
@@ -158,11 +158,6 @@ Result<Fd> listen_at_one(const std::string& target) {
   return listen_everywhere(parts->port);
 }
 
-bool is_link_local(const SocketAddress& address) {
-  return address.family() == AF_INET6 &&
-         IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr);
-}
-
 }  // namespace
 
 std::string id_text(const Place& place) {
@@ -187,18 +182,6 @@ Result<Place> parse_id(std::string_view text) {
   if (place.addresses.empty())
     return invalid_argument(concat("The unique id \"", text, "\" has no address."));
   return place;
-}
-
-std::string random_key() {
-  std::random_device random;
-  std::string key;
-  for (int i = 0; i < 32; ++i) key.push_back("0123456789abcdef"[random() % 16]);
-  return key;
-}
-
-uint64_t random_number() {
-  std::random_device random;
-  return (uint64_t{random()} << 32) | random();
 }
 
 std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
@@ -238,10 +221,10 @@ Result<OpenPlace> open_place(std::string_view interfaces) {
   const Result<SocketAddress> bound = local_address(*listener);
   if (!bound.ok()) return bound.status();
 
-  OpenPlace open{listener.take(), {{}, random_key()}};
+  OpenPlace open{listener.take(), {{}, random_name()}};
   for (const Interface& interface : *list) {
     // Loopback and link-local addresses mean nothing to other hosts: only where there is no other.
-    const bool private_to_host = interface.loopback || is_link_local(interface.address);
+    const bool private_to_host = interface.loopback || interface.address.is_link_local();
     if (private_to_host && !open.place.addresses.empty()) continue;
     if (bound->family() == AF_INET && interface.address.family() != AF_INET) continue;
     open.place.addresses.push_back(interface.address);

@@ -24,8 +24,6 @@ struct Place {
 // "id:10.0.0.1:4000,[fd00::1]:4000/8e1f...": a place as text; the job is a random key.
 std::string id_text(const Place& place);
 Result<Place> parse_id(std::string_view text);
-std::string random_key();  // 32 hexadecimal digits
-uint64_t random_number();
 
 // One end of a way to announce a place. The store's rank announces and withdraws, the others look.
 class Announcement {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "bootstrap/connection.h"
 #include "bootstrap/store.h"
@@ -184,8 +185,8 @@ class StoreClient final : public Rendezvous {
     // A port that nobody listens at may, by chance, become our own end's.
     if (peer->family() != AF_UNIX && local->to_string() == peer->to_string())
       return Status(Code::system, "nobody listens there");
-    const Result<uid_t> user = peer_user(socket);
-    if (peer->family() == AF_UNIX && user.ok() && *user != ::geteuid())
+    const Result<Process> process = peer_process(socket);
+    if (peer->family() == AF_UNIX && process.ok() && process->user != ::geteuid())
       return Status(Code::system, "it belongs to another user");
     return {};
   }

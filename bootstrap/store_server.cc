@@ -102,8 +102,8 @@ class StoreServer final : public Rendezvous {
       auto peer = std::make_unique<Peer>();
       peer->connection = Connection(socket.take());
       const Result<SocketAddress> local = local_address(peer->connection.socket());
-      const Result<uid_t> user = peer_user(peer->connection.socket());
-      if (local.ok() && local->family() == AF_UNIX && user.ok() && *user != ::geteuid())
+      const Result<Process> process = peer_process(peer->connection.socket());
+      if (local.ok() && local->family() == AF_UNIX && process.ok() && process->user != ::geteuid())
         refuse(*peer, false, Status(Code::invalid_argument, "It belongs to another user."));
       peers_.push_back(std::move(peer));
     }

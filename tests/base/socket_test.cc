@@ -75,6 +75,16 @@ TEST(SocketAddress, RefusesOtherText) {
   EXPECT_TRUE(SocketAddress::parse(concat("@", std::string(107, 'x'))).ok());
 }
 
+TEST(SocketAddress, KnowsLinkLocalOnes) {
+  for (const auto& [text, local] : {std::pair("[fe80::1]:5", true),
+                                    {"[febf::1]:5", true},
+                                    {"[fec0::1]:5", false},
+                                    {"[::1]:5", false},
+                                    {"169.254.0.1:5", false},
+                                    {"@fe80::1", false}})
+    EXPECT_EQ(SocketAddress::parse(text)->is_link_local(), local) << text;
+}
+
 TEST(SocketAddress, ResolvesNamesAndNumbers) {
   for (const auto& [host, text] : {std::pair("127.0.0.1", "127.0.0.1:80"), {"::1", "[::1]:80"}}) {
     const auto number = SocketAddress::resolve(host, 80);
@@ -107,7 +117,10 @@ TEST(Socket, ConnectsOverEveryFamily) {
 
 TEST(Socket, TellsWhoIsAtTheOtherEndOfAUnixSocket) {
   const Pair pair = connected(SocketAddress::abstract_unix(concat("weft-user-", ::getpid())));
-  EXPECT_EQ(*peer_user(pair.right), ::geteuid());
+  const auto peer = peer_process(pair.right);
+  ASSERT_TRUE(peer.ok());
+  EXPECT_EQ(peer->user, ::geteuid());
+  EXPECT_EQ(peer->id, ::getpid());
 }
 
 TEST(Socket, NobodyListensIsAnError) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "base/random.h"
 #include "base/socket.h"
 #include "base/text.h"
 #include "tests/bootstrap/ranks.h"
@@ -110,7 +111,7 @@ TEST(Pmi, RanksMeet) {
 }
 
 TEST(Pmi, LongListsOfAddressesAreCutToWhatFits) {
-  Place place{{}, random_key()};
+  Place place{{}, random_name()};
   for (int i = 0; i < 30; ++i)
     place.addresses.push_back(*SocketAddress::parse(concat("10.0.0.", i, ":4000")));
   Manager manager(1, 128);

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "base/random.h"
 #include "base/socket.h"
 #include "base/text.h"
 #include "bootstrap/place.h"
@@ -233,7 +234,7 @@ TEST(Rendezvous, AStaleFileMisleadsNobody) {
   const std::string path = ways.address().substr(7);
   // Left by a run whose port is now somebody else's, and who never answers.
   const auto stranger = listen_on(*SocketAddress::parse("127.0.0.1:0"));
-  std::ofstream(path) << id_text({{*local_address(*stranger)}, random_key()}) << "\nthe job\n";
+  std::ofstream(path) << id_text({{*local_address(*stranger)}, random_name()}) << "\nthe job\n";
   const auto said = test::run(Mode::threads, 3, [&](Rank r) {
     if (r == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return test::join(ways, r, 3, 20);

@@ -19,16 +19,6 @@ constexpr int kRefusalsMax = 50;  // one or two are usual: invariant 2
 ConstBytes bytes_of(const Frame& frame) { return std::as_bytes(std::span(&frame, 1)); }
 Bytes bytes_of(Frame& frame) { return std::as_writable_bytes(std::span(&frame, 1)); }
 
-// The process and user at the other end, as the kernel saw them connect or listen; -1 where
-// unknown.
-ucred credentials(const Fd& socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return {-1, static_cast<uid_t>(-1), static_cast<gid_t>(-1)};
-  return peer;
-}
-
 }  // namespace
 
 void Frame::set_text(std::string_view from_text) {
@@ -53,7 +43,10 @@ bool same_job(const PairContext& context, const Frame& hello) {
          hello.text_view() == make_hello(context).text_view();
 }
 
-bool is_foreign(const Fd& socket) { return credentials(socket).uid != ::geteuid(); }
+bool is_foreign(const Fd& socket) {
+  const Result<Process> peer = peer_process(socket);
+  return !peer.ok() || peer->user != ::geteuid();
+}
 
 void Pair::close() {
   if (!socket_.valid()) return;
@@ -94,7 +87,8 @@ void Pair::connect() {
 bool Pair::take_socket(Fd socket) {
   close_socket();
   socket_ = std::move(socket);
-  same_process_ = credentials(socket_).pid == ::getpid();
+  const Result<Process> peer = peer_process(socket_);
+  same_process_ = peer.ok() && peer->id == ::getpid();
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<uint64_t>(peer_);

@@ -1,13 +1,14 @@
 #include "transport/shm/shm.h"
 
 #include <sys/epoll.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
+#include "base/text.h"
 #include "transport/backends.h"
 #include "transport/shape.h"
 #include "transport/shm/address.h"
@@ -34,13 +35,6 @@ constexpr int kFramesPerPoll = 256;   // of one peer
 // the later ones are not long either.
 constexpr int64_t kFirstNap_ns = 1'000'000;
 constexpr int64_t kLongestNap_ns = 16'000'000;
-
-std::string random_name(Rank rank) {
-  uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number)
-    number = static_cast<uint64_t>(steady_clock().now_ns());
-  return "weft-" + std::to_string(number) + "-" + std::to_string(rank);
-}
 
 bool watch(const Fd& epoll, const Fd& fd, uint64_t data) {
   epoll_event event{};
@@ -83,7 +77,7 @@ Status ShmTransport::start() {
   context_.home = home.take();
   window_.memory = context_.home->data() + kPage;
 
-  socket_name_ = random_name(config_.rank);
+  socket_name_ = concat("weft-", random_name());
   Result<Fd> listener = listen_on(SocketAddress::abstract_unix(socket_name_));
   if (!listener.ok()) return listener.status();
   listener_ = listener.take();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
+
 namespace weft::tcp {
 namespace {
 
@@ -26,11 +28,7 @@ bool has_payload(FrameKind kind) { return kind == FrameKind::data || kind == Fra
 
 }  // namespace
 
-uint64_t job_number(std::string_view job) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const char c : job) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return hash;
-}
+uint64_t job_number(std::string_view job) { return hash_of(job); }
 
 std::string_view text(Answer answer) {
   switch (answer) {

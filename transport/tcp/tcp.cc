@@ -17,10 +17,7 @@ std::vector<SocketAddress> listening_addresses(const std::vector<Interface>& int
   std::vector<SocketAddress> addresses;
   for (const Interface& interface : interfaces) {
     const SocketAddress& address = interface.address;
-    const bool local =
-        address.family() == AF_INET6 &&
-        IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr);
-    if (!local && addresses.size() < kListenersMax) addresses.push_back(address);
+    if (!address.is_link_local() && addresses.size() < kListenersMax) addresses.push_back(address);
   }
   return addresses;
 }
