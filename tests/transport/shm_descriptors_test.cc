@@ -1,0 +1,132 @@
+// Descriptors of shared memory on their way between processes, and those that cannot go.
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/socket.h"
+#include "tests/transport/shm_world.h"
+#include "transport/shm/address.h"
+#include "transport/shm/pair.h"
+
+namespace weft {
+namespace {
+
+using namespace shm::test;
+
+TEST(ShmSegment, AFileThatCannotBeSealedIsRefused) {
+  Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(file.valid());
+  const auto bytes = static_cast<size_t>(std::filesystem::file_size("/proc/self/exe"));
+  const auto mapped = shm::Segment::map(std::move(file), bytes);
+  ASSERT_FALSE(mapped.ok());
+  EXPECT_NE(mapped.status().message().find("not sealed"), std::string_view::npos)
+      << mapped.status().to_string();
+}
+
+// What the process at the other end of a connection does; in this process its transport would hand
+// segments over as pointers.
+int in_child(const std::function<int()>& body) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int state = 0;
+  ::waitpid(child, &state, 0);
+  return WIFEXITED(state) ? WEXITSTATUS(state) : 100;
+}
+
+// Reads as rank 1 of `victim` would, but slowly; how many rings came.
+int count_rings(const std::string& address, int expected) {
+  const std::optional<shm::Address> there = shm::Address::parse(address);
+  Result<Fd> socket = start_connect(SocketAddress::abstract_unix(there->socket));
+  shm::Frame hello;
+  hello.from = 1;
+  hello.set_text("job");
+  if (!socket.ok() || ::send(socket->get(), &hello, sizeof hello, 0) != sizeof hello) return 0;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  int rings = 0;
+  const Deadline deadline = Deadline::after(10);
+  while (rings < expected && !deadline.expired()) {
+    shm::Frame frame;
+    const Result<Received> got =
+        recv_with_fd(*socket, std::as_writable_bytes(std::span(&frame, 1)));
+    if (!got.ok() || got->closed) return rings;
+    if (got->bytes > 0 && frame.kind == shm::FrameKind::ring && got->fd.valid()) ++rings;
+  }
+  return rings;
+}
+
+// Linux lets a user without privileges have only so many descriptors on their way.
+int send_many_rings() {
+  constexpr int kRings = 80;
+  const rlimit few{64, 64};
+  if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;
+  if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 77;
+  const auto me = make(config(0));
+  const std::string other = shm::Address::here(config(0).host, "nobody").to_string();
+  if (!me->join({me->address(), other}).ok()) return 2;
+  const pid_t reader = ::fork();
+  if (reader == 0) ::_exit(count_rings(me->address(), kRings));
+  const Deadline connecting = Deadline::after(0.1);
+  while (!connecting.expired()) me->poll();
+  for (LinkId id = 0; id < kRings; ++id)
+    if (!me->open_recv(1, id, {1, 64}).status().ok()) return 4;
+  int state = 0;
+  while (::waitpid(reader, &state, WNOHANG) == 0) me->poll();
+  return WIFEXITED(state) && WEXITSTATUS(state) == kRings ? 0 : 5;
+}
+
+TEST(Shm, DescriptorsThatMayNotGoNowGoLater) {
+  const int result = in_child(send_many_rings);
+  if (result == 77) GTEST_SKIP() << "limits cannot be changed here";
+  EXPECT_EQ(result, 0);
+}
+
+// A frame that can never be sent is not forgotten in silence.
+TEST(Shm, AFrameThatCannotBeSentLosesThePeerWithTheReason) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  shm::PairContext context;
+  context.job = "job";
+  context.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  context.home = shm::Segment::create(4096).take();
+  const SocketAddress address =
+      SocketAddress::abstract_unix("weft-pair-" + std::to_string(::getpid()));
+  const Fd listener = listen_on(address).take();
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);
+    char byte = 0;
+    const Result<Fd> socket = start_connect(address);
+    ::_exit(socket.ok() ? static_cast<int>(::read(ends[0], &byte, 1)) : 1);
+  }
+  ::close(ends[0]);
+  {
+    shm::Pair pair(context, 1, address);
+    Fd accepted;
+    ASSERT_TRUE(until([&] { return (accepted = accept_from(listener).take()).valid(); }, {}));
+    pair.accept(std::move(accepted));
+    ASSERT_TRUE(pair.connected());
+    shm::Frame frame;
+    frame.kind = shm::FrameKind::ring;
+    const std::shared_ptr<shm::Segment> segment = shm::Segment::create(4096).take();
+    ::close(segment->fd().get());
+    pair.send(frame, segment);
+    segment->close_fd();
+    EXPECT_EQ(pair.status().code(), Code::peer_lost);
+    EXPECT_NE(pair.status().message().find("Bad file descriptor"), std::string_view::npos)
+        << pair.status().to_string();
+  }
+  ::close(ends[1]);
+  ::waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace weft
