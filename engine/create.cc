@@ -1,10 +1,8 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "bootstrap/topology.h"
 #include "engine/engine.h"
@@ -25,14 +23,6 @@ json shared_options(const Options& o) {
           {"slot", o.slot_bytes},     {"slots", o.slots},
           {"radix", o.radix},         {"window", o.window_bytes},
           {"check", o.check},         {"deterministic", o.deterministic}};
-}
-
-std::string random_name() {
-  std::random_device random;
-  const uint64_t bits = (uint64_t{random()} << 32) ^ random() ^ static_cast<uint64_t>(::getpid());
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(bits));
-  return text;
 }
 
 Result<std::vector<json>> parse_all(const std::vector<std::string>& texts) {
