@@ -70,8 +70,7 @@ ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
                       {"WEFT_LOCAL_SIZE", std::to_string(crew.count)},
                       {"WEFT_RENDEZVOUS", meeting.address}};
   // As mpirun does: a core each where there are enough, else it is the scheduler's affair.
-  if (crew.count <= static_cast<int>(cpus.size()))
-    spec.cpu = cpus[static_cast<size_t>(local_rank)];
+  if (crew.count <= static_cast<int>(cpus.size())) spec.cpu = cpus[static_cast<size_t>(local_rank)];
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   const std::string host = host_of_local_rank(options, ranks, rank);
   if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);

@@ -71,7 +71,7 @@ class Engine final : public Communicator {
   Status look_around(Operation& op);
   Status hear_notes();
   void state_call(Operation& op, int64_t now_ns);
-  Status explain_failure(Operation& op);
+  Status explain_mismatch(Operation& op, const Status& failure);
   void release(Operation& op);
   Status run_internal(const Call& call);
   Status check_arguments(const Call& call);

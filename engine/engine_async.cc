@@ -137,7 +137,8 @@ CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status)
     return Progress::failed;
   }
   const Progress progress = op.executor.poll();
-  if (progress == Progress::failed) status = fail(explain_failure(op), true);
+  if (progress == Progress::failed)
+    status = fail(explain_mismatch(op, op.executor.failure()), true);
   if (progress != Progress::blocked || !look) return progress;
   status = look_around(op);
   return status.ok() ? Progress::blocked : Progress::failed;

@@ -149,7 +149,8 @@ Status Engine::drive(Operation& op) {
   for (;;) {
     switch (op.executor.poll()) {
       case CpuExecutor::Progress::done: return {};
-      case CpuExecutor::Progress::failed: return fail(explain_failure(op), true);
+      case CpuExecutor::Progress::failed:
+        return fail(explain_mismatch(op, op.executor.failure()), true);
       case CpuExecutor::Progress::moved:
         if (failed_.load(std::memory_order_relaxed)) return health();
         backoff_.reset();
@@ -179,8 +180,10 @@ Status Engine::look_around(Operation& op) {
     return Status(Code::timeout, std::string(heard.message()) + "; " + std::string(own.message()),
                   own.peer());
   }
-  if (Status status = op.executor.check(); !status.ok())
+  if (Status status = op.executor.check(); !status.ok()) {
+    if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
+  }
   if (!op.deadline) op.deadline = deadline_of(op.call.timeout_s);
   if (op.deadline->expired()) return time_out(op);
   const int64_t now_ns = media_->clock().now_ns();
@@ -209,8 +212,7 @@ Status Engine::hear_notes() {
 }
 
 // A peer's data did not fit this call. Ask for its side of the story before reporting.
-Status Engine::explain_failure(Operation& op) {
-  const Status failure = op.executor.failure();
+Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   const Rank peer = failure.peer();
   if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
     tell_all(agreement_.statement());

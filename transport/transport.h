@@ -94,7 +94,7 @@ class RecvLink {
   // (use peek), or where too many posts are outstanding. REQUIRES: traits().recv_into_memory.
   virtual std::optional<Ticket> post(Bytes memory) = 0;
   // The message's length and tag once it is in the posted memory; asking once more is not allowed.
-  // A message longer than the posted memory is an error of the link.
+  // A message longer than the posted memory is an error of the link (Code::mismatch).
   struct Placed {
     size_t bytes = 0;
     uint64_t tag = 0;

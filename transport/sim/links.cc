@@ -167,10 +167,12 @@ void State::arrive(Channel& channel, Flight flight) {
 void State::place(Channel& channel, const Post& post, const Flight& flight) {
   if (at(channel.to).left || dead(channel, channel.to)) return;
   if (flight.bytes > post.memory.size()) {
-    channel.recv_error = invalid_argument(
+    channel.recv_error = Status(
+        Code::mismatch,
         "A message of " + std::to_string(flight.bytes) + " bytes came from rank " +
-        std::to_string(channel.from) + ", but the memory posted for it holds " +
-        std::to_string(post.memory.size()) + "; post at least as much as the sender sends.");
+            std::to_string(channel.from) + ", but the memory posted for it holds " +
+            std::to_string(post.memory.size()) + "; post at least as much as the sender sends.",
+        channel.from);
   } else {
     std::copy_n(channel.slot(flight.slot).data(), flight.bytes, post.memory.data());
     channel.placed[post.ticket] = RecvLink::Placed{flight.bytes, flight.tag};

@@ -218,7 +218,7 @@ Result<std::byte*> TcpRecvLink::begin(const Frame& frame) {
   std::byte* memory = to.memory.data();
   if (to.posted && frame.length > to.memory.size()) {
     status_ =
-        Status(Code::invalid_argument,
+        Status(Code::mismatch,
                "A message of " + std::to_string(frame.length) + " bytes came from " + pair_.who() +
                    " on link " + std::to_string(id_) + " for posted memory of " +
                    std::to_string(to.memory.size()) + " bytes; post at least as many.",
