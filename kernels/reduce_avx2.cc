@@ -19,6 +19,10 @@ struct Avx2Kit : GenericKit<Avx2Kit, 32> {
   static WEFT_HD Floats max(Floats a, Floats b) { return -min(-a, -b); }
   static WEFT_HD Doubles max(Doubles a, Doubles b) { return -min(-a, -b); }
 
+  static WEFT_HD LongWords multiply_halves(LongWords a, LongWords b) {
+    return bit_cast<LongWords>(_mm256_mul_epu32(bit_cast<__m256i>(a), bit_cast<__m256i>(b)));
+  }
+
   template <class V>
   static WEFT_HD void stream(void* to, V value) {
     if constexpr (sizeof(V) == 32) {

@@ -30,6 +30,10 @@ struct Avx512Kit : GenericKit<Avx512Kit, 64> {
     _mm512_mask_storeu_epi8(to, (uint64_t{1} << bytes) - 1, wide);
   }
 
+  static WEFT_HD LongWords multiply_halves(LongWords a, LongWords b) {
+    return bit_cast<LongWords>(_mm512_mul_epu32(bit_cast<__m512i>(a), bit_cast<__m512i>(b)));
+  }
+
   template <class V>
   static WEFT_HD void stream(void* to, V value) {
     if constexpr (sizeof(V) == 64) {

@@ -23,7 +23,8 @@ struct Reducer {
 
   struct Modifiers {
     uint64_t scaled = 0;
-    int64_t divisor = 1;
+    bool divided = false;
+    typename L::Divisor divisor{1};
     Acc scalar{};
   };
 
@@ -77,7 +78,7 @@ struct Reducer {
   template <int kSources, bool kModified>
   static WEFT_HD Stored result_of(const Acc& acc, const Modifiers& modifiers) {
     if constexpr (kModified) {
-      if (modifiers.divisor > 1) return L::pack(L::divide(acc, modifiers.divisor));
+      if (modifiers.divided) return L::pack(L::divide(acc, modifiers.divisor));
     }
     if constexpr (std::is_same_v<Op, Sum>) {
       return L::template pack_sum<kSources>(acc);
@@ -156,7 +157,8 @@ struct Reducer {
     if (call.count == 0) return;
     if constexpr (kCanModify) {
       if (call.scaled != 0 || call.divisor > 1) {
-        Modifiers modifiers{call.scaled, call.divisor, Acc{}};
+        Modifiers modifiers{call.scaled, call.divisor > 1, typename L::Divisor(call.divisor),
+                            Acc{}};
         if (call.scaled != 0) modifiers.scalar = L::splat(call.scalar);
         return loop<0, true>(call, modifiers);
       }

@@ -69,6 +69,9 @@ struct GenericKit {
   static WEFT_HD Doubles min(Doubles a, Doubles b) { return min_of_floats<LongWords>(a, b); }
   static WEFT_HD Doubles max(Doubles a, Doubles b) { return max_of_floats<LongWords>(a, b); }
 
+  // Products of lanes that are less than 2^32.
+  static WEFT_HD LongWords multiply_halves(LongWords a, LongWords b) { return a * b; }
+
   // Between the stored form of a narrow format and kParts vectors of floats.
   template <class Format>
   struct Codec {
@@ -117,6 +120,70 @@ WEFT_HD Vec<uint8_t, Kit::kBytes> round_halves(Vec<uint8_t, Kit::kBytes> sign,
   return high > kInfinity ? Vector{} + static_cast<uint8_t>(Format::kNan) : finite | (sign & 0x80);
 }
 
+// Unsigned division by a number that is known before the loop, exact for every dividend: Granlund
+// and Montgomery, "Division by Invariant Integers using Multiplication", figure 4.1.
+template <class U>
+struct Reciprocal {
+  U factor = 0;  // where the divisor exceeds every dividend, the quotient is 0
+  int shift = 8 * sizeof(U) - 1;
+
+  WEFT_HD explicit Reciprocal(int64_t divisor) {
+    __extension__ using Wide = unsigned __int128;
+    constexpr int kBits = 8 * sizeof(U);
+    const Wide by = static_cast<Wide>(divisor);
+    if ((by >> kBits) != 0) return;
+    shift = 0;
+    while ((Wide{2} << shift) < by) ++shift;
+    factor = static_cast<U>((((Wide{2} << shift) - by) << kBits) / by + 1);
+  }
+};
+
+template <class Kit, class U>
+struct Divider {
+  static constexpr int kBits = 8 * sizeof(U);
+  using Vector = Vec<U, Kit::kBytes>;
+  using LongWords = typename Kit::LongWords;
+
+  static WEFT_HD Vector divide(Vector value, const Reciprocal<U>& by) {
+    if constexpr (kBits == 64) {
+      return quotient(value, multiply_high(value, by.factor), by.shift);
+    } else {  // in lanes of twice the width
+      using WideU = std::conditional_t<kBits == 8, uint16_t,
+                                       std::conditional_t<kBits == 16, uint32_t, uint64_t>>;
+      using Wide = Vec<WideU, Kit::kBytes>;
+      constexpr WideU kMask = static_cast<U>(-1);
+      const Wide lanes = bit_cast<Wide>(value);
+      return bit_cast<Vector>(divide_halves(lanes & kMask, by) |
+                              (divide_halves(lanes >> kBits, by) << kBits));
+    }
+  }
+
+ private:
+  template <class V>
+  static WEFT_HD V quotient(V value, V product, int shift) {
+    return (product + ((value - product) >> 1)) >> shift;
+  }
+  template <class Wide>
+  static WEFT_HD Wide divide_halves(Wide value, const Reciprocal<U>& by) {
+    const Wide factor = Wide{} + by.factor;
+    if constexpr (kBits == 32) {
+      return quotient(value, Kit::multiply_halves(value, factor) >> kBits, by.shift);
+    } else {
+      return quotient(value, (value * factor) >> kBits, by.shift);
+    }
+  }
+  // The upper 64 bits of the product.
+  static WEFT_HD LongWords multiply_high(LongWords a, uint64_t b) {
+    constexpr uint64_t kLow = 0xffffffffu;
+    const LongWords b_low = LongWords{} + (b & kLow), b_high = LongWords{} + (b >> 32);
+    const LongWords a_low = a & kLow, a_high = a >> 32;
+    const LongWords first =
+        Kit::multiply_halves(a_high, b_low) + (Kit::multiply_halves(a_low, b_low) >> 32);
+    const LongWords second = Kit::multiply_halves(a_low, b_high) + (first & kLow);
+    return Kit::multiply_halves(a_high, b_high) + (first >> 32) + (second >> 32);
+  }
+};
+
 // Lanes<Kit, T>: one vector of elements of T. Stored is as in memory, Acc as folded.
 template <class Kit, class T>
 struct Lanes {  // integers, float and double
@@ -126,9 +193,10 @@ struct Lanes {  // integers, float and double
   using Bits =
       std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, T>>;
   using Typed = Vec<T, Kit::kBytes>;
-  using Unsigned = Vec<
-      typename std::conditional_t<kInteger, std::make_unsigned<T>, std::type_identity<Bits>>::type,
-      Kit::kBytes>;
+  using Element =
+      typename std::conditional_t<kInteger, std::make_unsigned<T>, std::type_identity<Bits>>::type;
+  using Unsigned = Vec<Element, Kit::kBytes>;
+  using Divisor = std::conditional_t<kInteger, Reciprocal<Element>, T>;
   using Acc = std::conditional_t<kInteger, Unsigned, Typed>;
   using Stored = Acc;
 
@@ -167,22 +235,16 @@ struct Lanes {  // integers, float and double
   }
   static WEFT_HD Acc scale(Acc acc, Acc scalar) { return acc * scalar; }
 
-  static WEFT_HD Acc divide(Acc acc, int64_t divisor) {
-    if constexpr (kInteger) {
-      // In floats, which have vector instructions for it. A quotient is at least 1 / divisor below
-      // the next integer, far more than the error of a format with half again as many bits as T.
-      using Whole = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
-      using Divided = std::conditional_t<sizeof(T) == 8, Whole,
-                                         std::conditional_t<sizeof(T) == 4, double, float>>;
-      const Divided by = static_cast<Divided>(divisor);
-      T lanes[kCount];
-      std::memcpy(lanes, &acc, sizeof(acc));
-      for (size_t i = 0; i < kCount; ++i)
-        lanes[i] = static_cast<T>(static_cast<Divided>(lanes[i]) / by);
-      std::memcpy(&acc, lanes, sizeof(acc));
-      return acc;
+  // Integers are rounded toward zero.
+  static WEFT_HD Acc divide(Acc acc, const Divisor& divisor) {
+    if constexpr (!kInteger) {
+      return acc / (Acc{} + divisor);
+    } else if constexpr (std::is_unsigned_v<T>) {
+      return Divider<Kit, T>::divide(acc, divisor);
     } else {
-      return acc / (Acc{} + static_cast<T>(divisor));
+      const auto negative = bit_cast<Typed>(acc) < 0;
+      const Acc quotient = Divider<Kit, Element>::divide(negative ? -acc : acc, divisor);
+      return negative ? -quotient : quotient;
     }
   }
 };
@@ -193,6 +255,7 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
   using Format = SmallFloat<E, M, N, O, B>;
   using Codec = typename Kit::template Codec<Format>;
   using Float = Lanes<Kit, float>;
+  using Divisor = typename Float::Divisor;
   static constexpr int kParts = Codec::kParts;
   static constexpr size_t kCount = kParts * Kit::kBytes / sizeof(float);
   static constexpr int kUnroll = 2 * kParts < Kit::kUnroll ? Kit::kUnroll / kParts : 2;
@@ -235,7 +298,7 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
     for (int i = 0; i < kParts; ++i) acc.parts[i] = acc.parts[i] * scalar.parts[i];
     return unpack(pack(acc));
   }
-  static WEFT_HD Acc divide(Acc acc, int64_t divisor) {
+  static WEFT_HD Acc divide(Acc acc, Divisor divisor) {
     for (int i = 0; i < kParts; ++i) acc.parts[i] = Float::divide(acc.parts[i], divisor);
     return acc;
   }
@@ -248,6 +311,7 @@ struct KeyLanes {
   using Bits = typename Format::Bits;
   using Acc = Vec<std::make_signed_t<Bits>, Kit::kBytes>;
   using Stored = Acc;
+  using Divisor = float;  // of no use
   static constexpr size_t kCount = Kit::kBytes / sizeof(Bits);
   static constexpr int kUnroll = Kit::kUnroll;
 

@@ -401,6 +401,23 @@ TEST(KernelTest, IntegersDivideTowardZeroExactly) {
   }
 }
 
+TEST(KernelTest, IntegersAreDividedByAnyNumber) {
+  std::mt19937_64 random(5);
+  std::vector<int64_t> divisors{(1LL << 31) - 1, 1LL << 31, (1LL << 32) - 1, (1LL << 32) + 1,
+                                1LL << 62,       INT64_MAX, INT64_MAX - 1};
+  for (int bits = 2; bits < 64; bits += 3)
+    divisors.push_back(2 + static_cast<int64_t>(random() >> (64 - bits)));
+  for (DataType type : {DataType::int8, DataType::uint8, DataType::int16, DataType::uint16,
+                        DataType::int32, DataType::uint32, DataType::int64, DataType::uint64}) {
+    Buffer values(1 << 12);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<unsigned char>(i < 16 ? 255 : i < 32 ? 0 : random());
+    for (size_t i = 32; i < 40; ++i) values[i] = i == 39 ? 0x80 : 0;  // the least int64
+    for (int64_t divisor : divisors)
+      check_pairs(ReduceOp::avg, type, values, Buffer(values.size()), divisor);
+  }
+}
+
 TEST(KernelTest, KernelsExistExactlyWhereTheOperationIsDefined) {
   for (int t = 0; t < kDataTypes; ++t) {
     for (int o = 0; o < kReduceOps; ++o) {
