@@ -64,8 +64,46 @@ struct Avx512Kit::Codec<Float16> {
   }
 };
 
+// Two vectors of words to choose from.
+struct WordOrder {
+  alignas(64) uint16_t index[32];
+};
+
+// The upper (1) or lower (0) halves of the floats that unpacking made of the words of each 128
+// bits.
+constexpr WordOrder make_half_order(int upper) {
+  WordOrder order{};
+  for (int i = 0; i < 32; ++i)
+    order.index[i] = static_cast<uint16_t>(2 * (i / 8 * 4 + i % 4) + i / 4 % 2 * 32 + upper);
+  return order;
+}
+
+template <int kUpper>
+constexpr WordOrder kHalfOrder = make_half_order(kUpper);
+
 template <>
-struct Avx512Kit::Codec<BFloat16> : BFloat16Codec<Avx512Kit> {};
+struct Avx512Kit::Codec<BFloat16> {
+  static constexpr int kParts = 2;
+  using Stored = Vec<uint16_t, 64>;
+  static WEFT_HD void unpack(Stored stored, Floats* parts) {
+    const __m512i zero{}, halves = bit_cast<__m512i>(stored);
+    parts[0] = bit_cast<Floats>(_mm512_unpacklo_epi16(zero, halves));
+    parts[1] = bit_cast<Floats>(_mm512_unpackhi_epi16(zero, halves));
+  }
+  template <int kUpper>
+  static WEFT_HD Stored halves_of(const Floats* parts) {
+    return bit_cast<Stored>(_mm512_permutex2var_epi16(bit_cast<__m512i>(parts[0]),
+                                                      _mm512_load_si512(kHalfOrder<kUpper>.index),
+                                                      bit_cast<__m512i>(parts[1])));
+  }
+  // REQUIRES: results of arithmetic, whose NaNs are quiet: the upper half tells them.
+  static WEFT_HD Stored pack(const Floats* parts) {
+    const Stored upper = halves_of<1>(parts), lower = halves_of<0>(parts);
+    const Stored up = bit_cast<Stored>(lower > 0x8000 - (upper & 1));  // -1 where it does
+    const Stored nan = Stored{} + static_cast<uint16_t>(BFloat16::kNan);
+    return upper + upper > 2 * BFloat16::kOverflow ? nan : upper - up;
+  }
+};
 
 // Every value of an 8-bit format is a bfloat16: its two bytes, by magnitude.
 struct Fp8Table {
@@ -104,10 +142,6 @@ constexpr Fp8Order make_fp8_order(int high) {
 
 template <int kHigh>
 constexpr Fp8Order kFp8Order = make_fp8_order(kHigh);
-
-struct WordOrder {
-  alignas(64) uint16_t index[32];
-};
 
 constexpr WordOrder kEvenWords = [] {
   WordOrder order{};
