@@ -80,14 +80,17 @@ struct Fp8Codec {
   }
   static WEFT_HD void widen_halves(Shorts halves, Floats* parts) {
     const __m256i value = bit_cast<__m256i>(halves);
-    const float scale = kE4M3 ? 256.0f : 1.0f;
-    parts[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(value)) * scale;
-    parts[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(value, 1)) * scale;
+    parts[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(value));
+    parts[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(value, 1));
   }
-  static WEFT_HD void unpack(Stored stored, Floats* parts) {
+  static WEFT_HD void unpack_term(Stored stored, Floats* parts) {
     const Shorts pairs = bit_cast<Shorts>(stored);
     widen_halves(to_half(pairs << 8), parts);
     widen_halves(to_half(pairs & 0xff00), parts + 2);
+  }
+  static WEFT_HD void unpack(Stored stored, Floats* parts) {
+    unpack_term(stored, parts);
+    for (int i = 0; i < kParts; ++i) parts[i] = parts[i] / kFp8TermScale<Format>;
   }
 
   // Bytes in 16 bits each, in the order of widen_halves.
@@ -114,9 +117,8 @@ struct Fp8Codec {
   template <int kTerms>
   static WEFT_HD Shorts to_halves(const Floats* parts) {
     constexpr int kRounding = kTerms == 2 ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO;
-    const float scale = kE4M3 ? 0x1p-8f : 1.0f;
-    const __m128i first = _mm256_cvtps_ph(parts[0] * scale, kRounding);
-    const __m128i second = _mm256_cvtps_ph(parts[1] * scale, kRounding);
+    const __m128i first = _mm256_cvtps_ph(parts[0], kRounding);
+    const __m128i second = _mm256_cvtps_ph(parts[1], kRounding);
     const Shorts halves = bit_cast<Shorts>(_mm256_set_m128i(second, first));
     if constexpr (kTerms == 2) return halves;
     const Shorts rest =

@@ -112,10 +112,10 @@ struct Fp8Table {
 };
 
 template <class Format>
-constexpr Fp8Table make_fp8_table() {
+constexpr Fp8Table make_fp8_table(float scale) {
   Fp8Table table{};
   for (uint32_t i = 0; i < 128; ++i) {
-    const uint32_t bits = bit_cast<uint32_t>(widen<Format, float, uint32_t>(i));
+    const uint32_t bits = bit_cast<uint32_t>(widen<Format, float, uint32_t>(i) * scale);
     table.low[i] = static_cast<uint8_t>(bits >> 16);
     table.high[i] = static_cast<uint8_t>(bits >> 24);
   }
@@ -123,7 +123,9 @@ constexpr Fp8Table make_fp8_table() {
 }
 
 template <class Format>
-constexpr Fp8Table kFp8Table = make_fp8_table<Format>();
+constexpr Fp8Table kFp8Table = make_fp8_table<Format>(1.0f);
+template <class Format>
+constexpr Fp8Table kFp8Terms = make_fp8_table<Format>(kFp8TermScale<Format>);
 
 // Where the bytes of the result are in two vectors of cut halves: their high bytes, or the low
 // ones.
@@ -163,19 +165,17 @@ struct Fp8Codec {
   static WEFT_HD __m512i look_up(const uint8_t* table, __m512i index) {
     return _mm512_permutex2var_epi8(_mm512_load_si512(table), index, _mm512_load_si512(table + 64));
   }
-  static WEFT_HD void unpack_pair(__m512i halves, Floats* parts) {
-    const __m512i zero{};
-    parts[0] = bit_cast<Floats>(_mm512_unpacklo_epi16(zero, halves));
-    parts[1] = bit_cast<Floats>(_mm512_unpackhi_epi16(zero, halves));
-  }
   static WEFT_HD void unpack(Stored stored, Floats* parts) {
-    const __m512i bytes = bit_cast<__m512i>(stored);
-    const __m512i low = look_up(kFp8Table<Format>.low, bytes);
-    const __m512i high = look_up(kFp8Table<Format>.high, bytes) | (bytes & bytes_of(0x80));
-    unpack_pair(_mm512_unpacklo_epi8(low, high), parts);
-    unpack_pair(_mm512_unpackhi_epi8(low, high), parts + 2);
+    unpack(stored, kFp8Table<Format>, parts);
   }
-
+  static WEFT_HD void unpack(Stored stored, const Fp8Table& table, Floats* parts) {
+    const __m512i bytes = bit_cast<__m512i>(stored);
+    const __m512i low = look_up(table.low, bytes);
+    const __m512i high = look_up(table.high, bytes) | (bytes & bytes_of(0x80));
+    using Pair = Avx512Kit::Codec<BFloat16>;
+    Pair::unpack(bit_cast<Pair::Stored>(_mm512_unpacklo_epi8(low, high)), parts);
+    Pair::unpack(bit_cast<Pair::Stored>(_mm512_unpackhi_epi8(low, high)), parts + 2);
+  }
   static WEFT_HD Stored pack(const Floats* parts) {
     __m512i words[4];
     for (int i = 0; i < 4; ++i)
@@ -184,11 +184,13 @@ struct Fp8Codec {
     return bit_cast<Stored>(_mm512_packus_epi16(low, _mm512_packus_epi32(words[2], words[3])));
   }
 
-  // A sum of values of the format, by way of float16, which has the exponents of e5m2, or of e4m3
-  // times 2^-8. What float16 has no digits for is cut off, and its last digit set, far below the
-  // middle between two results. A subnormal loses nothing: it is a multiple of the format's
-  // smallest value. Of two terms so far apart that their sum has too many digits, the larger one is
-  // the result, however the sum is rounded in between.
+  static WEFT_HD void unpack_term(Stored stored, Floats* parts) {
+    unpack(stored, kFp8Terms<Format>, parts);
+  }
+  // A sum of terms, by way of float16. What float16 has no digits for is cut off, and its last
+  // digit set, far below the middle between two results. A subnormal loses nothing: it is a
+  // multiple of the format's smallest value. Of two terms so far apart that their sum has too many
+  // digits, the larger one is the result, however the sum is rounded in between.
   template <int kTerms>
   static WEFT_HD Stored pack_sum(const Floats* parts) {
     return narrow_halves(to_halves<kTerms>(parts), to_halves<kTerms>(parts + 2));
@@ -196,9 +198,8 @@ struct Fp8Codec {
   template <int kTerms>
   static WEFT_HD __m512i to_halves(const Floats* parts) {
     constexpr int kRounding = kTerms == 2 ? _MM_FROUND_TO_NEAREST_INT : _MM_FROUND_TO_ZERO;
-    const __m512 scale = _mm512_set1_ps(kE4M3 ? 0x1p-8f : 1.0f);
-    const __m256i first = _mm512_cvtps_ph(parts[0] * scale, kRounding | _MM_FROUND_NO_EXC);
-    const __m256i second = _mm512_cvtps_ph(parts[1] * scale, kRounding | _MM_FROUND_NO_EXC);
+    const __m256i first = _mm512_cvtps_ph(parts[0], kRounding | _MM_FROUND_NO_EXC);
+    const __m256i second = _mm512_cvtps_ph(parts[1], kRounding | _MM_FROUND_NO_EXC);
     const __m512i halves = _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
     if constexpr (kTerms == 2) return halves;
     const __m512i rest = even_words(bit_cast<__m512i>(parts[0]), bit_cast<__m512i>(parts[1])) &

@@ -21,6 +21,9 @@ struct Reducer {
   // Only what folds like sum is ever scaled or divided.
   static constexpr bool kCanModify = std::is_same_v<Op, Sum>;
 
+  template <bool kModified>
+  static constexpr bool kPlainSum = std::is_same_v<Op, Sum> && !kModified;
+
   struct Modifiers {
     uint64_t scaled = 0;
     bool divided = false;
@@ -68,7 +71,9 @@ struct Reducer {
   template <bool kModified, class Access>
   static WEFT_HD Acc operand(const Places& places, int source, size_t at,
                              const Modifiers& modifiers, const Access& access) {
-    const Acc value = L::unpack(access.load(places.sources[source], at));
+    const Stored stored = access.load(places.sources[source], at);
+    if constexpr (kPlainSum<kModified>) return L::unpack_term(stored);
+    const Acc value = L::unpack(stored);
     if constexpr (kModified) {
       if ((modifiers.scaled >> source & 1) != 0) return L::scale(value, modifiers.scalar);
     }
@@ -80,7 +85,7 @@ struct Reducer {
     if constexpr (kModified) {
       if (modifiers.divided) return L::pack(L::divide(acc, modifiers.divisor));
     }
-    if constexpr (std::is_same_v<Op, Sum>) {
+    if constexpr (kPlainSum<kModified>) {
       return L::template pack_sum<kSources>(acc);
     } else {
       return L::pack(acc);

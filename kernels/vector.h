@@ -106,6 +106,10 @@ struct BFloat16Codec {
   }
 };
 
+// Float16 has the exponents of e5m2, and those of e4m3 when its values are scaled by this.
+template <class Format>
+inline constexpr float kFp8TermScale = std::is_same_v<Format, Fp8E4M3> ? 0x1p-8f : 1.0f;
+
 // What is left of rounding a value of e5m2 or e4m3 that came by way of float16: its sign, and its
 // magnitude in float16 (of e4m3: of 2^-8 times the value, shifted up by one) as two vectors of
 // bytes.
@@ -201,6 +205,7 @@ struct Lanes {  // integers, float and double
   using Stored = Acc;
 
   static WEFT_HD Acc unpack(Stored stored) { return stored; }
+  static WEFT_HD Acc unpack_term(Stored stored) { return stored; }
   template <int kTerms>
   static WEFT_HD Stored pack_sum(Acc acc) {
     return pack(acc);
@@ -270,10 +275,22 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
     return acc;
   }
   static WEFT_HD Stored pack(const Acc& acc) { return Codec::pack(acc.parts); }
-  // The same for what is a sum of stored values; kTerms: how many, or 0.
+  // The same for plain sums, which a codec may keep in another scale; kTerms: how many, or 0.
+  static constexpr bool kHasTerms = requires(Stored stored, Acc acc) {
+    Codec::unpack_term(stored, acc.parts);
+  };
+  static WEFT_HD Acc unpack_term(Stored stored) {
+    if constexpr (kHasTerms) {
+      Acc acc;
+      Codec::unpack_term(stored, acc.parts);
+      return acc;
+    } else {
+      return unpack(stored);
+    }
+  }
   template <int kTerms>
   static WEFT_HD Stored pack_sum(const Acc& acc) {
-    if constexpr (requires { Codec::template pack_sum<kTerms>(acc.parts); }) {
+    if constexpr (kHasTerms) {
       return Codec::template pack_sum<kTerms>(acc.parts);
     } else {
       return pack(acc);
