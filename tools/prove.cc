@@ -98,8 +98,12 @@ class Batch {
     if (algorithm_.windows) record(check_lines(schedule), what + ", ll");
     const int few = scope_.slots.front();
     for (const int slots : scope_.slots) judge(schedule, {.slots = slots}, what);
-    for (const unsigned seed : kUnevenSeeds)
+    for (const unsigned seed : kUnevenSeeds) {
       judge(schedule, {.slots = few, .uneven = seed}, what + ", uneven chunks");
+      if (algorithm_.windows)
+        judge(schedule, {.slots = few, .uneven = seed, .lines = true},
+              what + ", uneven chunks, ll");
+    }
     Schedule copies = schedule;
     for (Program& program : copies.programs) {
       if (program.copies != 1) return;
@@ -197,7 +201,8 @@ std::string prove_sequence(const std::vector<NamedSchedule>& plans, const std::v
     calls.push_back(&plans[order[i]].schedule);
   for (const VerifyOptions& options :
        {VerifyOptions{.slots = 2}, VerifyOptions{.slots = 8, .leases = 2},
-        VerifyOptions{.slots = 3, .rounds = 1, .leases = 3, .uneven = 1}}) {
+        VerifyOptions{.slots = 3, .rounds = 1, .leases = 3, .uneven = 1},
+        VerifyOptions{.slots = 2, .leases = 2, .uneven = 2, .lines = true}}) {
     const Status status = verify_sequence(calls, options);
     if (!status.ok())
       return "a sequence that begins with " + plans[order[begin]].what + ": " +

@@ -29,10 +29,17 @@ Status check(const VerifyOptions& options) {
   return {};
 }
 
-Call call_of(const Plan& plan, int rounds, unsigned uneven) {
-  Call call{&plan, rounds, {}};
-  if (uneven == 0) return call;
-  std::minstd_rand random(uneven);
+Call call_of(const Plan& plan, int rounds, const VerifyOptions& options) {
+  Call call{&plan, rounds, {}, options.lines};
+  if (options.uneven == 0) return call;
+  std::minstd_rand random(options.uneven);
+  if (options.lines) {
+    std::vector<int> by_piece(static_cast<size_t>(plan.pieces));
+    for (int& size : by_piece) size = static_cast<int>(random() % (rounds + 1));
+    for (int chunk = 0; chunk < plan.chunks; ++chunk)
+      call.sizes.push_back(by_piece[static_cast<size_t>(chunk % plan.pieces)]);
+    return call;
+  }
   for (int chunk = 0; chunk < plan.chunks; ++chunk)
     call.sizes.push_back(static_cast<int>(random() % (rounds + 1)));
   return call;
@@ -48,7 +55,7 @@ Proof verify(const Schedule& schedule, const VerifyOptions& options) {
   proof.status = plan.status();
   if (!proof.status.ok()) return proof;
   const int rounds = options.rounds > 0 ? options.rounds : plan->rounds_to_wrap(options.slots);
-  const Call call = call_of(*plan, rounds, options.uneven);
+  const Call call = call_of(*plan, rounds, options);
   symbolic::Run run(std::span(&call, 1), options.slots, options.leases);
   proof.status = run.run();
   if (!proof.status.ok()) return proof;
@@ -81,7 +88,7 @@ Status verify_sequence(std::span<const Schedule* const> calls, const VerifyOptio
   for (const Schedule* schedule : calls) {
     const Plan& plan = plans.at(schedule);
     const int rounds = options.rounds > 0 ? options.rounds : kRoundsInSequence * plan.copies;
-    list.push_back(call_of(plan, rounds, options.uneven));
+    list.push_back(call_of(plan, rounds, options));
   }
   symbolic::Run run(list, options.slots, options.leases);
   WEFT_TRY(run.run());

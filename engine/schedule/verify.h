@@ -5,11 +5,11 @@
 // chunk, round), nodes say what was folded with what and where it was rounded. Programs block but
 // never choose, so one run decides the values and deadlocks for given slot counts, whatever the
 // interleaving; vector clocks decide races. Proven are, for every rank:
-//  * the postcondition: every chunk of Output holds the fold of exactly the right inputs, finished
-//  once;
+//  * the postcondition: every chunk of Output holds the fold of exactly the right inputs,
+//    finished once;
 //  * no deadlock with `slots` messages of room per link, nothing left in a link at the end;
 //  * no race on Input, Output, Scratch or Window memory (in-place: where Input and Output
-//  coincide);
+//    coincide);
 //  * no read of what was never written, none of Input that was already overwritten;
 //  * every link end belongs to one lane, every cell is posted once per round by one step;
 //  * Input is never written (in place, Output is);
@@ -33,6 +33,10 @@ struct VerifyOptions {
   // 0: every chunk has elements in every round. Else a seed, by which every chunk runs out of
   // elements in a round of its own: messages that other chunks may have relied on are missing.
   unsigned uneven = 0;
+  // As under the ll protocol (lines.h): where a chunk is empty, nothing stands in for the signals
+  // that its lines would have carried. Only calls whose blocks are equal run so: with `uneven`, the
+  // pieces of a block run out in different rounds, those of other blocks with them.
+  bool lines = false;
 };
 
 struct Proof {

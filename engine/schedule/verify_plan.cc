@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/schedule/lines.h"
+
 namespace weft::symbolic {
 namespace {
 
@@ -143,7 +145,8 @@ Status Lowering::add_op(const PlanLane& lane, const Step& step, int index, int t
                      text(plan_.places[i].rank));
   op.waits.begin = int(plan_.waits.size());
   for (const Signal& s : step.waits)
-    plan_.waits.push_back({cells_.index(s.peer, lane.rank, s.cell), s.lag, s.peer != lane.rank});
+    plan_.waits.push_back({cells_.index(s.peer, lane.rank, s.cell), s.lag, s.peer != lane.rank,
+                           carried_by_lines(step, s)});
   op.waits.end = int(plan_.waits.size());
   if (step.from.used()) WEFT_TRY(bind_receive(lane, op, step.from));
   if (step.from.used()) op.from = links_.index(step.from.peer, lane.rank, step.from.id);

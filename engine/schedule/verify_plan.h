@@ -40,7 +40,8 @@ struct Place {
 struct Wait {
   int cell = 0;
   int lag = 0;
-  bool remote = false;  // posted by another rank
+  bool remote = false;   // posted by another rank
+  bool carried = false;  // by the lines that the step reads, under ll
 };
 
 struct Range {
@@ -57,6 +58,7 @@ struct Op {
   int to = -1;
   Range sources, targets, waits, posts;
   bool finish = false;
+  bool without_lines = false;  // nothing carries its carried waits: they fall away
 };
 
 struct PlanLane {

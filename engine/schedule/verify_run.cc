@@ -18,8 +18,10 @@ int count_lanes(std::span<const Call> calls) {
   return count;
 }
 
-// What is left of an op whose chunk is empty in a round: its signals.
-Op without_data(Op op) {
+// What is left of an op whose chunk is empty in a round: its signals, as far as no lines carry
+// them.
+Op without_data(Op op, bool lines) {
+  op.without_lines = lines;
   op.from = op.to = -1;
   op.sources.end = op.sources.begin;
   op.targets.end = op.targets.begin;
@@ -210,7 +212,7 @@ Status Run::advance(int lane) {
   const Range ops = call.plan->lanes[state.index].ops;
   while (state.round < state.rounds) {
     Op op = call.plan->ops[ops.begin + state.op];
-    if (call.call->empty(op.chunk, round_of(state))) op = without_data(op);
+    if (call.call->empty(op.chunk, round_of(state))) op = without_data(op, call.call->lines);
     if (blocked(lane, call, op)) return {};
     WEFT_TRY(execute(lane, call, op));
     if (++state.op == ops.end - ops.begin) state.op = 0, ++state.round;
@@ -236,6 +238,7 @@ bool Run::blocked(int lane, CallState& call, const Op& op) {
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
+    if (op.without_lines && wait.carried) continue;
     if (call.posted[wait.cell] >= state.round - wait.lag + 1) continue;
     state.next_waiting = call.waiting[wait.cell];
     return call.waiting[wait.cell] = lane, true;
@@ -270,7 +273,7 @@ void Run::acquire(int lane, CallState& call, const Op& op) {
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
-    if (state.round < wait.lag) continue;
+    if (state.round < wait.lag || (op.without_lines && wait.carried)) continue;
     const size_t at = size_t(wait.cell) * call.rounds + state.round - wait.lag;
     clocks_.merge(lane, call.posts[at]);
     if (state.round == 0)

@@ -18,6 +18,7 @@ struct Call {
   const Plan* plan = nullptr;
   int rounds = 1;
   std::vector<int> sizes;  // by chunk: in how many rounds it has elements; none: in all
+  bool lines = false;      // see VerifyOptions::lines
   bool empty(int chunk, int round) const { return !sizes.empty() && round >= sizes[chunk]; }
 };
 

@@ -130,6 +130,7 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   choice.copies = options.lanes > 0 && call.kind != Kind::exchange ? options.lanes : 1;
   if (choice.algorithm->windows) choice.copies = std::min(choice.copies, kWindowLanesMax);
   choice.segment_bytes = segment_bytes(*choice.algorithm, c.ranks, options);
+  // Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
   if (choice.algorithm->windows && !call.varying)
     choice.ll =
         options.protocol == "ll" || (options.protocol == "auto" && message_bytes(call) <= kLlBytes);
