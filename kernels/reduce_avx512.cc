@@ -115,7 +115,8 @@ template <class Format>
 constexpr Fp8Table make_fp8_table(float scale) {
   Fp8Table table{};
   for (uint32_t i = 0; i < 128; ++i) {
-    const uint32_t bits = bit_cast<uint32_t>(widen<Format, float, uint32_t>(i) * scale);
+    const float value = widen<Format, float, uint32_t>(i);
+    const uint32_t bits = bit_cast<uint32_t>(i < Format::kSpecial ? value * scale : value);
     table.low[i] = static_cast<uint8_t>(bits >> 16);
     table.high[i] = static_cast<uint8_t>(bits >> 24);
   }
