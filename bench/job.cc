@@ -70,11 +70,16 @@ class Reporter {
   std::vector<Row> rows_;
 };
 
-// Rank 0 measures what the machine could do, while the others still wait to join.
-std::optional<Calibration> calibrate_for(const BenchOptions& options, const Job& job) {
-  if (!options.floor) return std::nullopt;
+// Rank 0 measures what the machine could do, while the others wait, asleep, at a meeting.
+Result<std::optional<Calibration>> calibrate_for(Rendezvous& rendezvous,
+                                                 const BenchOptions& options, const Job& job) {
+  std::optional<Calibration> calibration;
   const bool tcp = options.engine.transport == "tcp" || options.hosts > 1;
-  return calibrate(job.local_size, options.max_bytes, tcp);
+  if (rendezvous.rank() == 0) calibration = calibrate(job.local_size, options.max_bytes, tcp);
+  const Deadline deadline = Deadline::after(options.engine.timeout_s);
+  const Result<std::vector<std::string>> met = rendezvous.all_gather({}, deadline);
+  if (!met.ok()) return met.status();
+  return calibration;
 }
 
 // The communicators of a run.
@@ -116,14 +121,16 @@ Result<int> run_all(Rendezvous& rendezvous, const BenchOptions& options, const J
   for (const auto& [key, value] : job.environment.values())
     if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
   const bool reports = rendezvous.rank() == 0;
-  if (reports) info.calibration = calibrate_for(options, job);
-
   Result<Team> team = make_team(rendezvous, options.engine);
   if (!team.ok()) return team.status();
   Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine);
   if (!ranks.ok()) return ranks.status();
   info.ranks = ranks.take();
-  if (!one_machine(info.ranks)) info.calibration.reset();
+  if (options.floor && one_machine(info.ranks)) {
+    auto calibration = calibrate_for(rendezvous, options, job);
+    if (!calibration.ok()) return calibration.status();
+    info.calibration = calibration.take();
+  }
 
   if (reports) print(header_text(info));
   Reporter reporter(options);

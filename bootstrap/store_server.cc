@@ -264,7 +264,7 @@ class StoreServer final : public Rendezvous {
     --missing_;
     // Answered a little before the rank would give up, so that it learns who was missing.
     const int64_t patience = int64_t{offer.patience_ms} * kMillisecond;
-    const int64_t margin = std::min(patience / 8, 1000 * kMillisecond);
+    const int64_t margin = std::min(patience / 4, 1000 * kMillisecond);
     answer_by_ns_ = std::min(answer_by_ns_, steady_clock().now_ns() + patience - margin);
   }
 
