@@ -246,7 +246,11 @@ Status store_here(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store(kFlag, parse_int(f.here.substr(0, dash), 0, o.ranks - 1), o.first_here));
   WEFT_TRY(store(kFlag, parse_int(last, o.first_here, o.ranks - 1), last_here));
   o.ranks_here = last_here - o.first_here + 1;
-  return {};
+  const size_t colon = o.meet.rfind(':');
+  int port = 0;
+  return store("--meet (HOST:PORT, the same on all hosts)",
+               parse_int(colon == std::string::npos ? "" : o.meet.substr(colon + 1), 1, 65535),
+               port);
 }
 
 Status store_ranks(const Flags& f, BenchOptions& o) {

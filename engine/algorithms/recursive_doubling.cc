@@ -1,9 +1,9 @@
 // Recursive doubling: in step i partners at distance 2^i exchange all they have and fold it. Ranks
 // beyond the largest power of two hand their input to a partner first and get the result at the
-// end.
-//   all_reduce, barrier   log2 n hops and chunks where n is a power of two; else floor(log2 n) + 1
-//                         chunks and hops, one hop more where over half of the partners have a
-//                         guest
+// end. all_reduce, barrier:
+//   n a power of two  log2 n hops and chunks
+//   otherwise         floor(log2 n) + 1 chunks and hops; one hop more where over half of the
+//                     partners have a guest
 // All ranks fold in the same pairs, so all get the same bits.
 // Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of collective communication
 // operations in MPICH", 2005.

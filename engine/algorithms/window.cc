@@ -2,10 +2,9 @@
 // they read it there, folding several operands in registers.
 //
 // window_one_shot: one hop (the signal). all_reduce copies n elements in and reads n-1 times as
-// many.
-//   Window halves alternate, so that a rank can fill one while slow readers still read the other. A
-//   rank that everybody waits for in every round needs no more than that; where the pattern is not
-//   symmetric (a root), readers say when they are done.
+//   many. Window halves alternate, so that a rank can fill one while slow readers still read the
+//   other. A rank that everybody waits for in every round needs no more than that; where the
+//   pattern is not symmetric (a root), readers say when they are done.
 // window_two_shot (all_reduce): every rank folds its own share and puts the result into its window;
 //   two hops, 2(n-1) of n chunks read per rank. One half suffices: the waits inside a round order
 //   reuse.

@@ -18,7 +18,7 @@
 //
 // Order and synchronisation.
 //  * A link (from, to, id) has one sending and one receiving lane; the k-th send meets the k-th
-//  receive.
+//    receive.
 //  * A wait on (peer, cell) with lag L in round t lets the step start once that peer has posted the
 //    cell t - L + 1 times in this call (at once while t < L). A cell is posted once per round, by
 //    one step, after the step's reads and writes are done. peer may be the rank itself (between

@@ -1,13 +1,11 @@
 // Vector clocks: which step of which lane happened before which.
 //
 // 1. A lane's time is the number of steps it has begun; a snapshot of lane l at time t stands for
-// its
-//    step t and all that happened before that step's end.
+//    its step t and all that happened before that step's end.
 // 2. If a lane knows lane l up to time t, it knows everything that l knew at time t. So a snapshot
 //    whose (lane, time) is known already need not be looked at: most merges cost one comparison.
 // 3. Snapshots share one immutable copy of what their lane knew, made anew only after a merge
-// changed
-//    it; copies are counted and used again.
+//    changed it; copies are counted and used again.
 #pragma once
 
 #include <cstddef>

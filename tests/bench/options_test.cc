@@ -139,6 +139,8 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--ranks", "4", "--here", "0", "--meet", "a:1", "--threads"}, {"--here", "--threads"}},
       {{"--ranks", "4", "--here", "2-4", "--meet", "a:1"}, {"--here", "\"4\"", "2 to 3"}},
       {{"--ranks", "4", "--here", "two", "--meet", "a:1"}, {"--here", "two", "0 to 3"}},
+      {{"--ranks", "4", "--here", "0", "--meet", "a"}, {"--meet", "HOST:PORT"}},
+      {{"--ranks", "4", "--here", "0", "--meet", "a:x"}, {"--meet", "\"x\"", "1 to 65535"}},
       {{"--device", "cuda"}, {"--device", "not built"}},
       {{"--device", "tpu"}, {"--device", "tpu", "cpu"}},
       {{"--frobnicate"}, {"--frobnicate", "--help"}},
