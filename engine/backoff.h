@@ -18,10 +18,11 @@ inline void cpu_relax() {
 
 class Backoff {
  public:
-  // `crowded`: more ranks than cores on this host; then spinning only keeps peers from running.
-  // Else sleep soon: two ranks that were started on one core are told apart by the scheduler when
-  // it wakes one of them, not while both spin or yield.
-  explicit Backoff(bool crowded) : spins_(crowded ? 20 : 1000), yields_(crowded ? 2000 : 8) {}
+  // `crowded`: more ranks than cores on this host; then spinning only keeps peers from running, and
+  // whoever found nothing in a few turns is better woken than asked again. Else sleep soon, too:
+  // two ranks that were started on one core are told apart by the scheduler when it wakes one of
+  // them, not while both spin or yield.
+  explicit Backoff(bool crowded) : spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 8) {}
 
   void reset() { idle_ = 0; }
   uint32_t idle() const { return idle_; }
