@@ -120,12 +120,12 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   const Extent extent = layout.extent(chunk, at.round, plan_->segment);
   at.size = extent.size;
   at.position = at.line = 0;
-  at.in_offset = at.out_filled = 0;
-  at.first_ticket = at.last_ticket = 0;
   at.entered = true;
+  if (step.begins)
+    begin_message(step, at);
+  else
+    at.rest -= extent.size;
   if (extent.size == 0) return;
-  // Where ranks know the sizes of their own pairs only, each message vouches for its chunk's size.
-  at.tag = plan_->sizes_in_tags ? mix(identity_.tag, layout.size(chunk)) : identity_.tag;
   const size_t bytes = plan_->element_bytes;
   if (!binding_.group.empty()) {
     const int sent = layout.transfer(chunk, Transfer::Direction::send);
@@ -138,6 +138,22 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   }
   at.input = binding_.input + (layout.input_offset(chunk) + extent.begin) * bytes;
   at.output = binding_.output + (layout.output_offset(chunk) + extent.begin) * bytes;
+}
+
+// Where ranks know the sizes of their own pairs only, each message vouches for its chunks' sizes.
+void CpuExecutor::begin_message(const PlanStep& first, Cursor& at) {
+  const Layout& layout = plan_->layout;
+  at.in_offset = at.out_filled = 0;
+  at.first_ticket = at.last_ticket = 0;
+  at.rest = 0;
+  at.tag = identity_.tag;
+  if (plan_->sizes_in_tags)
+    at.tag = mix(at.tag, layout.size(chunk_at(first, at.time, plan_->chunks)));
+  for (const PlanStep* step = &first; !step->ends;) {
+    ++step;
+    at.rest += layout.extent(step->chunk, at.round, plan_->segment).size;
+    if (plan_->sizes_in_tags) at.tag = mix(at.tag, layout.size(step->chunk));
+  }
 }
 
 void CpuExecutor::leave(const PlanStep& step) {
@@ -299,7 +315,7 @@ bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t by
     fail(Status(Code::mismatch, "it sent data of a call with other arguments", step.from_peer));
     return false;
   }
-  const size_t left = (at.size - at.position) * plan_->element_bytes;
+  const size_t left = (at.size - at.position + at.rest) * plan_->element_bytes;
   if (bytes <= left && bytes % plan_->element_bytes == 0) return true;
   fail(Status(Code::mismatch,
               "it sent a message of " + std::to_string(bytes) + " bytes where at most " +
@@ -345,7 +361,8 @@ CpuExecutor::Move CpuExecutor::move_linked(const PlanStep& step, Cursor& at) {
     }
     if (step.to) {
       at.out_filled += count * bytes;
-      if (at.out_filled + bytes > slot.size() || at.position == at.size) {
+      const bool last = at.position == at.size && at.rest == 0;
+      if (at.out_filled + bytes > slot.size() || last) {
         step.to->commit(at.out_filled, at.tag);
         at.out_filled = 0;
       }

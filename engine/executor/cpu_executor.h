@@ -63,6 +63,7 @@ class CpuExecutor {
     uint64_t tag = 0;                  // of this chunk's messages
     const std::byte* input = nullptr;  // this chunk and round in Input, Output
     std::byte* output = nullptr;
+    size_t rest = 0;                       // elements that the message's later steps add
     size_t in_offset = 0, out_filled = 0;  // bytes of the message at hand, of the slot being filled
     Ticket first_ticket = 0, last_ticket = 0;
 
@@ -97,6 +98,7 @@ class CpuExecutor {
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   void enter(const PlanStep& step, Cursor& at);
+  void begin_message(const PlanStep& first, Cursor& at);
   Move signalled(const PlanStep& step, const Cursor& at);
   uint64_t needed(const Signal& wait, const Cursor& at) const;
   void leave(const PlanStep& step);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "engine/schedule/lines.h"
 
@@ -25,7 +26,7 @@ class Lowering {
     set_arithmetic();
     WEFT_TRY(set_windows());
     set_segment();
-    WEFT_TRY(check_window());
+    WEFT_TRY(check_room());
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
     set_scratch();
     collect_expected();
@@ -81,8 +82,8 @@ class Lowering {
     segment = std::min(segment, round_up(std::max<size_t>(1, largest), granule));
     if (!plan_->windows.empty()) segment = std::min(segment, window_segment(granule));
     // Schedules are proven for two and more rounds of room in every link, not for less.
-    const size_t half_link = size_t{request_.links.slot_bytes} * (request_.links.slots / 2);
-    if (plan_->windows.empty()) segment = std::min(segment, half_link / bytes);
+    if (plan_->windows.empty())
+      segment = std::min(segment, std::max<size_t>(1, link_segment(granule)));
     plan_->segment = segment;
     plan_->rounds = (largest + segment - 1) / segment;
     plan_->window_halves = std::min<int>(plan_->window_halves,
@@ -96,7 +97,21 @@ class Lowering {
     return request_.protocol == Protocol::ll ? WindowLayout::kLlBytes : layout.data_bytes();
   }
 
-  Status check_window() const {
+  // Elements per chunk, whole granules if there is room, with which a message takes half a link.
+  size_t link_segment(size_t granule) const {
+    const size_t half = size_t{request_.links.slot_bytes} * (request_.links.slots / 2);
+    const size_t each = half / plan_->element_bytes / static_cast<size_t>(program_.message_chunks);
+    return each > granule ? each / granule * granule : each;
+  }
+
+  Status check_room() const {
+    if (plan_->windows.empty() && link_segment(1) == 0)
+      return unsupported("algorithm " + std::string(request_.algorithm) + " sends up to " +
+                         std::to_string(program_.message_chunks) +
+                         " chunks in a message, for which links of " +
+                         std::to_string(request_.links.slots) + " slots of " +
+                         std::to_string(request_.links.slot_bytes) +
+                         " bytes are too small; use larger slots, or another algorithm");
     if (plan_->window_bytes() <= window_ring()) return {};
     return unsupported(
         "algorithm " + std::string(request_.algorithm) + " needs " +
@@ -131,8 +146,10 @@ class Lowering {
   Status add_lane(const Lane& lane) {
     PlanLane lowered{.steps = {}, .copy = lane.copy, .rounds = rounds_of(lane)};
     if (lowered.rounds <= static_cast<size_t>(lane.copy)) return {};
+    bool begins = true;
     for (const Step& step : lane.steps) {
       lowered.steps.emplace_back();
+      lowered.steps.back().begins = std::exchange(begins, !step.more);
       WEFT_TRY(add_step(step, lowered.steps.back()));
     }
     plan_->lanes.push_back(std::move(lowered));
@@ -146,12 +163,14 @@ class Lowering {
     lowered.sources = step.sources;
     lowered.targets = step.targets;
     lowered.finish = step.finish;
+    lowered.ends = !step.more;
     WEFT_TRY(open_links(step, lowered));
     for (const Operand& o : step.sources) WEFT_TRY(check(o));
     for (const Operand& o : step.targets) WEFT_TRY(check(o));
     for (const Signal& signal : step.waits) WEFT_TRY(check(signal));
     for (const Signal& signal : step.posts) WEFT_TRY(check(signal));
     add_signals(step, lowered);
+    if (!lowered.begins || !lowered.ends) return {};  // several chunks share the slots
     if (lowered.to && step.sources.size() == 1 && !lowered.from && step.targets.empty())
       lowered.sends_memory = lowered.to->traits().send_from_memory && !plan_->scales &&
                              step.sources[0].buffer != Buffer::window;

@@ -40,9 +40,10 @@ struct PlanStep {
   std::vector<Signal> waits, posts;
   std::vector<Rank> wakes;  // ranks that may sleep until this step is done
   bool finish = false;
-  bool lines = false;            // ll: window operands are lines
-  bool sends_memory = false;     // straight from Input or Output, no fold, the link saves a copy
-  bool receives_memory = false;  // straight into the one target
+  bool begins = true, ends = true;  // its messages, which steps that follow each other may share
+  bool lines = false;               // ll: window operands are lines
+  bool sends_memory = false;        // straight from Input or Output, no fold, the link saves a copy
+  bool receives_memory = false;     // straight into the one target
 };
 
 struct PlanLane {

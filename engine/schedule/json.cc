@@ -52,6 +52,7 @@ ordered_json write(const Step& step) {
   if (step.finish) out["finish"] = true;
   if (step.times != 1) out["times"] = step.times;
   if (step.stride != 0) out["stride"] = step.stride;
+  if (step.more) out["more"] = true;
   return out;
 }
 
@@ -216,8 +217,8 @@ Operand read_operand(Object in) {
 }
 
 Step read_step(Object in) {
-  in.only(
-      {"chunk", "from", "sources", "targets", "to", "waits", "posts", "finish", "times", "stride"});
+  in.only({"chunk", "from", "sources", "targets", "to", "waits", "posts", "finish", "times",
+           "stride", "more"});
   in.required("chunk");
   Step step;
   in.read("chunk", step.chunk);
@@ -230,6 +231,7 @@ Step read_step(Object in) {
   in.read("finish", step.finish);
   in.read("times", step.times, 1);
   in.read("stride", step.stride, -kLargest);
+  in.read("more", step.more);
   return step;
 }
 
@@ -269,13 +271,15 @@ Collective read_collective(Object in) {
 }
 
 Schedule read_schedule(Object in) {
-  in.only({"collective", "pieces", "window_slots", "window_halves", "copies", "programs"});
+  in.only({"collective", "pieces", "message_chunks", "window_slots", "window_halves", "copies",
+           "programs"});
   in.required("collective");
   in.required("programs");
   Schedule schedule;
   in.object("collective", [&](Object o) { schedule.collective = read_collective(o); });
   Program common;
   in.read("pieces", common.pieces, 1);
+  in.read("message_chunks", common.message_chunks, 1);
   in.read("window_slots", common.window_slots);
   in.read("window_halves", common.window_halves, 1);
   in.read("copies", common.copies, 1);
@@ -300,6 +304,7 @@ std::string to_json(const Schedule& schedule) {
       {"collective",
        {{"kind", name(c.kind)}, {"ranks", c.ranks}, {"root", c.root}, {"in_place", c.in_place}}},
       {"pieces", common.pieces},
+      {"message_chunks", common.message_chunks},
       {"window_slots", common.window_slots},
       {"window_halves", common.window_halves},
       {"copies", common.copies}};

@@ -24,10 +24,19 @@ bool in_window(const std::vector<Operand>& operands) {
                      [](const Operand& o) { return o.buffer == Buffer::window; });
 }
 
+// The chunks of the message that ends with this op.
+std::string chunks_of(const Op& last) {
+  const Op* first = &last;
+  while (!first->begins) --first;
+  std::string out = std::to_string(first->chunk);
+  for (const Op* op = first; op != &last; ++op) out += ',' + std::to_string(op[1].chunk);
+  return out;
+}
+
 // "c2 3>+=>1"
-std::string shorthand(const Step& step, int chunk) {
+std::string shorthand(const Step& step, const std::string& chunks) {
   std::ostringstream out;
-  out << 'c' << chunk << ' ';
+  out << 'c' << chunks << ' ';
   if (!step.waits.empty()) out << '?';
   if (step.from.used()) out << step.from.peer << '>';
   if (in_window(step.sources)) out << 'w';
@@ -64,7 +73,7 @@ std::string table(const Plan& plan, const Timeline& timeline) {
       if (timeline.starts[i] == Timeline::kNever) continue;
       const Op& op = plan.ops[i];
       std::string& cell = cells[timeline.starts[i]][l];
-      cell = shorthand(plan.step(lane, op), op.chunk);
+      cell = shorthand(plan.step(lane, op), chunks_of(op));
       width = std::max(width, cell.size());
     }
     widths.push_back(int(width));
@@ -126,14 +135,16 @@ class Drawing {
   void boxes(int l) {
     const PlanLane& lane = plan_.lanes[l];
     for (int i = lane.ops.begin; i < lane.ops.end; ++i) {
-      if (timeline_.starts[i] == Timeline::kNever) continue;
       const Op& op = plan_.ops[i];
+      if (timeline_.starts[i] == Timeline::kNever || !op.ends) continue;
       const int hue = op.chunk * 360 / std::max(1, schedule_.chunks());
-      out_ << "<g><title>" << symbolic::place_of(plan_, lane, op) << "</title><rect x=\"" << x(i)
+      out_ << "<g><title>" << symbolic::place_of(plan_, lane, op)
+           << (op.begins ? "" : ", with chunks " + chunks_of(op)) << "</title><rect x=\"" << x(i)
            << "\" y=\"" << y(l) << "\" width=\"" << kBox << "\" height=\"" << kHigh
            << "\" rx=\"3\" fill=\"hsl(" << hue << ",70%,80%)\" stroke=\"#333\"/><text x=\""
            << x(i) + kBox / 2 << "\" y=\"" << y(l) + kHigh / 2 + 4 << "\" text-anchor=\"middle\">"
-           << symbol(plan_.step(lane, op)) << op.chunk << "</text></g>\n";
+           << symbol(plan_.step(lane, op)) << op.chunk << (op.begins ? "" : "..")
+           << "</text></g>\n";
     }
   }
 

@@ -25,6 +25,11 @@
 //    lanes).
 //  * Nothing else orders lanes. The call ends for a rank when its lanes have ended.
 //
+// Messages of several chunks. Where a step says `more`, the messages that it receives and sends go
+// on in the lane's next step, which has the same link ends: so one message carries many chunks,
+// each with operands of its own, which the receiver may take while later ones are still to come.
+// Such a run of steps has no signals and no loops.
+//
 // Copies. replicate() makes L copies of every lane, which share the rounds: copy l runs rounds l,
 // l + L, l + 2L, ... on links, cells and slots of its own. "Round" in the rules above then means
 // the copy's own count of rounds (t / L).
@@ -87,6 +92,7 @@ struct Step {
   // step has no signals and no scratch or window operands.
   int times = 1;
   int stride = 0;
+  bool more = false;  // the messages go on in the next step
 
   // Words in which an algorithm writes a step; each returns the step.
   Step& recv(LinkEnd end) { return from = end, *this; }
@@ -96,6 +102,7 @@ struct Step {
   Step& wait(Rank peer, int cell, int lag = 0) { return waits.push_back({peer, cell, lag}), *this; }
   Step& post(Rank peer, int cell) { return posts.push_back({peer, cell, 0}), *this; }
   Step& finished(bool yes = true) { return finish = yes, *this; }
+  Step& go_on(bool yes = true) { return more = yes, *this; }
   Step& repeat(int count, int chunk_stride) { return times = count, stride = chunk_stride, *this; }
 
   friend bool operator==(const Step&, const Step&) = default;
@@ -115,10 +122,10 @@ struct Lane {
   friend bool operator==(const Lane&, const Lane&) = default;
 };
 
-// What one rank does. pieces, window_slots, window_halves and copies are equal on all
-// ranks.
+// What one rank does. All but scratch_slots and lanes is equal on all ranks.
 struct Program {
   int pieces = 1;
+  int message_chunks = 1;  // that a message carries at most
   int scratch_slots = 0;
   int window_slots = 0;
   int window_halves = 1;

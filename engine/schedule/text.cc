@@ -89,6 +89,7 @@ std::string to_text(const Step& step) {
   if (step.from.used() || !step.sources.empty()) out << ": ";
   print_data(out, step);
   if (step.finish) out << "; finish";
+  if (step.more) out << "; the message goes on";
   print_signals(out, step);
   return out.str();
 }

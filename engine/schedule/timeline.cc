@@ -37,6 +37,7 @@ class Simulation {
   // False if the op has to wait for one that was not started yet.
   bool start(int lane, int index) {
     const Op& op = plan_.ops[index];
+    if (!op.begins) return record(lane, index, timeline_.starts[index - 1], -1), true;
     int at = index == plan_.lanes[lane].ops.begin ? 0 : timeline_.starts[index - 1] + 1;
     int sender = -1;
     if (op.from >= 0) {
@@ -59,7 +60,7 @@ class Simulation {
     timeline_.starts[index] = at;
     timeline_.lane_of[index] = lane;
     timeline_.end = std::max(timeline_.end, at + 1);
-    if (op.from >= 0) {
+    if (op.from >= 0 && op.begins) {
       ++received_[op.from];
       timeline_.arrows.push_back({sender, index, true});
     }
@@ -68,7 +69,7 @@ class Simulation {
       if (wait.lag > 0 || timeline_.lane_of[posted_[wait.cell]] == lane) continue;
       timeline_.arrows.push_back({posted_[wait.cell], index, false});
     }
-    if (op.to >= 0) sent_[op.to].push_back(index);
+    if (op.to >= 0 && op.ends) sent_[op.to].push_back(index);
     for (int p = op.posts.begin; p < op.posts.end; ++p) posted_[plan_.posts[p]] = index;
   }
 

@@ -1,5 +1,5 @@
 // When every step of one round happens if each takes one unit of time and messages and signals
-// none.
+// none. Steps that share a message happen at once.
 #pragma once
 
 #include <vector>

@@ -27,8 +27,13 @@ std::string Run::name_of(const CallState& call, const LaneState& lane, const Pla
 Status Run::gather(int lane, CallState& call, const Op& op) {
   operands_.clear();
   if (op.from >= 0) {
-    const int index = call.links[op.from];
-    const Value value = messages_[index * slots_ + links_[index].received % slots_].value;
+    const Message& message = incoming(call, op);
+    int& part = lanes_[lane].part;
+    if (part == int(message.parts.size()))
+      return bad(lane, "the message received has no more than " + std::to_string(part) +
+                           (part == 1 ? " chunk" : " chunks"));
+    const auto& [value, clock] = message.parts[part++];
+    clocks_.merge(lane, clock);
     if (expressions_.datum(value).chunk != op.chunk ||
         expressions_.datum(value).round != round_of(lanes_[lane]))
       return check_datum(lane, op, value, "the message received");

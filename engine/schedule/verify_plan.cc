@@ -130,6 +130,8 @@ Status Lowering::add_op(const PlanLane& lane, const Step& step, int index, int t
   op.step = index;
   op.time = time;
   op.finish = step.finish && reduces(schedule_.collective.kind);
+  op.begins = plan_.ops.empty() || int(plan_.ops.size()) == lane.ops.begin || plan_.ops.back().ends;
+  op.ends = !step.more;
   const auto places = [&](const std::vector<Operand>& operands) {
     const int begin = int(plan_.places.size());
     for (const Operand& o : operands) plan_.places.push_back(resolve(o, lane.rank, op.chunk));
@@ -187,7 +189,7 @@ Status Lowering::bind_send(const PlanLane& lane, const Op& op, const LinkEnd& en
                    " is already sent on by lane " + text(plan_.lanes[link.sender].lane) +
                    "; an end of a link belongs to one lane");
   link.sender = me;
-  ++link.sends;
+  link.sends += op.ends;
   return {};
 }
 
@@ -201,7 +203,7 @@ Status Lowering::bind_receive(const PlanLane& lane, const Op& op, const LinkEnd&
                    " is already received on by lane " + text(plan_.lanes[link.receiver].lane) +
                    "; an end of a link belongs to one lane");
   link.receiver = me;
-  ++link.receives;
+  link.receives += op.ends;
   return {};
 }
 

@@ -49,7 +49,7 @@ struct Range {
   int end = 0;
 };
 
-// One time round one step.
+// One time round one step. Ops that share a message follow each other, with the same links.
 struct Op {
   int chunk = 0;
   int step = 0;
@@ -58,7 +58,7 @@ struct Op {
   int to = -1;
   Range sources, targets, waits, posts;
   bool finish = false;
-  bool without_lines = false;  // nothing carries its carried waits: they fall away
+  bool begins = true, ends = true;  // its messages
 };
 
 struct PlanLane {
@@ -72,7 +72,7 @@ struct PlanLink {
   Rank from = 0, to = 0;
   int id = 0;
   int sender = -1, receiver = -1;  // lanes of the plan
-  int sends = 0, receives = 0;     // per round
+  int sends = 0, receives = 0;     // messages per round
 };
 
 struct PlanCell {

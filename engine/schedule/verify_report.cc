@@ -51,14 +51,13 @@ std::string Run::blocked_on(int lane) const {
   const LaneState& state = lanes_[lane];
   const CallState& call = calls_[state.call];
   const Op& op = call.plan->ops[plan_lane(state).ops.begin + state.op];
-  const bool empty = call.call->empty(op.chunk, round_of(state));
-  if (op.from >= 0 && !empty) {
+  if (op.from >= 0 && state.carries) {
     const LinkState& link = links_[call.links[op.from]];
     if (link.sent == link.received)
       return "waits for a message on link " + text(link.name.id) + " from rank " +
              text(link.name.from);
   }
-  if (op.to >= 0 && !empty) {
+  if (op.to >= 0 && state.carries) {
     const LinkState& link = links_[call.links[op.to]];
     if (link.sent - link.received >= slots_)
       return "waits for room on link " + text(link.name.id) + " to rank " + text(link.name.to) +

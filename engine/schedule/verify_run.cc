@@ -18,17 +18,6 @@ int count_lanes(std::span<const Call> calls) {
   return count;
 }
 
-// What is left of an op whose chunk is empty in a round: its signals, as far as no lines carry
-// them.
-Op without_data(Op op, bool lines) {
-  op.without_lines = lines;
-  op.from = op.to = -1;
-  op.sources.end = op.sources.begin;
-  op.targets.end = op.targets.begin;
-  op.finish = false;
-  return op;
-}
-
 }  // namespace
 
 Run::Run(std::span<const Call> calls, int slots, int leases)
@@ -211,9 +200,12 @@ Status Run::advance(int lane) {
   CallState& call = calls_[state.call];
   const Range ops = call.plan->lanes[state.index].ops;
   while (state.round < state.rounds) {
-    Op op = call.plan->ops[ops.begin + state.op];
-    if (call.call->empty(op.chunk, round_of(state))) op = without_data(op, call.call->lines);
-    if (blocked(lane, call, op)) return {};
+    const Op& op = call.plan->ops[ops.begin + state.op];
+    state.empty = call.call->empty(op.chunk, round_of(state));
+    if (op.begins) {
+      state.carries = carries(state, op);
+      if (blocked(lane, call, op)) return {};
+    }
     WEFT_TRY(execute(lane, call, op));
     if (++state.op == ops.end - ops.begin) state.op = 0, ++state.round;
   }
@@ -226,19 +218,28 @@ Status Run::end_lane(int lane) {
   return start_calls(rank);
 }
 
+// Whether the message that begins here has a chunk with elements in this round.
+bool Run::carries(const LaneState& lane, const Op& first) const {
+  const Call& call = *calls_[lane.call].call;
+  for (const Op* op = &first;; ++op) {
+    if (!call.empty(op->chunk, round_of(lane))) return true;
+    if (op->ends) return false;
+  }
+}
+
 bool Run::blocked(int lane, CallState& call, const Op& op) {
   LaneState& state = lanes_[lane];
-  if (op.from >= 0) {
+  if (op.from >= 0 && state.carries) {
     LinkState& link = links_[call.links[op.from]];
     if (link.sent == link.received) return link.blocked_receiver = lane, true;
   }
-  if (op.to >= 0) {
+  if (op.to >= 0 && state.carries) {
     LinkState& link = links_[call.links[op.to]];
     if (link.sent - link.received >= slots_) return link.blocked_sender = lane, true;
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
-    if (op.without_lines && wait.carried) continue;
+    if (falls_away(state, wait)) continue;
     if (call.posted[wait.cell] >= state.round - wait.lag + 1) continue;
     state.next_waiting = call.waiting[wait.cell];
     return call.waiting[wait.cell] = lane, true;
@@ -248,24 +249,25 @@ bool Run::blocked(int lane, CallState& call, const Op& op) {
 
 Status Run::execute(int lane, CallState& call, const Op& op) {
   clocks_.tick(lane);
-  acquire(lane, call, op);
-  WEFT_TRY(gather(lane, call, op));
-  Value value = kNothing;
-  WEFT_TRY(combine(lane, op, value));
-  WEFT_TRY(store(lane, call, op, value));
-  release(lane, call, op, value);
-  return {};
+  if (op.begins) acquire(lane, call, op);
+  if (!lanes_[lane].empty) {
+    WEFT_TRY(gather(lane, call, op));
+    Value value = kNothing;
+    WEFT_TRY(combine(lane, op, value));
+    WEFT_TRY(store(lane, call, op, value));
+    if (op.to >= 0) outgoing(call, op).parts.push_back({value, clocks_.take(lane)});
+  }
+  return op.ends ? release(lane, call, op) : Status();
 }
 
 void Run::acquire(int lane, CallState& call, const Op& op) {
   LaneState& state = lanes_[lane];
-  if (op.from >= 0) {
-    const int index = call.links[op.from];
-    const Message& message = messages_[index * slots_ + links_[index].received % slots_];
-    clocks_.merge(lane, message.clock);
+  state.part = 0;
+  if (op.from >= 0 && state.carries) {
+    const Message& message = incoming(call, op);
     if (state.round == 0) state.depth = std::max(state.depth, message.depth + 1);
   }
-  if (op.to >= 0) {
+  if (op.to >= 0 && state.carries) {
     const int index = call.links[op.to];
     Snapshot& free = releases_[index * slots_ + links_[index].sent % slots_];
     if (free.lane >= 0) clocks_.merge(lane, free);
@@ -273,7 +275,7 @@ void Run::acquire(int lane, CallState& call, const Op& op) {
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
-    if (state.round < wait.lag || (op.without_lines && wait.carried)) continue;
+    if (state.round < wait.lag || falls_away(state, wait)) continue;
     const size_t at = size_t(wait.cell) * call.rounds + state.round - wait.lag;
     clocks_.merge(lane, call.posts[at]);
     if (state.round == 0)
@@ -300,24 +302,30 @@ Status Run::combine(int lane, const Op& op, Value& value) {
   return {};
 }
 
-void Run::release(int lane, CallState& call, const Op& op, Value value) {
+Status Run::release(int lane, CallState& call, const Op& op) {
   const LaneState& state = lanes_[lane];
-  if (op.from >= 0) {
+  if (op.from >= 0 && state.carries) {
     const int index = call.links[op.from];
     LinkState& link = links_[index];
-    const int slot = index * slots_ + link.received++ % slots_;
-    clocks_.drop(messages_[slot].clock);
-    releases_[slot] = clocks_.take(lane);
+    Message& message = incoming(call, op);
+    const auto sent = static_cast<int>(message.parts.size());
+    if (state.part != sent)
+      return bad(lane, "it takes " + std::to_string(state.part) + " of the " +
+                           std::to_string(sent) + " chunks of the message received");
+    for (Part& part : message.parts) clocks_.drop(part.clock);
+    message.parts.clear();
+    releases_[index * slots_ + link.received++ % slots_] = clocks_.take(lane);
     wake(link.blocked_sender);
   }
-  if (op.to >= 0) {
-    const int index = call.links[op.to];
-    LinkState& link = links_[index];
-    messages_[index * slots_ + link.sent++ % slots_] = {value, clocks_.take(lane), state.depth};
+  if (op.to >= 0 && state.carries) {
+    LinkState& link = links_[call.links[op.to]];
+    outgoing(call, op).depth = state.depth;
+    ++link.sent;
     link.last_send = {lane, clocks_.now(lane)};
     wake(link.blocked_receiver);
   }
   for (int p = op.posts.begin; p < op.posts.end; ++p) post(lane, call, call.plan->posts[p]);
+  return {};
 }
 
 void Run::post(int lane, CallState& call, int cell) {

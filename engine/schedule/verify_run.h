@@ -76,13 +76,20 @@ class Run {
     int rounds = 0;
     int op = 0;
     int depth = 0;
+    int part = 0;          // of the message at hand: chunks taken
+    bool carries = false;  // the message at hand has a chunk that is not empty
+    bool empty = false;    // the chunk at hand is
     int next_waiting = -1;
     bool queued = false;
     std::vector<int> begins;  // by call: the lane's time at its start, kNever before that
   };
-  struct Message {
+  // A message's chunks may be taken while those after it are still to come: each has a clock.
+  struct Part {
     Value value = kNothing;
     Snapshot clock;
+  };
+  struct Message {
+    std::vector<Part> parts;
     int depth = 0;
   };
   struct LinkState {
@@ -106,13 +113,27 @@ class Run {
   Status advance(int lane);  // until it blocks or ends
   bool blocked(int lane, CallState& call, const Op& op);
   Status execute(int lane, CallState& call, const Op& op);
+  bool carries(const LaneState& lane, const Op& first) const;
+  // Whether the wait falls away: the lines of the step stand in for it, and an empty chunk has
+  // none.
+  bool falls_away(const LaneState& lane, const Wait& wait) const {
+    return lane.empty && wait.carried && calls_[lane.call].call->lines;
+  }
+  Message& incoming(CallState& call, const Op& op) {
+    const int link = call.links[op.from];
+    return messages_[link * slots_ + links_[link].received % slots_];
+  }
+  Message& outgoing(CallState& call, const Op& op) {
+    const int link = call.links[op.to];
+    return messages_[link * slots_ + links_[link].sent % slots_];
+  }
   void acquire(int lane, CallState& call, const Op& op);
   Status gather(int lane, CallState& call, const Op& op);  // operands_
   Status combine(int lane, const Op& op, Value& value);
   Status load(int lane, const Op& op, const Place& place);
   Status check_datum(int lane, const Op& op, Value value, const std::string& what) const;
   Status store(int lane, CallState& call, const Op& op, Value value);
-  void release(int lane, CallState& call, const Op& op, Value value);
+  Status release(int lane, CallState& call, const Op& op);
   void post(int lane, CallState& call, int cell);
   void wake(int& lane);
   Status end_lane(int lane);

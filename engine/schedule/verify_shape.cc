@@ -33,6 +33,7 @@ class StepCheck {
     for (const Signal& s : step_.waits) WEFT_TRY(signal(s, "waits for"));
     for (const Signal& s : step_.posts) WEFT_TRY(signal(s, "posts to"));
     if (step_.times > 1) WEFT_TRY(loop());
+    if (step_.more || goes_on_here()) WEFT_TRY(shared_message());
     return meaning();
   }
 
@@ -43,6 +44,7 @@ class StepCheck {
                             "): " + what + ".");
   }
 
+  const std::vector<Step>& steps() const { return program_.lanes[lane_].steps; }
   bool is_rank(Rank rank) const { return rank >= 0 && rank < schedule_.collective.ranks; }
 
   Status numbers() const {
@@ -124,6 +126,29 @@ class StepCheck {
     return bad("a loop has no signals and no scratch or window operands");
   }
 
+  bool goes_on_here() const { return index_ > 0 && steps()[index_ - 1].more; }
+
+  // Of a step whose message holds other steps' chunks, too.
+  Status shared_message() const {
+    if (step_.times > 1) return bad("a step whose message goes on is no loop");
+    if (!step_.waits.empty() || !step_.posts.empty())
+      return bad("a step whose message goes on has no signals");
+    if (!step_.from.used() && !step_.to.used())
+      return bad("its message goes on, but it neither receives nor sends");
+    if (!step_.more) return {};
+    if (index_ + 1 == int(steps().size()))
+      return bad("its message goes on, but the lane ends here");
+    const Step& next = steps()[index_ + 1];
+    if (next.from != step_.from || next.to != step_.to)
+      return bad("its message goes on in a step with other links");
+    int chunks = 2;
+    for (int i = index_; i > 0 && steps()[i - 1].more; --i) ++chunks;
+    if (chunks > program_.message_chunks)
+      return bad("its message has more than " + text(program_.message_chunks) +
+                 " chunks, the most that the program says there are");
+    return {};
+  }
+
   Status meaning() const {
     const size_t operands = step_.sources.size() + (step_.from.used() ? 1 : 0);
     const Kind kind = schedule_.collective.kind;
@@ -168,13 +193,16 @@ Status check_program(const Schedule& s, Rank me) {
   const std::string rank = "Rank " + text(me);
   if (p.pieces < 1 || p.pieces > kLargestId || p.scratch_slots < 0 || p.window_slots < 0 ||
       p.window_slots > kLargestId || p.scratch_slots > kLargestId || p.window_halves < 1 ||
-      p.window_halves > 1024 || p.copies < 1 || p.copies > 1024)
-    return invalid_argument(rank + ": pieces, slots, window halves or copies are out of range.");
+      p.window_halves > 1024 || p.copies < 1 || p.copies > 1024 || p.message_chunks < 1 ||
+      p.message_chunks > kLargestId)
+    return invalid_argument(
+        rank + ": pieces, chunks of a message, slots, window halves or copies are out of range.");
   if (p.pieces != first.pieces || p.window_slots != first.window_slots ||
-      p.window_halves != first.window_halves || p.copies != first.copies)
+      p.window_halves != first.window_halves || p.copies != first.copies ||
+      p.message_chunks != first.message_chunks)
     return invalid_argument(rank +
-                            ": pieces, window slots, window halves and copies must be as on "
-                            "rank 0.");
+                            ": pieces, chunks of a message, window slots, window halves and copies "
+                            "must be as on rank 0.");
   if (int64_t{blocks(s.collective)} * p.pieces > kMostChunks)
     return invalid_argument("The schedule has more than " + text(kMostChunks) + " chunks.");
   for (size_t l = 0; l < p.lanes.size(); ++l)

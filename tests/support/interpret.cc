@@ -87,8 +87,9 @@ class Interpreter {
 
  private:
   struct Slot {
-    Halves data{};
-    bool sent = false;  // complete
+    std::vector<Halves> data;  // by chunk of the message
+    size_t whole = 0;          // chunks that may be taken
+    bool sent = false;         // no more will come
   };
   struct Link {
     std::deque<Slot> slots;  // occupied ones; the receiver works on the front
@@ -97,7 +98,9 @@ class Interpreter {
     Rank rank = 0;
     const Lane* lane = nullptr;
     int copy_round = 0, copy_rounds = 0, step = 0, time = 0;
-    int phase = 0;  // of the step: 0 is not started
+    int phase = 0;        // of the step: 0 is not started
+    size_t part = 0;      // of its message
+    bool within = false;  // the step goes on with the messages of the one before
     bool read_all_first = false;
     Halves value{};
     bool done = false;
@@ -284,8 +287,11 @@ class Interpreter {
     const Step& step = step_of(lane);
     if (step.from.used()) {
       const Link& link = links_[from_key(lane)];
-      if (link.slots.empty() || !link.slots.front().sent) return false;
+      if (link.slots.empty()) return lane.within;
+      const Slot& slot = link.slots.front();
+      if (!slot.sent && slot.whole <= (lane.within ? lane.part : 0)) return false;
     }
+    if (lane.within) return true;
     if (step.to.used() && int(links_[to_key(lane)].slots.size()) >= options_.slots) return false;
     for (const Signal& w : step.waits) {
       const CellKey key{w.peer, lane.rank, w.cell};
@@ -300,12 +306,42 @@ class Interpreter {
     if (lane.phase == 0) {
       lane.phase = 1;
       lane.read_all_first = random_() % 2;
-      if (step_of(lane).to.used()) links_[to_key(lane)].slots.emplace_back();
+      if (!begin_step(lane)) return;
     }
     const int half = lane.read_all_first ? (lane.phase - 1) % 2 : (lane.phase - 1) / 2;
     const bool reading = lane.read_all_first ? lane.phase <= 2 : lane.phase % 2 == 1;
     reading ? read(lane, half) : write(lane, half);
     if (fault_.empty() && ++lane.phase == 5) end_step(lane);
+  }
+
+  bool begin_step(LaneState& lane) {
+    const Step& step = step_of(lane);
+    if (!lane.within) {
+      lane.part = 0;
+      if (step.to.used()) links_[to_key(lane)].slots.emplace_back();
+    }
+    if (step.to.used()) {
+      auto& slots = links_[to_key(lane)].slots;
+      if (slots.empty()) return fault("a message is gone"), false;
+      slots.back().data.resize(lane.part + 1);
+    }
+    if (!step.from.used()) return true;
+    const Slot* slot = arriving(lane);
+    if (slot && slot->whole <= lane.part) fault("a message is too short");
+    return fault_.empty();
+  }
+
+  // The message that the lane is taking; another lane may have taken it away.
+  Slot* arriving(const LaneState& lane) {
+    auto& slots = links_[from_key(lane)].slots;
+    return slots.empty() ? (fault("a message is gone"), nullptr) : &slots.front();
+  }
+
+  // The message that the lane is filling: the last one, if there is no other sender.
+  Slot* leaving(const LaneState& lane) {
+    auto& slots = links_[to_key(lane)].slots;
+    const bool mine = !slots.empty() && slots.back().data.size() == lane.part + 1;
+    return mine ? &slots.back() : (fault("two lanes send on a link"), nullptr);
   }
 
   void read(LaneState& lane, int half) {
@@ -316,7 +352,11 @@ class Interpreter {
     bool first = true;
     uint64_t value = 0;
     const auto add = [&](uint64_t x) { value = first ? x : meaning.fold(value, x), first = false; };
-    if (step.from.used()) add(links_[from_key(lane)].slots.front().data[half]);
+    if (step.from.used()) {
+      const Slot* slot = arriving(lane);
+      if (!slot) return;
+      add(slot->data[lane.part][half]);
+    }
     for (const Operand& o : step.sources) {
       const Halves* at = locate(lane, o, chunk);
       if (!at) return;
@@ -336,14 +376,30 @@ class Interpreter {
       if (!at) return;
       (*at)[half] = lane.value[half];
     }
-    // This lane is the only sender: its slot is the last one.
-    if (step.to.used()) links_[to_key(lane)].slots.back().data[half] = lane.value[half];
+    if (!step.to.used()) return;
+    if (Slot* slot = leaving(lane)) slot->data[lane.part][half] = lane.value[half];
   }
 
   void end_step(LaneState& lane) {
     const Step& step = step_of(lane);
-    if (step.from.used()) links_[from_key(lane)].slots.pop_front();
-    if (step.to.used()) links_[to_key(lane)].slots.back().sent = true;
+    Slot* sent = step.to.used() ? leaving(lane) : nullptr;
+    if (sent) ++sent->whole;
+    lane.within = step.more;
+    ++lane.part;
+    if (step.more) {
+      const size_t next = lane.step + 1;
+      if (step.times > 1 || next == lane.lane->steps.size() ||
+          lane.lane->steps[next].from != step.from || lane.lane->steps[next].to != step.to)
+        return fault("a message goes on where it cannot");
+    } else {
+      if (step.from.used()) {
+        const Slot* slot = arriving(lane);
+        if (!slot) return;
+        if (!slot->sent || slot->whole > lane.part) return fault("a message is too long");
+        links_[from_key(lane)].slots.pop_front();
+      }
+      if (sent) sent->sent = true;
+    }
     for (const Signal& s : step.posts) ++posted_[{lane.rank, s.peer, s.cell}];
     lane.phase = 0;
     if (++lane.time < step.times) return;

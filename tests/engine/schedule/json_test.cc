@@ -27,6 +27,13 @@ TEST(Json, EverythingInTheCatalogComesBackAsItWas) {
   }
 }
 
+TEST(Json, MessagesOfSeveralChunksComeBack) {
+  const Schedule s = samples::doubling_all_gather(4);
+  const Result<Schedule> back = from_json(to_json(s));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, s);
+}
+
 TEST(Json, PeersMemoryAndLagsComeBack) {
   Schedule s = samples::zero_copy_reduce(3);
   s.programs[1].lanes[0].steps[1].waits[0].lag = 2;

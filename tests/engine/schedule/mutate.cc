@@ -154,6 +154,7 @@ void more_halves(Site& s) {
 }
 void change_times(Site& s) { s.step().times = std::max(1, s.step().times + s.draw.pick % 3 - 1); }
 void change_stride(Site& s) { s.step().stride += s.draw.pick % 2 ? 1 : -1; }
+void toggle_more(Site& s) { s.step().more = !s.step().more; }
 // What follows the step goes into a lane of its own.
 void split_lane(Site& s) {
   Lane tail;
@@ -216,6 +217,7 @@ constexpr std::array kFaults{
     Fault{"more window halves", more_halves},
     Fault{"change times", change_times},
     Fault{"change stride", change_stride},
+    Fault{"end or prolong message", toggle_more},
     Fault{"split lane", split_lane},
     Fault{"merge lanes", merge_lanes},
 };

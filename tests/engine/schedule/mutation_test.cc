@@ -11,6 +11,7 @@
 #include "engine/algorithms/algorithm.h"
 #include "engine/schedule/verify.h"
 #include "tests/engine/schedule/mutate.h"
+#include "tests/engine/schedule/samples.h"
 #include "tests/support/interpret.h"
 
 namespace weft {
@@ -26,7 +27,8 @@ constexpr int kRuns = 200;
 constexpr int kRunsOfRejected = 24;
 
 std::vector<Schedule> good_schedules(std::mt19937& random) {
-  std::vector<Schedule> out;
+  std::vector<Schedule> out{samples::doubling_all_gather(2), samples::doubling_all_gather(4),
+                            samples::doubling_all_gather(8)};
   for (const Algorithm& algorithm : catalog()) {
     for (int kind = 0; kind < kKinds; ++kind) {
       for (int n = 2; n <= 6; n += 1 + int(random() % 2)) {

@@ -54,4 +54,41 @@ inline Schedule zero_copy_reduce(int ranks) {
   return s;
 }
 
+// Rank 0's two chunks in one message; rank 1 sends each back in one, which lane 1 of rank 0 takes
+// into scratch slots that lane 0 has read from. For one round.
+inline Schedule echo_in_one_message() {
+  Schedule s{{Kind::broadcast, 2, 0, false}, std::vector<Program>(2)};
+  for (Program& program : s.programs) program.pieces = program.message_chunks = 2;
+  s.programs[0].scratch_slots = 2;
+  s.programs[0].lanes.resize(2);
+  Lane& root = s.programs[0].lanes[0];
+  Lane& back = s.programs[0].lanes[1];
+  Lane& leaf = s.programs[1].lane();
+  for (const int c : {0, 1}) root.step(c).read(input()).write(output()).write(scratch(c));
+  for (const int c : {0, 1}) {
+    root.step(c).read(scratch(c)).send({1, 0}).go_on(c == 0);
+    leaf.step(c).recv({0, 0}).write(output()).send({0, 1}).go_on(c == 0);
+    back.step(c).recv({1, 1}).write(scratch(c)).go_on(c == 0);
+  }
+  return s;
+}
+
+// Partners at distance 1, 2, 4, ... swap all that they have, in one message each way.
+inline Schedule doubling_all_gather(int ranks) {
+  Schedule s{{Kind::all_gather, ranks, 0, false}, std::vector<Program>(ranks)};
+  for (Rank r = 0; r < ranks; ++r) {
+    s.programs[r].message_chunks = ranks / 2;
+    Lane& lane = s.programs[r].lane();
+    lane.step(r).read(input()).write(output());
+    for (int d = 1; d < ranks; d *= 2) {
+      const Rank partner = r ^ d;
+      for (int i = 0; i < d; ++i)
+        lane.step(r / d * d + i).read(output()).send({partner, 0}).go_on(i + 1 < d);
+      for (int i = 0; i < d; ++i)
+        lane.step(partner / d * d + i).recv({partner, 0}).write(output()).go_on(i + 1 < d);
+    }
+  }
+  return s;
+}
+
 }  // namespace weft::samples

@@ -69,6 +69,27 @@ TEST(Diagram, OfARing) {
 )");
 }
 
+TEST(Text, OfMessagesOfSeveralChunks) {
+  const std::string text = to_text(samples::doubling_all_gather(4), 3);
+  EXPECT_NE(text.find("     3  send chunk 2: output -> link 0 to rank 1; the message goes on\n"
+                      "     4  send chunk 3: output -> link 0 to rank 1\n"),
+            std::string::npos)
+      << text;
+}
+
+TEST(Diagram, OfMessagesOfSeveralChunks) {
+  const Result<std::string> diagram = to_diagram(samples::doubling_all_gather(4));
+  ASSERT_TRUE(diagram.ok());
+  EXPECT_EQ(diagram->substr(diagram->find("time")),
+            R"(time  rank 0    rank 1    rank 2    rank 3
+   0  c0 =      c1 =      c2 =      c3 =
+   1  c0 >1     c1 >0     c2 >3     c3 >2
+   2  c1 1>=    c0 0>=    c3 3>=    c2 2>=
+   3  c0,1 >2   c0,1 >3   c2,3 >0   c2,3 >1
+   4  c2,3 2>=  c2,3 3>=  c0,1 0>=  c0,1 1>=
+)");
+}
+
 TEST(Diagram, ShowsABlockedScheduleUpToThere) {
   Schedule s = samples::window_all_reduce(2);
   s.programs[0].lanes[0].steps[0].wait(1, 0);
@@ -99,6 +120,10 @@ TEST(Svg, HasABoxPerStepAndAnArrowPerMessageOrSignal) {
   EXPECT_EQ(count(*ring, "stroke-dasharray"), 0);
   EXPECT_EQ(count(*ring, "<g>"), count(*ring, "</g>"));
   EXPECT_EQ(ring->substr(ring->size() - 7), "</svg>\n");
+  const Result<std::string> shared = to_svg(samples::doubling_all_gather(4));
+  ASSERT_TRUE(shared.ok());
+  EXPECT_EQ(count(*shared, "<g><title>"), 4 * 5);
+  EXPECT_EQ(count(*shared, "marker-end"), 4 * 2);
   const Result<std::string> windows = to_svg(samples::window_all_reduce(2));
   ASSERT_TRUE(windows.ok());
   EXPECT_EQ(count(*windows, "stroke-dasharray"), 2);
