@@ -55,63 +55,54 @@ bool one_machine(const std::vector<RankInfo>& ranks) {
 // The rows of a run, printed as they come.
 class Reporter {
  public:
-  explicit Reporter(const BenchOptions& options) : options_(options) {}
+  Reporter(const BenchOptions& options, bool reports) : options_(options), reports_(reports) {}
 
-  void operator()(const Row& row) {
-    if (rows_.empty() || rows_.back().what.operation != row.what.operation)
-      print(titles_text(row.what.operation, options_));
-    print(row_text(row));
+  void begin(const RunInfo& run) {
+    if (!reports_) return;
+    if (options_.json_lines) return print_line("run", to_json(run));
+    print(header_text(run));
+  }
+  void add(const Row& row) {
+    const bool first = rows_.empty() || rows_.back().what.operation != row.what.operation;
     rows_.push_back(row);
+    if (options_.json_lines) return print_line("row", to_json(row));
+    if (first) print(titles_text(row.what.operation, options_));
+    print(row_text(row));
+  }
+  void end(const Totals& totals) {
+    if (!reports_) return;
+    if (options_.json_lines) return print_line("totals", to_json(totals));
+    print(footer_text(totals));
   }
   const std::vector<Row>& rows() const { return rows_; }
 
  private:
+  static void print_line(const char* key, nlohmann::ordered_json value) {
+    print(nlohmann::ordered_json{{key, std::move(value)}}.dump() + "\n");
+  }
+
   const BenchOptions& options_;
+  bool reports_;
   std::vector<Row> rows_;
 };
 
-// Rank 0 measures what the machine could do, while the others wait, asleep, at a meeting.
-Result<std::optional<Calibration>> calibrate_for(Rendezvous& rendezvous,
-                                                 const BenchOptions& options, const Job& job) {
+// Rank 0 measures what the machine could do, while the others wait, asleep.
+Result<std::optional<Calibration>> calibrate_for(const BenchOptions& options, const Job& job) {
   std::optional<Calibration> calibration;
   const bool tcp = options.engine.transport == "tcp" || options.hosts > 1;
-  if (rendezvous.rank() == 0) calibration = calibrate(job.local_size, options.max_bytes, tcp);
-  const Deadline deadline = Deadline::after(options.engine.timeout_s);
-  const Result<std::vector<std::string>> met = rendezvous.all_gather({}, deadline);
-  if (!met.ok()) return met.status();
+  if (job.rank == 0) calibration = calibrate(job.local_size, options.max_bytes, tcp);
+  WEFT_TRY(job.meet_asleep());
   return calibration;
-}
-
-// The communicators of a run.
-struct Team {
-  std::unique_ptr<Communicator> measured;
-  std::unique_ptr<Communicator> own_control;  // where `measured` might not do every collective
-
-  Communicator& control() { return own_control ? *own_control : *measured; }
-};
-
-Result<Team> make_team(Rendezvous& rendezvous, const Options& options) {
-  Team team;
-  Result<std::unique_ptr<Communicator>> made = Communicator::create(rendezvous, options);
-  if (!made.ok()) return made.status();
-  team.measured = made.take();
-  if (options.algorithm == "auto" && options.protocol == "auto") return team;
-  Options free = options;
-  free.algorithm = free.protocol = "auto";
-  Result<std::unique_ptr<Communicator>> control = Communicator::create(rendezvous, free);
-  if (!control.ok()) return control.status();
-  team.own_control = control.take();
-  return team;
 }
 
 Status run_cycles(const BenchOptions& options, Runner& runner, Reporter& reporter, Rank me) {
   Progress progress(me == 0 && Progress::wanted());
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle)
-    WEFT_TRY(runner.run([&](const Row& row) { reporter(row); }, progress));
+    WEFT_TRY(runner.run([&](const Row& row) { reporter.add(row); }, progress));
   return {};
 }
 
-Result<int> run_all(Rendezvous& rendezvous, const BenchOptions& options, const Job& job) {
+Result<int> run_all(const BenchOptions& options, const Job& job) {
   RunInfo info;
   info.version = WEFT_VERSION;
   info.date = utc_now();
@@ -120,24 +111,25 @@ Result<int> run_all(Rendezvous& rendezvous, const BenchOptions& options, const J
   info.options = options;
   for (const auto& [key, value] : job.environment.values())
     if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
-  const bool reports = rendezvous.rank() == 0;
-  Result<Team> team = make_team(rendezvous, options.engine);
+  const bool reports = job.rank == 0;
+  Result<Team> team = job.make_team();
   if (!team.ok()) return team.status();
+  info.library = team->library;
   Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine);
   if (!ranks.ok()) return ranks.status();
   info.ranks = ranks.take();
-  if (options.floor && one_machine(info.ranks)) {
-    auto calibration = calibrate_for(rendezvous, options, job);
+  if (options.floor && job.meet_asleep && one_machine(info.ranks)) {
+    auto calibration = calibrate_for(options, job);
     if (!calibration.ok()) return calibration.status();
     info.calibration = calibration.take();
   }
 
-  if (reports) print(header_text(info));
-  Reporter reporter(options);
+  Reporter reporter(options, reports);
+  reporter.begin(info);
   Runner runner({*team->measured, team->control(), options, info.calibration});
-  WEFT_TRY(run_cycles(options, runner, reporter, rendezvous.rank()));
+  WEFT_TRY(run_cycles(options, runner, reporter, job.rank));
   const Totals& totals = runner.totals();
-  if (reports) print(footer_text(totals));
+  reporter.end(totals);
   if (reports && !options.output_file.empty())
     WEFT_TRY(write_json(options.output_file, to_json(info, reporter.rows(), totals)));
   WEFT_TRY(team->control().barrier());  // nobody leaves while another one still works
@@ -146,14 +138,29 @@ Result<int> run_all(Rendezvous& rendezvous, const BenchOptions& options, const J
 
 }  // namespace
 
-int run_job(Rendezvous& rendezvous, const BenchOptions& options, const Job& job) {
-  if (const Status valid = validate(options, rendezvous.size()); !valid.ok()) {
-    if (rendezvous.rank() == 0) complain(valid.message());
+Result<Team> make_weft_team(Rendezvous& rendezvous, const BenchOptions& options) {
+  Team team;
+  team.library = "weft " WEFT_VERSION;
+  Result<std::unique_ptr<Communicator>> made = Communicator::create(rendezvous, options.engine);
+  if (!made.ok()) return made.status();
+  team.measured = made.take();
+  if (options.engine.algorithm == "auto" && options.engine.protocol == "auto") return team;
+  Options free = options.engine;
+  free.algorithm = free.protocol = "auto";
+  Result<std::unique_ptr<Communicator>> control = Communicator::create(rendezvous, free);
+  if (!control.ok()) return control.status();
+  team.own_control = control.take();
+  return team;
+}
+
+int run_job(const BenchOptions& options, const Job& job) {
+  if (const Status valid = validate(options, job.size); !valid.ok()) {
+    if (job.rank == 0) complain(valid.message());
     return kExitUsage;
   }
-  const Result<int> status = run_all(rendezvous, options, job);
+  const Result<int> status = run_all(options, job);
   if (status.ok()) return *status;
-  complain(concat("rank ", rendezvous.rank(), ": ", status.status().to_string()));
+  complain(concat("rank ", job.rank, ": ", status.status().to_string()));
   const Code code = status.status().code();
   return code == Code::invalid_argument || code == Code::unsupported ? kExitUsage : kExitFailed;
 }

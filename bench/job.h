@@ -1,6 +1,8 @@
 // One rank's whole run: join, measure, report.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "bench/options.h"
@@ -14,14 +16,33 @@ inline constexpr int kExitWrong = 1;   // values
 inline constexpr int kExitUsage = 2;   // arguments
 inline constexpr int kExitFailed = 3;  // the run broke off
 
+// The communicators of a run.
+struct Team {
+  std::unique_ptr<Communicator> measured;
+  std::unique_ptr<Communicator> own_control;  // where `measured` might not do every collective
+  std::string library;                        // what is measured, and its version
+
+  Communicator& control() { return own_control ? *own_control : *measured; }
+};
+
+// How the ranks that meet in a rendezvous make theirs.
+using MakeTeam = std::function<Result<Team>(Rendezvous&, const BenchOptions&)>;
+Result<Team> make_weft_team(Rendezvous& rendezvous, const BenchOptions& options);
+
 struct Job {
+  Rank rank = 0;
+  int size = 1;
   std::string launcher;
   int local_size = 1;  // ranks on this machine
   Environment environment;
+  std::function<Result<Team>()> make_team;
+  // Waits for all ranks without using a core, so that rank 0 can measure the floor meanwhile.
+  // Empty: there is no such way, and no floor.
+  std::function<Status()> meet_asleep;
 };
 
 // Prints the report on rank 0 and problems on every rank; gives the exit status.
-int run_job(Rendezvous& rendezvous, const BenchOptions& options, const Job& job);
+int run_job(const BenchOptions& options, const Job& job);
 
 // "weft-bench: ..." on standard error.
 void complain(std::string_view message);

@@ -5,31 +5,42 @@
 
 #include "base/text.h"
 #include "bench/cpus.h"
-#include "bench/job.h"
 #include "bench/processes.h"
 
 namespace weft::bench {
 namespace {
 
-constexpr int kDefaultRanks = 2;
 constexpr double kGraceS = 3;  // from the first rank that fails until the others are killed
 
-int local_ranks(const BenchOptions& options) {
-  return options.ranks > 0 ? options.ranks : kDefaultRanks;
+// The job of a rank that meets the others in `rendezvous`. Refers to what it is given.
+Job make_job(Rendezvous& rendezvous, const BenchOptions& options, std::string launcher,
+             int local_size, const Environment& environment, const MakeTeam& make_team) {
+  return {rendezvous.rank(),
+          rendezvous.size(),
+          std::move(launcher),
+          local_size,
+          environment,
+          [&] { return make_team(rendezvous, options); },
+          [&] {
+            return rendezvous.all_gather({}, Deadline::after(options.engine.timeout_s)).status();
+          }};
 }
 
-int join(const BenchOptions& options, const Membership& member, const Environment& environment) {
+int join(const BenchOptions& options, const Membership& member, const Environment& environment,
+         const MakeTeam& make_team) {
   Result<std::unique_ptr<Rendezvous>> rendezvous =
       make_rendezvous({member.rank, member.size, member.rendezvous, member.job}, environment);
   if (!rendezvous.ok()) {
     complain(concat("rank ", member.rank, ": ", rendezvous.status().to_string()));
     return kExitFailed;
   }
-  return run_job(**rendezvous, options, {member.launcher, member.local_size, environment});
+  return run_job(options, make_job(**rendezvous, options, member.launcher, member.local_size,
+                                   environment, make_team));
 }
 
-int run_threads(const BenchOptions& options, const Environment& environment) {
-  const int ranks = local_ranks(options);
+int run_threads(const BenchOptions& options, const Environment& environment,
+                const MakeTeam& make_team) {
+  const int ranks = ranks_to_start(options);
   std::vector<std::unique_ptr<Rendezvous>> rendezvous = make_in_process_rendezvous(ranks);
   std::vector<int> statuses(static_cast<size_t>(ranks), kExitOk);
   std::vector<std::thread> threads;
@@ -38,7 +49,8 @@ int run_threads(const BenchOptions& options, const Environment& environment) {
       BenchOptions mine = options;
       const std::string host = host_of_local_rank(options, ranks, rank);
       if (!host.empty()) mine.engine.host = host;
-      statuses[i] = run_job(*rendezvous[i], mine, {"threads", ranks, environment});
+      statuses[i] =
+          run_job(mine, make_job(*rendezvous[i], mine, "threads", ranks, environment, make_team));
     });
   for (std::thread& thread : threads) thread.join();
   return *std::max_element(statuses.begin(), statuses.end());
@@ -51,13 +63,13 @@ struct Crew {
 };
 
 Crew crew_of(const BenchOptions& options) {
-  return options.meet.empty() ? Crew{0, local_ranks(options)}
+  return options.meet.empty() ? Crew{0, ranks_to_start(options)}
                               : Crew{options.first_here, options.ranks_here};
 }
 
 ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
                          const std::vector<int>& cpus, Rank rank) {
-  const int ranks = local_ranks(options);
+  const int ranks = ranks_to_start(options);
   const Crew crew = crew_of(options);
   const int local_rank = rank - crew.first;
   ProcessSpec spec;
@@ -70,7 +82,8 @@ ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
                       {"WEFT_LOCAL_SIZE", std::to_string(crew.count)},
                       {"WEFT_RENDEZVOUS", meeting.address}};
   // As mpirun does: a core each where there are enough, else it is the scheduler's affair.
-  if (crew.count <= static_cast<int>(cpus.size())) spec.cpu = cpus[static_cast<size_t>(local_rank)];
+  if (options.bind && crew.count <= static_cast<int>(cpus.size()))
+    spec.cpu = cpus[static_cast<size_t>(local_rank)];
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   const std::string host = host_of_local_rank(options, ranks, rank);
   if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);
@@ -132,7 +145,7 @@ std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank
   return concat("host", static_cast<int64_t>(rank) * options.hosts / ranks);
 }
 
-int launch(const BenchOptions& options, const Environment& environment) {
+int launch(const BenchOptions& options, const Environment& environment, const MakeTeam& make_team) {
   const Result<Membership> member = membership_from(environment);
   const Result<Start> start = member.ok() ? how_to_start(options, *member) : member.status();
   if (!start.ok()) {
@@ -140,8 +153,8 @@ int launch(const BenchOptions& options, const Environment& environment) {
     return kExitUsage;
   }
   switch (*start) {
-    case Start::join: return join(options, *member, environment);
-    case Start::threads: return run_threads(options, environment);
+    case Start::join: return join(options, *member, environment, make_team);
+    case Start::threads: return run_threads(options, environment, make_team);
     case Start::processes: return run_processes(options);
   }
   return kExitFailed;

@@ -2,6 +2,7 @@
 // process, or processes started here.
 #pragma once
 
+#include "bench/job.h"
 #include "bench/options.h"
 #include "engine/communicator.h"
 
@@ -17,6 +18,6 @@ Result<Start> how_to_start(const BenchOptions& options, const Membership& member
 std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank);
 
 // Runs the whole benchmark and gives the exit status.
-int launch(const BenchOptions& options, const Environment& environment);
+int launch(const BenchOptions& options, const Environment& environment, const MakeTeam& make_team);
 
 }  // namespace weft::bench

@@ -17,5 +17,5 @@ int main(int argc, char** argv) {
     std::fputs(options->help.c_str(), stdout);
     return bench::kExitOk;
   }
-  return bench::launch(*options, environment);
+  return bench::launch(*options, environment, bench::make_weft_team);
 }

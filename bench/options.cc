@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 64;
 constexpr int kMaxRanks = 1 << 16;
+constexpr int kDefaultRanks = 2;
 
 constexpr const char* kFooter = R"(
 Sizes are bytes and accept K, M, G. Ranks: a process that mpirun, srun or torchrun started joins that
@@ -71,12 +72,15 @@ void declare_sweep(CLI::App& app, Flags& f) {
 void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_option("-J,--output_file", options.output_file, "write the results as JSON")
       ->type_name("FILE");
+  app.add_flag("--json-lines", options.json_lines,
+               "print what -J writes a line at a time, as it comes, instead of the table");
   app.add_option("-T,--timeout", f.timeout, "seconds a call may take (300)")->type_name("SECONDS");
   app.add_option("--ranks", f.ranks, "ranks to start (2)")->type_name("N");
   app.add_option("--here", f.here, "which of them this host starts: FIRST-LAST; needs --meet")
       ->type_name("RANKS");
   app.add_option("--meet", options.meet, "where rank 0's host can be reached, with a free port")
       ->type_name("HOST:PORT");
+  app.add_flag("!--no-bind", options.bind, "leave local ranks to the scheduler");
   app.add_flag("--threads", f.threads, "ranks are threads of one process");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
   app.add_option("--transport", f.transport, "auto, shm, tcp")->type_name("NAME");
@@ -98,6 +102,10 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
          "hash the first N elements of the output, from inputs that need rounding and depend "
          "only on seed, rank and element; no check")
       ->type_name("N");
+  app.add_flag(
+      "--one-form", options.one_form,
+      "measure what other libraries have, too: a broadcast in place, everything else out of "
+      "place, no v-forms, no sends and receives");
   app.add_flag("--no-floor", f.no_floor, "do not measure what the machine could do");
 }
 
@@ -266,6 +274,17 @@ Status store_ranks(const Flags& f, BenchOptions& o) {
   return {};
 }
 
+Status keep_one_form(BenchOptions& o) {
+  if (!o.one_form) return {};
+  std::erase_if(o.operations, [](Operation operation) {
+    return info(operation).varying || info(operation).kind == Kind::exchange;
+  });
+  if (!o.operations.empty()) return {};
+  return invalid_argument(
+      "COLLECTIVE: v-forms, sends and receives are not compared with other libraries "
+      "(--one-form).");
+}
+
 Status store_all(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_list("COLLECTIVE", f.operations, static_cast<int>(operations().size()),
                       parse_operation, accepted_operations(), o.operations));
@@ -276,6 +295,9 @@ Status store_all(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_sizes(f, o));
   WEFT_TRY(store_measure(f, o));
   WEFT_TRY(store_engine(f, o.engine));
+  WEFT_TRY(keep_one_form(o));
+  const bool bound = o.engine.algorithm != "auto" || o.engine.protocol != "auto";
+  o.skip_unsupported = bound && o.operations.size() > 1;
   return store_ranks(f, o);
 }
 
@@ -303,6 +325,10 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   }
   WEFT_TRY(store_all(flags, options));
   return options;
+}
+
+int ranks_to_start(const BenchOptions& options) {
+  return options.ranks > 0 ? options.ranks : kDefaultRanks;
 }
 
 std::vector<size_t> message_sizes(const BenchOptions& options) {

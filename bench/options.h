@@ -39,6 +39,10 @@ struct BenchOptions {
   size_t digest_elements =
       0;  // > 0: print a hash of that many leading elements instead of checking
   bool floor = true;
+  bool one_form = false;  // measure only what other libraries have, too
+  // Rows that the library, or the algorithm asked for, cannot do are left out instead of ending the
+  // run.
+  bool skip_unsupported = false;
 
   int ranks = 0;  // 0: not given
   int hosts = 1;  // that local ranks pretend to be spread over
@@ -48,7 +52,9 @@ struct BenchOptions {
   std::string meet;
   int first_here = 0;
   int ranks_here = 0;
+  bool bind = true;  // local ranks, to a CPU each
   std::string output_file;
+  bool json_lines = false;
 
   Options engine;
 
@@ -59,6 +65,9 @@ struct BenchOptions {
 // `args` without the program's name. An error names the flag, its value and what it accepts. What
 // is not given on the command line comes from the environment (WEFT_*), then from the defaults.
 Result<BenchOptions> parse_options(std::span<const std::string> args, const Environment& env);
+
+// Ranks of a job that starts its own.
+int ranks_to_start(const BenchOptions& options);
 
 // The sizes of the sweep, ascending.
 std::vector<size_t> message_sizes(const BenchOptions& options);

@@ -7,7 +7,6 @@
 #include <cstdio>
 
 #include "base/text.h"
-#include "bench/cases.h"
 
 namespace weft::bench {
 namespace {
@@ -97,6 +96,7 @@ std::string header_text(const RunInfo& run) {
                    run.ranks[rank].host.c_str());
   if (run.ranks.size() > kRanksShown)
     text += format("#  and %zu more\n", run.ranks.size() - kRanksShown);
+  if (!run.library.empty()) text += format("# Library %s\n", run.library.c_str());
   text += format("# %s, %d cores\n", run.machine.cpu.c_str(), run.machine.cores);
   if (run.calibration) text += floor_text(*run.calibration);
   return text + "#\n";
@@ -141,16 +141,17 @@ std::string footer_text(const Totals& totals) {
         format("# Skipped              : %zu rows of reductions without a meaning on the type\n",
                totals.skipped_undefined);
   if (totals.skipped_unsupported > 0)
-    text += format("# Skipped              : %zu rows that the algorithm asked for cannot do\n",
-                   totals.skipped_unsupported);
+    text += format(
+        "# Skipped              : %zu rows that the algorithm or library asked for cannot do\n",
+        totals.skipped_unsupported);
   return text;
 }
 
 bool Progress::wanted() { return ::isatty(STDERR_FILENO) == 1; }
 
-void Progress::show(size_t index, size_t total, const Case& what) {
+void Progress::show(std::string_view text) {
   if (!shown_) return;
-  const std::string line = concat("\r\033[K[", index, "/", total, "] ", describe(what));
+  const std::string line = concat("\r\033[K", text);
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   dirty_ = true;
 }

@@ -51,6 +51,7 @@ struct Row {
 
 struct RunInfo {
   std::string version, date;
+  std::string library;  // that is measured
   std::string launcher;
   Machine machine;  // rank 0's
   std::vector<RankInfo> ranks;
@@ -79,13 +80,12 @@ std::string titles_text(Operation operation, const BenchOptions& options);
 std::string row_text(const Row& row);
 std::string footer_text(const Totals& totals);
 
-// The line a terminal shows while waiting: "[3/120] all_reduce float32 sum". Nothing where standard
-// error is no terminal.
+// The line a terminal shows while waiting: "[3/120] all_reduce float32 sum".
 class Progress {
  public:
   explicit Progress(bool shown) : shown_(shown) {}
   static bool wanted();
-  void show(size_t index, size_t total, const Case& what);
+  void show(std::string_view text);
   void clear();
 
  private:

@@ -41,6 +41,8 @@ Json to_json(const BenchOptions& o) {
           {"seed", o.seed},
           {"misalign_bytes", o.misalign_bytes},
           {"digest_elements", o.digest_elements},
+          {"one_form", o.one_form},
+          {"bind", o.bind},
           {"threads", o.threads},
           {"hosts", o.hosts},
           {"engine", to_json(o.engine)}};
@@ -83,6 +85,7 @@ Json to_json(const RunInfo& run) {
   Json ranks = Json::array();
   for (const RankInfo& rank : run.ranks) ranks.push_back({{"host", rank.host}, {"pid", rank.pid}});
   Json json = {{"version", run.version},
+               {"library", run.library},
                {"date", run.date},
                {"command_line", run.options.command_line},
                {"launcher", run.launcher},

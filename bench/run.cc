@@ -35,7 +35,14 @@ std::string transport_names(uint32_t bits) {
   return names;
 }
 
-bool has_in_place(const Case& what) { return info(what.operation).has_in_place; }
+// Which forms of a case are measured. In one form a broadcast is in place, as everybody else's is.
+bool measures_in_place(const Case& what, const BenchOptions& options) {
+  if (options.one_form) return what.operation == Operation::broadcast;
+  return info(what.operation).has_in_place;
+}
+bool measures_out_of_place(const Case& what, const BenchOptions& options) {
+  return !options.one_form || !measures_in_place(what, options);
+}
 
 double average(Average how, const std::vector<double>& by_rank) {
   switch (how) {
@@ -88,7 +95,7 @@ Status Runner::run(const Sink& sink, Progress& progress) {
   const CaseList list = list_cases(options_, ranks_);
   totals_.skipped_undefined += list.skipped;
   for (size_t i = 0; i < list.cases.size(); ++i) {
-    progress.show(i + 1, list.cases.size(), list.cases[i]);
+    progress.show(concat("[", i + 1, "/", list.cases.size(), "] ", describe(list.cases[i])));
     WEFT_TRY(run_case(list.cases[i], [&](const Row& row) {
                progress.clear();
                sink(row);
@@ -114,8 +121,8 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   }
   Share share;
   share.transports = transport_bits(row.info.transports);
-  WEFT_TRY(measure(false, row.iterations, share));
-  if (has_in_place(what)) WEFT_TRY(measure(true, row.iterations, share));
+  if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row.iterations, share));
+  if (measures_in_place(what, options_)) WEFT_TRY(measure(true, row.iterations, share));
   if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
   Result<Row> whole = combine(std::move(row), share);
   if (!whole.ok()) return whole.status();
@@ -130,7 +137,8 @@ Status Runner::prepare_case(const Case& what) {
   const size_t size = size_of(what.type);
   const size_t shared = std::max(layout_.shared_input + layout_.input_count,
                                  layout_.shared_output + layout_.output_count);
-  const size_t first = std::max(layout_.input_count, has_in_place(what) ? shared : 0);
+  const size_t first =
+      std::max(layout_.input_count, measures_in_place(what, options_) ? shared : 0);
   if (!input_.reserve(first * size) || !output_.reserve(layout_.output_count * size))
     return Status(Code::system,
                   concat("There is no memory for buffers of ", first * size, " and ",
@@ -138,8 +146,7 @@ Status Runner::prepare_case(const Case& what) {
   return {};
 }
 
-// Fills in what will run. False where the user bound the run to something that this case cannot
-// use.
+// Fills in what will run. False where this cannot be done, and such rows are skipped.
 Result<bool> Runner::supported(Row& row) {
   Result<Placed> placed = place(false, 0);
   if (!placed.ok()) return placed.status();
@@ -148,9 +155,7 @@ Result<bool> Runner::supported(Row& row) {
     row.info = told.take();
     return true;
   }
-  const bool bound = options_.engine.algorithm != "auto" || options_.engine.protocol != "auto";
-  const bool refused = told.status().code() == Code::unsupported;
-  if (bound && refused && options_.operations.size() > 1) return false;
+  if (options_.skip_unsupported && told.status().code() == Code::unsupported) return false;
   return told.status();
 }
 
@@ -282,8 +287,8 @@ Status Runner::take_digest(Share& share) {
 Result<Row> Runner::combine(Row row, const Share& mine) {
   Result<std::vector<Share>> shares = gather_values(setup_.control, mine);
   if (!shares.ok()) return shares.status();
-  row.out_of_place = figure(*shares, 0, row.bytes);
-  if (has_in_place(what_)) row.in_place = figure(*shares, 1, row.bytes);
+  if (measures_out_of_place(what_, options_)) row.out_of_place = figure(*shares, 0, row.bytes);
+  if (measures_in_place(what_, options_)) row.in_place = figure(*shares, 1, row.bytes);
   uint32_t transports = 0;
   for (const Share& share : *shares) transports |= share.transports;
   if (transports != 0) row.info.transports = transport_names(transports);

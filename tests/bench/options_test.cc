@@ -105,6 +105,13 @@ TEST(Options, MoreIterationsForSmallMessages) {
   EXPECT_EQ(iterations_for(options, 8, 2), 3);
 }
 
+TEST(Options, OneAlgorithmForSeveralOperationsSkipsWhatItCannotDo) {
+  EXPECT_FALSE(parse({"all"})->skip_unsupported);
+  EXPECT_FALSE(parse({"gather", "--algorithm", "ring"})->skip_unsupported);
+  EXPECT_TRUE(parse({"all", "--algorithm", "ring"})->skip_unsupported);
+  EXPECT_TRUE(parse({"all", "--protocol", "ll"})->skip_unsupported);
+}
+
 // Each message names the flag, the value, and what would be right.
 TEST(Options, ErrorsNameFlagValueAndRemedy) {
   struct Wrong {

@@ -56,7 +56,8 @@ TEST(Program, Tcp) { expect_right(std::string("all --ranks 2 --transport tcp") +
 TEST(Program, OneAlgorithmWhereItCan) {
   const Ended ended = weft_bench(std::string("all --algorithm ring --threads") + kSmall);
   EXPECT_EQ(ended.status, 0) << ended.output;
-  EXPECT_NE(ended.output.find("rows that the algorithm asked for cannot do"), std::string::npos);
+  EXPECT_NE(ended.output.find("rows that the algorithm or library asked for cannot do"),
+            std::string::npos);
   EXPECT_NE(ended.output.find("ring/"), std::string::npos);
 }
 
@@ -91,6 +92,22 @@ TEST(Program, WritesJson) {
   EXPECT_TRUE(json["rows"][0]["out_of_place"].contains("rank0_iteration_us"));
   EXPECT_TRUE(json["rows"][0]["floor_us"].is_number());
   EXPECT_EQ(json["totals"]["out_of_bounds"], 0);
+}
+
+TEST(Program, WritesJsonByLine) {
+  const Ended ended =
+      weft_bench("broadcast --threads -b 64 -e 1K -f 4 -n 5 --one-form --no-floor --json-lines");
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  std::istringstream lines(ended.output);
+  std::vector<nlohmann::json> parts;
+  for (std::string line; std::getline(lines, line);)
+    parts.push_back(nlohmann::json::parse(line, nullptr, false));
+  ASSERT_EQ(parts.size(), 5u) << ended.output;
+  EXPECT_EQ(parts[0]["run"]["library"].get<std::string>().substr(0, 5), "weft ");
+  EXPECT_EQ(parts[3]["row"]["size_bytes"], 1024);
+  EXPECT_TRUE(parts[3]["row"]["out_of_place"].is_null());
+  EXPECT_EQ(parts[3]["row"]["in_place"]["wrong"], 0);
+  EXPECT_EQ(parts[4]["totals"]["rows"], 3);
 }
 
 // The last word of each row.

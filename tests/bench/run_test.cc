@@ -153,22 +153,28 @@ TEST(Runner, FailuresNameTheCase) {
   EXPECT_NE(ran.status.message().find("all_reduce float32 sum, 4096 bytes"), std::string::npos);
 }
 
-TEST(Runner, WhatAnAlgorithmCannotDoIsSkippedAmongSeveral) {
+TEST(Runner, OneFormIsInPlaceForBroadcastsOnly) {
+  BenchOptions options = small({Operation::all_reduce, Operation::broadcast});
+  options.one_form = true;
+  FakeCommunicator fake(Flaw::none);
+  const Ran ran = run(fake, options);
+  ASSERT_TRUE(ran.status.ok());
+  EXPECT_TRUE(ran.rows[0].out_of_place);
+  EXPECT_FALSE(ran.rows[0].in_place);
+  EXPECT_FALSE(ran.rows[1].out_of_place);
+  EXPECT_TRUE(ran.rows[1].in_place);
+  EXPECT_EQ(fake.calls(), 2 * (1 + 3 + 1));  // one form of two operations
+}
+
+TEST(Runner, WhatCannotBeDoneIsSkippedWhereThatIsExpected) {
   FakeCommunicator fake(Flaw::refuses);
   BenchOptions options = small({Operation::all_reduce, Operation::gather});
   EXPECT_FALSE(run(fake, options).status.ok());  // nobody asked for an algorithm: a defect
-  options.engine.algorithm = "ring";
+  options.skip_unsupported = true;
   const Ran ran = run(fake, options);
   EXPECT_TRUE(ran.status.ok());
   EXPECT_EQ(ran.totals.skipped_unsupported, 2u);
   EXPECT_EQ(ran.totals.rows, 0u);
-  EXPECT_FALSE(run(fake,
-                   [&] {
-                     BenchOptions one = options;
-                     one.operations = {Operation::gather};
-                     return one;
-                   }())
-                   .status.ok());
 }
 
 }  // namespace
