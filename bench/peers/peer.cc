@@ -1,0 +1,26 @@
+#include "bench/peers/peer.h"
+
+#include <sys/prctl.h>
+
+#include <csignal>
+#include <vector>
+
+namespace weft::bench {
+
+Result<BenchOptions> peer_options(std::span<const std::string> args, const Environment& env) {
+  std::vector<std::string> all(args.begin(), args.end());
+  all.insert(all.end(), {"--one-form", "--no-floor"});
+  Result<BenchOptions> parsed = parse_options(all, env);
+  if (!parsed.ok()) return parsed;
+  BenchOptions options = parsed.take();
+  if (options.threads || options.hosts > 1 || !options.meet.empty())
+    return invalid_argument(
+        "Other libraries are measured between processes of one host; leave --threads, --hosts, "
+        "--here and --meet out.");
+  options.skip_unsupported = true;
+  return options;
+}
+
+void die_with_parent() { ::prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+}  // namespace weft::bench
