@@ -7,12 +7,15 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "bench/report_json.h"
 #include "bench/run.h"
 
 namespace weft::bench {
 namespace {
+
+constexpr int64_t kWarmUpNs = 20'000'000;
 
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -95,6 +98,17 @@ Result<std::optional<Calibration>> calibrate_for(const BenchOptions& options, co
   return calibration;
 }
 
+// Cores that waited asleep are slow at first, which would be the first figure's loss. Rank 0's
+// clock says for everybody when it is enough.
+Status warm_up(Communicator& control) {
+  const int64_t begin = steady_clock().now_ns();
+  for (;;) {
+    const auto elapsed = gather_values(control, steady_clock().now_ns() - begin);
+    if (!elapsed.ok()) return elapsed.status();
+    if (elapsed->front() >= kWarmUpNs) return {};
+  }
+}
+
 Status run_cycles(const BenchOptions& options, Runner& runner, Reporter& reporter, Rank me) {
   Progress progress(me == 0 && Progress::wanted());
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle)
@@ -126,6 +140,7 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
 
   Reporter reporter(options, reports);
   reporter.begin(info);
+  WEFT_TRY(warm_up(team->control()));
   Runner runner({*team->measured, team->control(), options, info.calibration});
   WEFT_TRY(run_cycles(options, runner, reporter, job.rank));
   const Totals& totals = runner.totals();
