@@ -21,10 +21,22 @@ namespace {
 constexpr int kPollUs = 10000;
 constexpr int kExecFailed = 127;
 
+void stand_apart(const ProcessSpec& spec) {
+  ::setpgid(0, 0);
+  if (const int nothing = ::open("/dev/null", O_RDONLY); nothing >= 0)
+    ::dup2(nothing, STDIN_FILENO);
+  if (spec.output_fd >= 0) ::dup2(spec.output_fd, STDOUT_FILENO);
+  if (spec.error_fd >= 0) ::dup2(spec.error_fd, STDERR_FILENO);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 // In the child, between fork and exec.
 [[noreturn]] void become(const ProcessSpec& spec, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::prctl(PR_SET_PDEATHSIG, spec.apart ? SIGTERM : SIGKILL);
   if (::getppid() != parent) ::_exit(kExecFailed);  // it died before prctl
+  if (spec.apart) stand_apart(spec);
   if (spec.cpu >= 0) bind_to_cpu(spec.cpu);
   if (spec.inherited_fd >= 0) ::fcntl(spec.inherited_fd, F_SETFD, 0);
   for (const auto& [name, value] : spec.environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -48,11 +60,9 @@ class Group {
   }
 
   Status start(const ProcessSpec& spec) {
-    const pid_t parent = ::getpid();
-    const pid_t pid = ::fork();
-    if (pid < 0) return system_error(concat("start rank ", pids_.size()));
-    if (pid == 0) become(spec, parent);
-    pids_.push_back(pid);
+    const Result<pid_t> pid = start_process(spec);
+    if (!pid.ok()) return pid.status().within(concat("start rank ", pids_.size()));
+    pids_.push_back(*pid);
     ++alive_;
     return {};
   }
@@ -85,14 +95,8 @@ class Group {
 
   void note(int index, int status) {
     outcome_.first_failed = index;
-    if (WIFSIGNALED(status)) {
-      const int signal = WTERMSIG(status);
-      outcome_.exit_status = 128 + signal;
-      outcome_.reason = concat("was ended by signal ", signal, " (", ::strsignal(signal), ")");
-    } else {
-      outcome_.exit_status = WEXITSTATUS(status);
-      outcome_.reason = concat("exited with status ", outcome_.exit_status);
-    }
+    outcome_.exit_status = exit_status_of(status);
+    outcome_.reason = describe_end(status);
   }
 
   void kill_rest() {
@@ -106,6 +110,25 @@ class Group {
 };
 
 }  // namespace
+
+Result<pid_t> start_process(const ProcessSpec& spec) {
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return system_error("fork");
+  if (pid == 0) become(spec, parent);
+  if (spec.apart) ::setpgid(pid, pid);  // whoever comes first
+  return pid;
+}
+
+int exit_status_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::string describe_end(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return concat("exited with status ", WEXITSTATUS(wait_status));
+  const int signal = WTERMSIG(wait_status);
+  return concat("was ended by signal ", signal, " (", ::strsignal(signal), ")");
+}
 
 Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s) {
   Group group;

@@ -4,6 +4,8 @@
 // killed. When the calling process dies, however it dies, the kernel kills them (PR_SET_PDEATHSIG).
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,12 +22,25 @@ struct ProcessSpec {
   std::vector<std::pair<std::string, std::string>> environment;  // added to, or replacing, ours
   int inherited_fd = -1;  // made to survive exec in this process
   int cpu = -1;           // that it is bound to; -1: to none
+  // In a process group of its own, away from the terminal: without input, its output and errors to
+  // these descriptors, and ended with SIGTERM where others are killed.
+  bool apart = false;
+  int output_fd = -1;
+  int error_fd = -1;
 };
+
+// Starts one. REQUIRES: the calling process has one thread.
+Result<pid_t> start_process(const ProcessSpec& spec);
+
+// A process' exit status, 128 + signal where a signal ended it, and in words: "exited with status
+// 3", "was ended by signal 9 (Killed)".
+int exit_status_of(int wait_status);
+std::string describe_end(int wait_status);
 
 struct Outcome {
   int first_failed = -1;  // index of the process that failed first, -1 where none did
-  int exit_status = 0;    // its exit status, 128 + signal where a signal ended it
-  std::string reason;     // "exited with status 3", "was ended by signal 9 (Killed)"
+  int exit_status = 0;    // exit_status_of() it
+  std::string reason;     // describe_end() of it
 };
 
 // Starts all, waits for all. REQUIRES: the calling process has one thread, and no other children.
