@@ -17,6 +17,13 @@ bench: build-release ## build, then a quick real sweep: all_reduce on 2 ranks, c
 test: build-release ## build, then the fast tests (at most 15 minutes on 2 cores)
 	ctest --preset release -LE slow -j $(JOBS)
 
+PEER_PACKAGES = openmpi-bin:mpirun.openmpi libopenmpi-dev:mpicc.openmpi mpich:mpirun.mpich \
+  libmpich-dev:mpicc.mpich libgloo-dev:gloo/allreduce.h gnuplot-nox:gnuplot
+peers: ## install Open MPI, MPICH and Gloo, build, compare with them (RANKS MAX FACTOR ROUNDS)
+	@cmake/deps.sh $(PEER_PACKAGES)
+	$(MAKE) build-release
+	bench/peers/compare.sh build/release/bin/weft-bench build/peers
+
 deps: ## install the packages that are missing (WEFT_NO_INSTALL=1: only name them)
 	@cmake/deps.sh
 
@@ -51,4 +58,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench test deps sanitize tidy format install clean help
+.PHONY: bench peers test deps sanitize tidy format install clean help

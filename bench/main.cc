@@ -3,6 +3,7 @@
 
 #include "bench/job.h"
 #include "bench/launch.h"
+#include "bench/versus.h"
 
 int main(int argc, char** argv) {
   namespace bench = weft::bench;
@@ -17,5 +18,6 @@ int main(int argc, char** argv) {
     std::fputs(options->help.c_str(), stdout);
     return bench::kExitOk;
   }
+  if (!options->peers.empty()) return bench::compare(*options, environment);
   return bench::launch(*options, environment, bench::make_weft_team);
 }

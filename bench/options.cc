@@ -40,7 +40,7 @@ struct Flags {
   std::string min_bytes, max_bytes, step_bytes, step_factor;
   std::string iterations, warmup, calls, cycles, average, checks, op, type, root, blocking;
   std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, slot, slots,
-      radix, window;
+      radix, window, rounds;
   std::string device = "cpu", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
@@ -74,6 +74,16 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->type_name("FILE");
   app.add_flag("--json-lines", options.json_lines,
                "print what -J writes a line at a time, as it comes, instead of the table");
+  app.add_option("--vs", options.peers,
+                 "compare with these libraries, side by side: openmpi, mpich, gloo, or all of them "
+                 "(all); NAME=PROGRAM: anything that takes and prints what weft-bench does")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("LIBRARY,...");
+  app.add_option("--rounds", f.rounds, "with --vs: runs of each library, in turn (5)")
+      ->type_name("N");
+  app.add_option("--plot", options.plot_file, "with --vs: draw time and busbw over size (gnuplot)")
+      ->type_name("FILE.svg");
   app.add_option("-T,--timeout", f.timeout, "seconds a call may take (300)")->type_name("SECONDS");
   app.add_option("--ranks", f.ranks, "ranks to start (2)")->type_name("N");
   app.add_option("--here", f.here, "which of them this host starts: FIRST-LAST; needs --meet")
@@ -285,6 +295,23 @@ Status keep_one_form(BenchOptions& o) {
       "(--one-form).");
 }
 
+Status store_comparison(const Flags& f, BenchOptions& o) {
+  WEFT_TRY(store_int("--rounds", f.rounds, 1, 1000, o.rounds));
+  if (o.peers.empty()) {
+    if (f.rounds.empty() && o.plot_file.empty()) return {};
+    return invalid_argument("--rounds and --plot belong to a comparison; give --vs, too.");
+  }
+  if (!o.plot_file.empty() && !o.plot_file.ends_with(".svg"))
+    return invalid_argument(
+        concat("--plot: \"", o.plot_file, "\" does not end in .svg, which is what is written."));
+  if (o.threads || o.hosts > 1 || !o.meet.empty() || !o.blocking || o.digest_elements > 0 ||
+      o.cycles != 1)
+    return invalid_argument(
+        "--vs compares blocking calls between processes of this host; leave --threads, --hosts, "
+        "--here, --meet, --digest, -z 0 and -N out (--rounds says how often to measure).");
+  return {};
+}
+
 Status store_all(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_list("COLLECTIVE", f.operations, static_cast<int>(operations().size()),
                       parse_operation, accepted_operations(), o.operations));
@@ -298,7 +325,8 @@ Status store_all(const Flags& f, BenchOptions& o) {
   WEFT_TRY(keep_one_form(o));
   const bool bound = o.engine.algorithm != "auto" || o.engine.protocol != "auto";
   o.skip_unsupported = bound && o.operations.size() > 1;
-  return store_ranks(f, o);
+  WEFT_TRY(store_ranks(f, o));
+  return store_comparison(f, o);
 }
 
 }  // namespace

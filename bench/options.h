@@ -55,6 +55,10 @@ struct BenchOptions {
   bool bind = true;  // local ranks, to a CPU each
   std::string output_file;
   bool json_lines = false;
+  // A comparison: with which libraries, or programs ("name=path"), in how many rounds.
+  std::vector<std::string> peers;
+  int rounds = 5;
+  std::string plot_file;
 
   Options engine;
 

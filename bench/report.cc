@@ -3,29 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 
 #include "base/text.h"
+#include "bench/text_columns.h"
 
 namespace weft::bench {
 namespace {
-
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...) {
-  std::array<char, 512> text;
-  va_list arguments;
-  va_start(arguments, pattern);
-  const int length = std::vsnprintf(text.data(), text.size(), pattern, arguments);
-  va_end(arguments);
-  return {text.data(), std::min(static_cast<size_t>(std::max(length, 0)), text.size() - 1)};
-}
-
-// Seven columns whatever the magnitude, as many digits as they hold.
-std::string time_text(double us) {
-  if (us >= 100000) return format("%7.0f", us);
-  if (us >= 100) return format("%7.1f", us);
-  return format("%7.2f", us);
-}
 
 std::string rate_text(double gbps) {
   return gbps >= 100 ? format("%7.1f", gbps) : format("%7.2f", gbps);

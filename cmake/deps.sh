@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks for what weft needs to build and, on Debian or Ubuntu, installs what is missing.
-#   cmake/deps.sh [PACKAGE[:PROGRAM]...]     also these, each looked for by the program that it holds
-#                                            (of the package's name, where none is given)
+#   cmake/deps.sh [PACKAGE[:PROGRAM]...]     also these, each looked for by the program, or header
+#                                            (NAME.h), that it holds; without one by its own name
 # WEFT_NO_INSTALL=1: only says what is missing. CXX, CMAKE_PREFIX_PATH and CPATH are honoured.
 set -euo pipefail
 
@@ -11,6 +11,15 @@ at_least() {  # at_least WANTED FOUND
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# A program, or a header.
+have_part() {
+  case $1 in
+    *.h) compiler_fits &&
+      [ "$(printf '#if __has_include(<%s>)\nhere\n#endif\n' "$1" | preprocess)" = here ] ;;
+    *) have "$1" ;;
+  esac
+}
+
 cmake_fits() { have cmake && at_least 3.25 "$(cmake --version | sed -n '1s/[^0-9]*//p')"; }
 
 compiler_fits() {
@@ -18,12 +27,17 @@ compiler_fits() {
   [ -n "${CXX:-}" ] || at_least 12 "$(g++ -dumpversion)"
 }
 
-# Packages whose header the compiler does not find, one a line.
-missing_headers() {
+# What the preprocessor leaves of standard input.
+preprocess() {
   local where=() path
   IFS=':;' read -r -a prefixes <<<"${CMAKE_PREFIX_PATH:-}"
   for path in "${prefixes[@]}"; do where+=(-I "$path/include"); done
-  "${CXX:-g++}" -std=c++20 "${where[@]}" -E -P -x c++ - <<'END' | grep -v '^$' || true
+  "${CXX:-g++}" -std=c++20 "${where[@]}" -E -P -x c++ - | grep -v '^$' || true
+}
+
+# Packages whose header the compiler does not find, one a line.
+missing_headers() {
+  preprocess <<'END'
 #if !__has_include(<nlohmann/json.hpp>)
 nlohmann-json3-dev
 #endif
@@ -50,7 +64,7 @@ missing() {
     printf '%s\n' g++ nlohmann-json3-dev libgtest-dev libbenchmark-dev libcli11-dev
   fi
   local program
-  for program in "$@"; do have "${program#*:}" || echo "${program%%:*}"; done
+  for program in "$@"; do have_part "${program#*:}" || echo "${program%%:*}"; done
 }
 
 say() { echo "weft: $*" >&2; }

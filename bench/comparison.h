@@ -1,0 +1,95 @@
+// What several libraries took for the same calls in several rounds, and what that comes to.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/operation.h"
+
+namespace weft::bench {
+
+struct Library {
+  std::string name;
+  std::string program;  // path; empty where it is not installed
+  std::vector<std::string> arguments;
+  nlohmann::ordered_json run;  // what it said about its first run
+  std::string note;            // why figures of it are missing or left out; empty: none are
+};
+
+// One call of the sweep.
+struct Point {
+  Operation operation = Operation::all_reduce;
+  std::string type, op;  // as printed; no op where nothing is reduced
+  int root = -1;         // -1: has none
+  size_t bytes = 0;
+
+  bool operator==(const Point&) const = default;
+  // Whether both belong to the same sweep over sizes.
+  bool same_sweep(const Point& other) const;
+};
+
+// Quartiles, so that one disturbed round does not show.
+struct Summary {
+  double median = 0, low = 0, high = 0;
+
+  double spread() const { return median > 0 ? (high - low) / median : 0; }
+};
+// REQUIRES: not empty.
+Summary summarize(std::vector<double> values);
+
+// Of one library at one point.
+struct Measured {
+  std::vector<double> times_us;  // by round
+  bool wrong = false;            // in any round
+
+  // nullopt where it has no figures, or wrong ones.
+  std::optional<Summary> summary() const;
+};
+
+// All libraries at one point.
+struct Line {
+  Point point;
+  std::optional<double> floor_us;  // the least of the rounds
+  std::string algorithm;           // weft's
+  std::vector<Measured> measured;  // by library
+};
+
+// What a line of a library's output is: a launcher's remark, about the run, a figure, or the end.
+enum class Said : uint8_t { remark, run, row, totals };
+
+class Comparison {
+ public:
+  // The first library is weft, the others are its peers.
+  Comparison(std::vector<Library> libraries, int ranks);
+
+  // Takes in a line that a library printed (weft-bench --json-lines) and says what it was. An error
+  // says what is wrong with it.
+  Result<Said> add(size_t library, std::string_view line);
+
+  std::vector<Library>& libraries() { return libraries_; }
+  const std::vector<Library>& libraries() const { return libraries_; }
+  const std::vector<Line>& lines() const { return lines_; }
+  int ranks() const { return ranks_; }
+  bool has_figures(size_t library) const;
+  bool has_wrong(size_t library) const;
+
+ private:
+  Status add_row(size_t library, const nlohmann::ordered_json& row);
+  Line& line_at(const Point& point);
+
+  std::vector<Library> libraries_;
+  int ranks_;
+  std::vector<Line> lines_;  // by first appearance
+};
+
+// The fastest peer at a line, by median, and its time over weft's: above 1 weft is faster.
+struct Best {
+  size_t library = 0;
+  double ratio = 0;
+};
+std::optional<Best> best_peer(const Line& line);
+
+}  // namespace weft::bench

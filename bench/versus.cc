@@ -1,0 +1,283 @@
+#include "bench/versus.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "bench/comparison_report.h"
+#include "bench/job.h"
+#include "bench/launch.h"
+#include "bench/plot.h"
+#include "bench/report_json.h"
+#include "bench/watched.h"
+
+namespace weft::bench {
+namespace {
+
+struct KnownPeer {
+  std::string_view name;
+  std::string_view packages;  // of Debian and Ubuntu
+};
+constexpr std::array<KnownPeer, 3> kKnownPeers{{
+    {"openmpi", "openmpi-bin libopenmpi-dev"},
+    {"mpich", "mpich libmpich-dev"},
+    {"gloo", "libgloo-dev"},
+}};
+
+// Variables that change what a library does; all of them go into the JSON.
+constexpr std::string_view kSettings[] = {"WEFT_", "OMPI_", "PMIX_", "PRTE_", "MPICH_",
+                                          "MPIR_", "UCX_",  "FI_",   "HYDRA_"};
+
+constexpr double kEndS = 5;  // that a library may take to end after its last result
+
+bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+// NAME=PROGRAM.
+Result<Library> find_program(const std::string& word, size_t equals) {
+  Library library;
+  library.name = word.substr(0, equals);
+  library.program = word.substr(equals + 1);
+  if (library.name.empty() || !is_program(library.program))
+    return invalid_argument(concat("--vs: \"", word, "\": a name, then a program is wanted."));
+  return library;
+}
+
+Result<Library> find_library(const std::string& word, const std::string& folder) {
+  if (const size_t equals = word.find('='); equals != std::string::npos)
+    return find_program(word, equals);
+  const auto known = std::find_if(kKnownPeers.begin(), kKnownPeers.end(),
+                                  [&](const KnownPeer& peer) { return peer.name == word; });
+  if (known == kKnownPeers.end())
+    return invalid_argument(
+        concat("--vs: \"", word, "\" is not one of openmpi, mpich, gloo, all, NAME=PROGRAM."));
+  Library library;
+  library.name = word;
+  library.program = concat(folder, "/weft-peer-", word);
+  if (!is_program(library.program)) {
+    library.note =
+        concat("skipped: ", library.program, " is not there. On Debian or Ubuntu: apt-get install ",
+               known->packages, ", then configure and build weft again.");
+    library.program.clear();
+  }
+  return library;
+}
+
+std::vector<std::string> arguments_for(const BenchOptions& options, bool weft) {
+  std::vector<std::string> arguments = arguments_of_one(options.command_line);
+  if (options.ranks == 0)
+    arguments.insert(arguments.end(), {"--ranks", std::to_string(ranks_to_start(options))});
+  arguments.insert(arguments.end(), {"--one-form", "--json-lines"});
+  if (!weft) arguments.emplace_back("--no-floor");
+  return arguments;
+}
+
+// The conductor proper.
+class Rounds {
+ public:
+  Rounds(const BenchOptions& options, Comparison& comparison)
+      : options_(options), comparison_(comparison), progress_(Progress::wanted()) {}
+
+  // The exit status.
+  int run() {
+    const size_t count = comparison_.libraries().size();
+    for (round_ = 0; round_ < options_.rounds && !over_; ++round_)
+      for (size_t turn = 0; turn < count && !over_; ++turn)
+        run_one((turn + static_cast<size_t>(round_)) % count);  // nobody always comes first
+    return status_;
+  }
+
+ private:
+  void run_one(size_t index) {
+    Library& library = comparison_.libraries()[index];
+    if (!library.note.empty()) return;
+    ProcessSpec spec;
+    spec.program = library.program;
+    spec.arguments = library.arguments;
+    rows_ = 0;
+    finished_ = false;
+    show(library);
+    const auto on_line = [&](std::string_view line) { return take_line(index, line); };
+    const Result<WatchedEnd> end = run_watched(spec, options_.engine.timeout_s, on_line);
+    progress_.clear();
+    if (!end.ok()) return give_up(index, std::string(end.status().message()), kExitFailed);
+    judge(index, *end);
+  }
+
+  Result<double> take_line(size_t index, std::string_view line) {
+    const Result<Said> said = comparison_.add(index, line);
+    if (!said.ok()) return said.status();
+    finished_ |= *said == Said::totals;
+    rows_ += *said == Said::row;
+    show(comparison_.libraries()[index]);
+    if (*said == Said::remark) return 0;
+    return finished_ ? kEndS : options_.engine.timeout_s;
+  }
+
+  void judge(size_t index, const WatchedEnd& end) {
+    if (end.signal != 0) return interrupted_by(end.signal);
+    const int exit_status = end.exit_status == kExitOk ? kExitFailed : end.exit_status;
+    if (comparison_.has_wrong(index)) {
+      std::fputs(end.errors.c_str(), stderr);
+      give_up(index, "gave wrong values", kExitWrong);
+    } else if (finished_ && end.overdue) {  // nothing is missing
+      complain(concat(comparison_.libraries()[index].name, ": killed in round ", round_ + 1,
+                      ": it did not end after its last result."));
+    } else if (!end.well()) {
+      std::fputs(end.errors.c_str(), stderr);
+      give_up(index, end.reason, exit_status);
+    } else if (!finished_) {
+      give_up(index, "ended without totals", exit_status);
+    } else if (!comparison_.has_figures(index)) {
+      comparison_.libraries()[index].note = "skipped: it has none of these calls.";
+    }
+  }
+
+  // Of the failures the first one tells the exit status; without weft there is nothing to compare.
+  void give_up(size_t index, std::string_view why, int exit_status) {
+    Library& library = comparison_.libraries()[index];
+    library.note = concat("left out from round ", round_ + 1, " on: it ", why, ".");
+    complain(concat(library.name, ": ", library.note));
+    over_ |= index == 0;
+    if (index == 0 || status_ == kExitOk) status_ = index == 0 ? exit_status : of_peer(exit_status);
+  }
+
+  static int of_peer(int exit_status) {
+    return exit_status == kExitWrong ? kExitWrong : kExitFailed;
+  }
+
+  void interrupted_by(int signal) {
+    complain(concat("stopped by signal ", signal, " in round ", round_ + 1, "."));
+    over_ = true;
+    status_ = 128 + signal;
+  }
+
+  void show(const Library& library) {
+    progress_.show(concat("[round ", round_ + 1, "/", options_.rounds, "] ", library.name, ", ",
+                          rows_, " rows"));
+  }
+
+  const BenchOptions& options_;
+  Comparison& comparison_;
+  Progress progress_;
+  int round_ = 0;
+  int rows_ = 0;           // of the library that runs
+  bool finished_ = false;  // so it says
+  bool over_ = false;
+  int status_ = kExitOk;
+};
+
+RunInfo describe_run(const BenchOptions& options, const Environment& environment) {
+  RunInfo info;
+  info.version = WEFT_VERSION;
+  info.library = "weft " WEFT_VERSION;
+  info.date = utc_now();
+  info.launcher = "none";
+  info.machine = this_machine();
+  info.options = options;
+  for (const auto& [key, value] : environment.values())
+    if (key != "WEFT_SECRET" &&
+        std::any_of(std::begin(kSettings), std::end(kSettings),
+                    [&](std::string_view prefix) { return key.starts_with(prefix); }))
+      info.environment[key] = value;
+  return info;
+}
+
+Status validate(const BenchOptions& options, const Environment& environment) {
+  const Result<Membership> member = membership_from(environment);
+  if (!member.ok()) return member.status();
+  if (member->size > 1)
+    return invalid_argument(
+        concat("--vs starts every library's ranks, but this process is part of a job of ",
+               member->size, " ranks (", member->launcher, "); call it alone, with --ranks."));
+  return options.plot_file.empty() ? Status() : find_plotter(environment).status();
+}
+
+// An error where there is no peer at all.
+Status complain_about_missing(const std::vector<Library>& libraries) {
+  for (const Library& library : libraries)
+    if (!library.note.empty()) complain(concat(library.name, ": ", library.note));
+  if (std::any_of(libraries.begin() + 1, libraries.end(),
+                  [](const Library& peer) { return peer.note.empty(); }))
+    return {};
+  return invalid_argument("--vs: there is nothing to compare with.");
+}
+
+}  // namespace
+
+std::vector<std::string> arguments_of_one(std::span<const std::string> command_line) {
+  constexpr std::string_view kOurs[] = {"--vs", "--rounds", "--plot", "--output_file", "-J"};
+  const auto ours = [&](std::string_view flag) {
+    return std::find(std::begin(kOurs), std::end(kOurs), flag) != std::end(kOurs);
+  };
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < command_line.size(); ++i) {
+    const std::string_view word = command_line[i];
+    if (ours(word))
+      ++i;  // its value is the next word
+    else if (!ours(word.substr(0, word.find('='))) && !word.starts_with("-J") &&
+             word != "--json-lines")
+      kept.emplace_back(word);
+  }
+  return kept;
+}
+
+Result<std::vector<Library>> find_libraries(const BenchOptions& options,
+                                            const std::string& program_folder) {
+  std::vector<std::string> words;
+  for (const std::string& word : options.peers) {
+    if (word != "all")
+      words.push_back(word);
+    else
+      for (const KnownPeer& peer : kKnownPeers) words.emplace_back(peer.name);
+  }
+  std::vector<Library> libraries(1);
+  libraries[0].name = "weft";
+  libraries[0].program = "/proc/self/exe";
+  libraries[0].arguments = arguments_for(options, true);
+  for (const std::string& word : words) {
+    Result<Library> found = find_library(word, program_folder);
+    if (!found.ok()) return found.status();
+    const bool twice = std::any_of(libraries.begin(), libraries.end(), [&](const Library& library) {
+      return library.name == found->name;
+    });
+    if (twice) return invalid_argument(concat("--vs: \"", found->name, "\" is there twice."));
+    found->arguments = arguments_for(options, false);
+    libraries.push_back(found.take());
+  }
+  return libraries;
+}
+
+int compare(const BenchOptions& options, const Environment& environment) {
+  std::error_code ignored;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  Result<std::vector<Library>> libraries = find_libraries(options, self.parent_path().string());
+  Status status = validate(options, environment);
+  if (status.ok()) status = libraries.status();
+  if (status.ok()) status = complain_about_missing(*libraries);
+  if (!status.ok()) {
+    complain(status.message());
+    return kExitUsage;
+  }
+  const RunInfo info = describe_run(options, environment);
+  Comparison comparison(libraries.take(), ranks_to_start(options));
+  const int exit_status = Rounds(options, comparison).run();
+  if (comparison.lines().empty()) return exit_status;
+  std::fputs(comparison_text(comparison, info).c_str(), stdout);
+  std::fflush(stdout);
+  if (!options.output_file.empty())
+    status = write_json(options.output_file, to_json(comparison, info));
+  if (status.ok() && !options.plot_file.empty())
+    status = plot(comparison, info, options.plot_file, environment);
+  if (status.ok()) return exit_status;
+  complain(status.message());
+  return exit_status == kExitOk ? kExitFailed : exit_status;
+}
+
+}  // namespace weft::bench

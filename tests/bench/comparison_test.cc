@@ -1,0 +1,178 @@
+#include "bench/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "bench/comparison_report.h"
+#include "bench/plot.h"
+
+namespace weft::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string row(size_t bytes, double time_us, int wrong = 0, double floor_us = 0) {
+  const Json figure = {{"time_us", time_us}, {"wrong", wrong}, {"touched", 0}};
+  return Json{{"row",
+               {{"collective", "all_reduce"},
+                {"size_bytes", bytes},
+                {"type", "float32"},
+                {"op", "sum"},
+                {"root", nullptr},
+                {"out_of_place", figure},
+                {"in_place", nullptr},
+                {"algorithm", "ring"},
+                {"protocol", "simple"},
+                {"floor_us", floor_us > 0 ? Json(floor_us) : Json(nullptr)}}}}
+      .dump();
+}
+
+Comparison of_three() {
+  std::vector<Library> libraries(3);
+  libraries[0].name = "weft";
+  libraries[1].name = "one";
+  libraries[2].name = "two";
+  return {libraries, 2};
+}
+
+void add(Comparison& comparison, size_t library, const std::string& line) {
+  const Result<Said> said = comparison.add(library, line);
+  ASSERT_TRUE(said.ok()) << said.status().to_string();
+  EXPECT_EQ(*said, Said::row);
+}
+
+TEST(Summary, QuartilesLieBetweenTheNearestValues) {
+  const Summary five = summarize({5, 1, 4, 2, 3});
+  EXPECT_EQ(five.median, 3);
+  EXPECT_EQ(five.low, 2);
+  EXPECT_EQ(five.high, 4);
+  EXPECT_DOUBLE_EQ(five.spread(), 2.0 / 3);
+  const Summary two = summarize({10, 20});
+  EXPECT_EQ(two.median, 15);
+  EXPECT_EQ(two.low, 12.5);
+  EXPECT_EQ(two.high, 17.5);
+  EXPECT_EQ(summarize({7}).high, 7);
+}
+
+TEST(Summary, OneDisturbedRoundDoesNotShow) {
+  const Summary s = summarize({1, 1, 1, 1, 1000});
+  EXPECT_EQ(s.median, 1);
+  EXPECT_EQ(s.spread(), 0);
+}
+
+TEST(Comparison, TheRatioIsTheBestPeersMedianOverWefts) {
+  Comparison comparison = of_three();
+  for (const double us : {1.0, 2.0, 90.0}) add(comparison, 0, row(64, us));
+  for (const double us : {6.0, 6.0, 1.0}) add(comparison, 1, row(64, us));
+  for (const double us : {5.0, 5.0, 9.0}) add(comparison, 2, row(64, us));
+  ASSERT_EQ(comparison.lines().size(), 1u);
+  const std::optional<Best> best = best_peer(comparison.lines()[0]);
+  ASSERT_TRUE(best);
+  EXPECT_EQ(best->library, 2u);
+  EXPECT_EQ(best->ratio, 2.5);
+}
+
+TEST(Comparison, WrongFiguresDoNotCount) {
+  Comparison comparison = of_three();
+  add(comparison, 0, row(64, 2));
+  add(comparison, 1, row(64, 1));
+  add(comparison, 1, row(64, 1, 3));
+  add(comparison, 2, row(64, 8));
+  EXPECT_TRUE(comparison.has_wrong(1));
+  EXPECT_FALSE(comparison.has_wrong(2));
+  EXPECT_EQ(best_peer(comparison.lines()[0])->ratio, 4);
+  add(comparison, 0, row(64, 2, 1));
+  EXPECT_FALSE(best_peer(comparison.lines()[0])) << "weft's own are wrong";
+}
+
+TEST(Comparison, TheFloorIsTheLeastOfWefts) {
+  Comparison comparison = of_three();
+  add(comparison, 0, row(64, 2, 0, 0.5));
+  add(comparison, 0, row(64, 2, 0, 0.4));
+  add(comparison, 0, row(64, 2));
+  add(comparison, 1, row(64, 2, 0, 0.1));
+  EXPECT_EQ(comparison.lines()[0].floor_us, 0.4);
+  EXPECT_EQ(comparison.lines()[0].algorithm, "ring/simple");
+}
+
+TEST(Comparison, SaysWhatALineWas) {
+  Comparison comparison = of_three();
+  EXPECT_EQ(*comparison.add(1, "mpirun: hello"), Said::remark);
+  EXPECT_EQ(*comparison.add(1, R"({"run":{"library":"One 1.0"}})"), Said::run);
+  EXPECT_EQ(comparison.libraries()[1].run["library"], "One 1.0");
+  EXPECT_EQ(*comparison.add(1, R"({"totals":{"rows":0}})"), Said::totals);
+  EXPECT_FALSE(comparison.has_figures(1));
+}
+
+TEST(Comparison, RefusesWhatIsNoResult) {
+  for (const std::string& line : {
+           std::string("{"),
+           std::string("{}"),
+           std::string(R"({"rows":[]})"),
+           std::string(R"({"row":{}})"),
+           std::string(R"({"row":{"collective":"all_reduce","size_bytes":-1}})"),
+           std::string(R"({"row":{"collective":"all_reduce","size_bytes":64}})"),
+           row(64, 0),
+           row(64, -1),
+       }) {
+    Comparison comparison = of_three();
+    const Result<Said> said = comparison.add(1, line);
+    ASSERT_FALSE(said.ok()) << line;
+    EXPECT_NE(said.status().message().find("printed"), std::string::npos)
+        << said.status().message();
+    EXPECT_FALSE(comparison.has_figures(1));
+  }
+}
+
+Comparison filled() {
+  Comparison comparison = of_three();
+  add(comparison, 0, row(64, 2, 0, 0.5));
+  add(comparison, 1, row(64, 1));
+  add(comparison, 0, row(1024, 4, 0, 1.5));
+  add(comparison, 1, row(1024, 16));
+  add(comparison, 2, row(1024, 12, 5));
+  comparison.libraries()[2].note = "left out";
+  return comparison;
+}
+
+TEST(ComparisonReport, NamesRatiosAndWhatIsMissing) {
+  RunInfo run;
+  run.machine.cpu = "Some CPU";
+  const std::string text = comparison_text(filled(), run);
+  for (const char* part :
+       {"all_reduce float32 sum, 2 ranks", "0.50  one", "4.00  one", "wrong",
+        "geometric mean 1.41, least 0.50; weft is behind in 1 of 2 rows", "# two: left out"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST(ComparisonReport, JsonHasEveryTime) {
+  const Json json = to_json(filled(), RunInfo());
+  ASSERT_EQ(json["rows"].size(), 2u);
+  EXPECT_EQ(json["rows"][1]["ratio"], 4.0);
+  EXPECT_EQ(json["rows"][1]["best_peer"], "one");
+  EXPECT_EQ(json["rows"][1]["floor_us"], 1.5);
+  EXPECT_EQ(json["rows"][1]["libraries"]["weft"]["times_us"], Json::array({4.0}));
+  EXPECT_EQ(json["rows"][1]["libraries"]["two"]["wrong"], true);
+  EXPECT_FALSE(json["rows"][1]["libraries"]["two"].contains("median_us"));
+  EXPECT_TRUE(json["rows"][0]["libraries"]["two"]["times_us"].empty());
+}
+
+TEST(Plot, ScriptHasTimesFloorsAndGaps) {
+  RunInfo run;
+  run.machine.cpu = "Someone's CPU";
+  const std::string script = plot_script(filled(), run, "it's.svg");
+  for (const char* part :
+       {"64 0.5 0.128 2 2 2 0.032 1 1 1 0.064 NaN NaN NaN NaN\n", "set output 'it''s.svg'",
+        "Someone''s CPU", "title 'floor'", "title 'two'"})
+    EXPECT_NE(script.find(part), std::string::npos) << part << "\n" << script;
+}
+
+TEST(Plot, WithoutGnuplotThePackageIsNamed) {
+  const std::map<std::string, std::string, std::less<>> values{{"PATH", "/nowhere:"}};
+  const Result<std::string> found = find_plotter(Environment(values));
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.status().message().find("gnuplot-nox"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft::bench
