@@ -1,4 +1,5 @@
-// weft-schedule: lists the algorithms, shows their schedules, proves them.
+// weft-schedule: lists the algorithms, shows their schedules, proves them, says what they would
+// cost.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,6 +17,7 @@
 #include "engine/schedule/text.h"
 #include "engine/schedule/verify.h"
 #include "tools/prove.h"
+#include "tools/simulate_tool.h"
 
 namespace weft {
 namespace {
@@ -208,7 +210,8 @@ int verify_what_is_asked(const Arguments& args) {
 
 int run(int argc, char** argv) {
   Arguments args;
-  CLI::App app("Schedules of collective operations: list, show, verify.", "weft-schedule");
+  CLI::App app("Schedules of collective operations: list, show, verify, simulate.",
+               "weft-schedule");
   app.require_subcommand(1);
   auto* list_command = app.add_subcommand("list", "The algorithms and what they serve");
   auto* show_command = app.add_subcommand("show", "One schedule, as text, JSON or a picture");
@@ -235,8 +238,13 @@ int run(int argc, char** argv) {
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));
   verify_command->add_option("--threads", args.threads)->check(CLI::Range(1, 256));
+  SimulateArguments simulation;
+  auto* simulate_command =
+      app.add_subcommand("simulate", "What algorithms would cost on a network");
+  add_options(*simulate_command, simulation);
   CLI11_PARSE(app, argc, argv);
   if (*list_command) return list();
+  if (*simulate_command) return simulate_what_is_asked(simulation);
   return *show_command ? show(args) : verify_what_is_asked(args);
 }
 

@@ -25,6 +25,9 @@ struct Algorithm {
   // REQUIRES: suits(c), 0 <= me < c.ranks.
   Program (*build)(const Collective& c, Rank me, const Parameters& parameters) = nullptr;
   Cost (*cost)(const Collective& c, const Parameters& parameters) = nullptr;
+  // By how many ranks a program may be turned: rank r + turn does what rank r does, with all peers
+  // moved on by as many ranks (modulo all). 0, or no function: programs have no such symmetry.
+  int (*turn)(const Collective& c, const Parameters& parameters) = nullptr;
 };
 
 // All algorithms, the order in which they are listed.

@@ -56,7 +56,8 @@ Algorithm pairwise() {
           .any_counts = true,
           .suits = suits,
           .build = build,
-          .cost = cost};
+          .cost = cost,
+          .turn = [](const Collective& c, const Parameters&) { return c.in_place ? 0 : 1; }};
 }
 
 }  // namespace weft

@@ -113,7 +113,8 @@ Algorithm ring() {
           .summary = "neighbours only; meets the bandwidth bound (Patarasuk, Yuan 2009)",
           .suits = suits,
           .build = build,
-          .cost = cost};
+          .cost = cost,
+          .turn = turn_by_one};
 }
 
 }  // namespace weft

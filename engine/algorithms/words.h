@@ -1,7 +1,7 @@
 // Small words that several algorithms are written with.
 #pragma once
 
-#include "engine/schedule/schedule.h"
+#include "engine/algorithms/algorithm.h"
 
 namespace weft {
 
@@ -26,5 +26,8 @@ inline Program alone(const Collective& c) {
 inline void copy_own(Lane& lane, const Collective& c, int block) {
   if (!c.in_place) lane.step(block).read(input()).write(output());
 }
+
+// Algorithm::turn of those that are the same from every rank, where there is no root.
+inline int turn_by_one(const Collective& c, const Parameters&) { return has_root(c.kind) ? 0 : 1; }
 
 }  // namespace weft

@@ -1,12 +1,9 @@
 #include "engine/schedule/json.h"
 
-#include <algorithm>
-#include <initializer_list>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "base/json_object.h"
 #include "engine/schedule/verify_plan.h"
 
 namespace weft {
@@ -94,93 +91,7 @@ void print(const ordered_json& value, int depth, std::string& out) {
 
 // -- reading --------------------------------------------------------------------------------------
 
-constexpr int kLargest = std::numeric_limits<int>::max();
-
-// One JSON object, read strictly. The first complaint of a reading is kept in the shared status;
-// after it, reading goes on without effect.
-class Object {
- public:
-  Object(const json& value, std::string path, Status& status)
-      : value_(value), path_(std::move(path)), status_(status) {
-    if (!value_.is_object()) complain(path_, "an object is expected");
-  }
-
-  void only(std::initializer_list<std::string_view> known) {
-    if (!value_.is_object()) return;
-    for (const auto& [key, item] : value_.items()) {
-      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      std::string what = "there is no such field; known are";
-      for (std::string_view k : known) what.append(k == *known.begin() ? " " : ", ").append(k);
-      complain(at(key), what);
-    }
-  }
-
-  void required(const char* key) {
-    if (value_.is_object() && !value_.contains(key)) complain(at(key), "it is missing");
-  }
-
-  void read(const char* key, int& out, int least = 0) {
-    const json* item = find(key);
-    if (!item) return;
-    if (!item->is_number_integer()) return complain(at(key), "a whole number is expected");
-    const bool fits = *item >= least && *item <= kLargest;
-    if (!fits)
-      return complain(at(key), item->dump() + " is not between " + std::to_string(least) + " and " +
-                                   std::to_string(kLargest));
-    out = item->get<int>();
-  }
-
-  void read(const char* key, bool& out) {
-    const json* item = find(key);
-    if (!item) return;
-    if (!item->is_boolean()) return complain(at(key), "true or false is expected");
-    out = item->get<bool>();
-  }
-
-  std::string text(const char* key) {
-    const json* item = find(key);
-    if (!item) return {};
-    if (item->is_string()) return item->get<std::string>();
-    complain(at(key), "a text is expected");
-    return {};
-  }
-
-  // Calls each(Object) for every object of a list.
-  template <class Each>
-  void list(const char* key, const Each& each) {
-    const json* item = find(key);
-    if (!item) return;
-    if (!item->is_array()) return complain(at(key), "a list is expected");
-    for (size_t i = 0; i < item->size() && status_.ok(); ++i)
-      each(Object((*item)[i], at(key) + "[" + std::to_string(i) + "]", status_));
-  }
-
-  template <class Then>
-  void object(const char* key, const Then& then) {
-    if (const json* item = find(key)) then(Object(*item, at(key), status_));
-  }
-
-  void complain(const std::string& path, const std::string& what) {
-    if (status_.ok())
-      status_ = invalid_argument("In the schedule's JSON, at " + path + ": " + what + ".");
-  }
-  std::string at(std::string_view key) const {
-    std::string out = path_;
-    if (!out.empty()) out += '.';
-    return out.append(key);
-  }
-
- private:
-  const json* find(const char* key) const {
-    if (!value_.is_object()) return nullptr;
-    const auto found = value_.find(key);
-    return found == value_.end() ? nullptr : &*found;
-  }
-
-  const json& value_;
-  std::string path_;
-  Status& status_;
-};
+using Object = JsonObject;
 
 LinkEnd read_link(Object in) {
   in.only({"peer", "link"});
@@ -230,7 +141,7 @@ Step read_step(Object in) {
   in.list("posts", [&](Object o) { step.posts.push_back(read_signal(o, false)); });
   in.read("finish", step.finish);
   in.read("times", step.times, 1);
-  in.read("stride", step.stride, -kLargest);
+  in.read("stride", step.stride, -Object::kLargest);
   in.read("more", step.more);
   return step;
 }
@@ -318,9 +229,9 @@ std::string to_json(const Schedule& schedule) {
 Result<Schedule> from_json(std::string_view text) {
   const Result<json> parsed = parse(text);
   if (!parsed.ok()) return parsed.status();
-  Status status;
-  Schedule schedule = read_schedule(Object(*parsed, "", status));
-  WEFT_TRY(status);
+  JsonReading reading{"the schedule's JSON", {}};
+  Schedule schedule = read_schedule(Object(*parsed, "", reading));
+  WEFT_TRY(reading.status);
   WEFT_TRY(symbolic::check_shape(schedule));
   return schedule;
 }

@@ -1,0 +1,159 @@
+#include "engine/tuner/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+// A port's number: kind, way, tier or dimension, place.
+enum class PortKind : int { rank, nic, uplink, torus };
+
+constexpr int kPlaceBits = 40, kLevelBits = 8;
+
+Port port(PortKind kind, bool out, int level, int64_t place) {
+  return ((static_cast<Port>(kind) * 2 + (out ? 1 : 0)) << (kPlaceBits + kLevelBits)) +
+         (static_cast<Port>(level) << kPlaceBits) + place;
+}
+
+PortKind kind_of(Port port) { return static_cast<PortKind>(port >> (kPlaceBits + kLevelBits + 1)); }
+int level_of(Port port) { return static_cast<int>(port >> kPlaceBits & ((1 << kLevelBits) - 1)); }
+
+int nics(const Network& network) {
+  return network.node_nics > 0 ? network.node_nics : std::max(1, network.node_ranks);
+}
+
+class Route {
+ public:
+  Route(const Network& network, int ranks, int period)
+      : network_(network),
+        node_ranks_(network.node_ranks > 0 ? network.node_ranks : ranks),
+        period_(period) {}
+
+  Path path(Rank from, Rank to) {
+    const int a = from / node_ranks_, b = to / node_ranks_;
+    path_.medium = a == b ? &network_.inside : &network_.between;
+    path_.latency_s = path_.medium->latency_s;
+    if (a == b)
+      inside(from, to);
+    else
+      between(from, to);
+    return std::move(path_);
+  }
+
+ private:
+  // Node numbers modulo the period; groups of nodes likewise.
+  int64_t group(int node, int nodes) const {
+    const int groups = std::max(1, period_ / node_ranks_ / nodes);
+    return node / nodes % groups;
+  }
+
+  void inside(Rank from, Rank to) {
+    if (network_.inside.port_rate <= 0) return;
+    path_.ports.push_back(port(PortKind::rank, true, 0, from % period_));
+    path_.ports.push_back(port(PortKind::rank, false, 0, to % period_));
+  }
+
+  void between(Rank from, Rank to) {
+    const int a = from / node_ranks_, b = to / node_ranks_;
+    if (network_.between.port_rate > 0) {
+      path_.ports.push_back(port(PortKind::nic, true, 0, nic(from)));
+      path_.ports.push_back(port(PortKind::nic, false, 0, nic(to)));
+    }
+    if (!network_.torus.empty())
+      along_torus(a, b);
+    else
+      through_switches(a, b);
+  }
+
+  int64_t nic(Rank rank) const {
+    const int64_t mine = int64_t{rank % node_ranks_} * nics(network_) / node_ranks_;
+    return group(rank / node_ranks_, 1) * nics(network_) + mine;
+  }
+
+  void through_switches(int a, int b) {
+    for (size_t t = 0; t < network_.tiers.size(); ++t) {
+      const Tier& tier = network_.tiers[t];
+      path_.latency_s += tier.latency_s;
+      if (a / tier.nodes == b / tier.nodes) return;
+      if (tier.oversubscription <= 1) continue;
+      path_.ports.push_back(port(PortKind::uplink, true, int(t), group(a, tier.nodes)));
+      path_.ports.push_back(port(PortKind::uplink, false, int(t), group(b, tier.nodes)));
+    }
+  }
+
+  // The shorter way round, one dimension after the other.
+  void along_torus(int a, int b) {
+    int stride = 1;
+    for (size_t d = 0; d < network_.torus.size(); ++d) {
+      const int size = network_.torus[d];
+      const int here = a / stride % size, there = b / stride % size;
+      const int ahead = (there - here + size) % size;
+      const bool up = ahead <= size - ahead;
+      for (int left = up ? ahead : size - ahead, at = here; left > 0; --left) {
+        path_.ports.push_back(port(PortKind::torus, up, int(d), a));
+        path_.latency_s += network_.hop_s;
+        const int next = (at + (up ? 1 : size - 1)) % size;
+        a += (next - at) * stride;
+        at = next;
+      }
+      stride *= size;
+    }
+  }
+
+  const Network& network_;
+  const int node_ranks_, period_;
+  Path path_;
+};
+
+}  // namespace
+
+double Network::memory_rate(double footprint) const {
+  if (memory.empty()) return 0;
+  const auto above = std::find_if(memory.begin(), memory.end(),
+                                  [&](const MemoryRate& m) { return m.footprint >= footprint; });
+  if (above == memory.end()) return memory.back().rate;
+  if (above == memory.begin()) return above->rate;
+  const MemoryRate &low = *(above - 1), &high = *above;
+  const double part =
+      std::log(footprint / low.footprint) / std::log(high.footprint / low.footprint);
+  return low.rate * std::pow(high.rate / low.rate, part);
+}
+
+int Network::period(int ranks) const {
+  if (!torus.empty()) return ranks;
+  int nodes_together = 1;
+  for (const Tier& tier : tiers) nodes_together = tier.nodes;
+  const int turn = node_ranks > 0 ? node_ranks * nodes_together : ranks;
+  if (node_ranks == 0 && node_cores == 0 && tiers.empty()) return 1;
+  return turn <= ranks && ranks % turn == 0 ? turn : ranks;
+}
+
+Path path(const Network& network, Rank from, Rank to, int ranks, int period) {
+  return Route(network, ranks, period).path(from, to);
+}
+
+double port_rate(const Network& network, Port port) {
+  switch (kind_of(port)) {
+    case PortKind::rank: return network.inside.port_rate;
+    case PortKind::nic: return network.between.port_rate;
+    case PortKind::torus: return network.between.port_rate;
+    case PortKind::uplink: break;
+  }
+  const Tier& tier = network.tiers[static_cast<size_t>(level_of(port))];
+  return network.between.port_rate * nics(network) * tier.nodes / tier.oversubscription;
+}
+
+Status check(const Network& network, int ranks) {
+  if (network.torus.empty()) return {};
+  int64_t nodes = 1;
+  for (const int size : network.torus) nodes *= size;
+  if (network.nodes(ranks) <= nodes && network.node_ranks > 0) return {};
+  return invalid_argument(concat("The torus of network \"", network.name, "\" has ", nodes,
+                                 " nodes of ", network.node_ranks, " ranks, too few for ", ranks,
+                                 " ranks; simulate fewer, or describe a larger one."));
+}
+
+}  // namespace weft

@@ -1,0 +1,102 @@
+// What communication costs between the ranks of a job: the value that simulations run on.
+//
+// Ranks fill nodes one after the other: rank r is on node r / node_ranks. A message between two
+// ranks crosses ports (resources that carry one message at a time, at a rate of their own) and
+// takes a latency on top:
+//
+//   inside a node   the sender's port and the receiver's (an NVLink switch; in shared memory ranks
+//                   move the bytes themselves and there are no ports)
+//   between nodes   a NIC of either node, the rank's own where there are enough ("rails"), and
+//       fat tree    the uplinks of the switches on the way where they are oversubscribed
+//       torus       the links between the nodes on the way, one dimension after the other
+//
+// What a rank does itself it pays for in time of its core: for every step, for every message, and
+// for every byte read or written.
+//
+// The parameters are those of LogGP, with a CPU rate: A. Alexandrov, M. Ionescu, K. Schauser,
+// C. Scheiman, "LogGP: Incorporating Long Messages into the LogP Model", SPAA 1995.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+
+namespace weft {
+
+// How messages get from rank to rank. Rates are bytes per second; 0: no limit.
+struct Medium {
+  double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
+  double port_rate = 0;           // of one port, each way
+  double send_s = 0, recv_s = 0;  // a rank's own time per message
+  double rank_rate = 0;           // at which a rank itself moves bytes into and out of the medium
+  friend bool operator==(const Medium&, const Medium&) = default;
+};
+
+// Bytes that a core reads and writes per second, of `footprint` bytes that it uses again and again.
+struct MemoryRate {
+  double footprint = 0;
+  double rate = 0;
+  friend bool operator==(const MemoryRate&, const MemoryRate&) = default;
+};
+
+// A level of switches of a fat tree, from the leaves up.
+struct Tier {
+  int nodes = 0;                // below one switch; a multiple of the tier's below
+  double latency_s = 0;         // added to messages that turn around here
+  double oversubscription = 1;  // of its uplinks: what the NICs below have / what they have
+  friend bool operator==(const Tier&, const Tier&) = default;
+};
+
+struct Network {
+  std::string name;
+  int node_ranks = 0;              // 0: all ranks are on one node
+  int node_cores = 0;              // 0: a core for each rank
+  int node_nics = 0;               // 0: a NIC for each rank
+  double step_s = 0;               // a rank's own time per step
+  double switch_s = 0;             // when a core turns to another rank
+  std::vector<MemoryRate> memory;  // ascending; empty: no limit
+  Medium inside, between;
+  std::vector<Tier> tiers;  // fat tree; the topmost switches are joined without limit
+  std::vector<int> torus;   // nodes in each dimension; instead of tiers
+  double hop_s = 0;         // torus: latency per link
+  friend bool operator==(const Network&, const Network&) = default;
+
+  int nodes(int ranks) const { return node_ranks > 0 ? (ranks + node_ranks - 1) / node_ranks : 1; }
+  int node_of(Rank rank) const { return node_ranks > 0 ? rank / node_ranks : 0; }
+  double memory_rate(double footprint) const;  // interpolated; 0: no limit
+
+  // Turned by this many ranks (modulo all), a job on this network looks the same. A divisor of
+  // `ranks`.
+  int period(int ranks) const;
+};
+
+// A port, by kind and place, in numbers that path() gives out.
+using Port = int64_t;
+
+struct Path {
+  const Medium* medium = nullptr;
+  double latency_s = 0;
+  std::vector<Port> ports;
+};
+
+// REQUIRES: from != to. Places are counted modulo `period` ranks: ports that a turn by a period
+// maps onto each other are one.
+Path path(const Network& network, Rank from, Rank to, int ranks, int period);
+double port_rate(const Network& network, Port port);
+
+// Whether `ranks` fit; the error says what does.
+Status check(const Network& network, int ranks);
+
+// Times in microseconds, rates in GB/s (10^9 bytes); docs/simulation.md has the fields.
+std::string to_json(const Network& network);
+Result<Network> network_from_json(std::string_view text);
+
+// "node", "nvlink", "fat-tree", "torus": examples with round figures of their kind.
+std::vector<std::string> example_networks();
+const Network* find_example_network(std::string_view name);
+
+}  // namespace weft

@@ -1,0 +1,135 @@
+#include <nlohmann/json.hpp>
+
+#include "base/json_object.h"
+#include "engine/tuner/network.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr double kMicro = 1e-6, kGiga = 1e9;
+
+// -- writing --------------------------------------------------------------------------------------
+
+// What is zero is left out: it is what a reader takes for missing members.
+void write(ordered_json& out, const char* key, double value, double unit) {
+  if (value != 0) out[key] = value / unit;
+}
+void write(ordered_json& out, const char* key, int value) {
+  if (value != 0) out[key] = value;
+}
+
+ordered_json json_of(const Medium& medium) {
+  ordered_json out = ordered_json::object();
+  write(out, "latency_us", medium.latency_s, kMicro);
+  write(out, "port_gbytes", medium.port_rate, kGiga);
+  write(out, "send_us", medium.send_s, kMicro);
+  write(out, "recv_us", medium.recv_s, kMicro);
+  write(out, "rank_gbytes", medium.rank_rate, kGiga);
+  return out;
+}
+
+ordered_json json_of(const Tier& tier) {
+  ordered_json out = {{"nodes", tier.nodes}};
+  write(out, "latency_us", tier.latency_s, kMicro);
+  out["oversubscription"] = tier.oversubscription;
+  return out;
+}
+
+// -- reading --------------------------------------------------------------------------------------
+
+void read(JsonObject in, Medium& medium) {
+  in.only({"latency_us", "port_gbytes", "send_us", "recv_us", "rank_gbytes"});
+  in.read("latency_us", medium.latency_s, kMicro);
+  in.read("port_gbytes", medium.port_rate, kGiga);
+  in.read("send_us", medium.send_s, kMicro);
+  in.read("recv_us", medium.recv_s, kMicro);
+  in.read("rank_gbytes", medium.rank_rate, kGiga);
+}
+
+void read(JsonObject in, MemoryRate& rate, double above) {
+  in.only({"footprint_bytes", "gbytes"});
+  in.required("footprint_bytes");
+  in.required("gbytes");
+  in.read("footprint_bytes", rate.footprint, 1);
+  in.read("gbytes", rate.rate, kGiga);
+  if (rate.footprint <= above)
+    in.complain(in.at("footprint_bytes"), "footprints must be above 0 and ascend");
+  if (rate.rate <= 0) in.complain(in.at("gbytes"), "a rate must be above 0");
+}
+
+void read(JsonObject in, Tier& tier, int below) {
+  in.only({"nodes", "latency_us", "oversubscription"});
+  in.required("nodes");
+  in.read("nodes", tier.nodes, 1);
+  in.read("latency_us", tier.latency_s, kMicro);
+  in.read("oversubscription", tier.oversubscription, 1);
+  if (tier.nodes <= below || tier.nodes % below != 0)
+    in.complain(in.at("nodes"),
+                concat(tier.nodes, " is no larger multiple of the ", below, " nodes below"));
+  if (tier.oversubscription < 1) in.complain(in.at("oversubscription"), "it is 1 (none) or more");
+}
+
+void read(JsonObject in, Network& network) {
+  in.only({"name", "node_ranks", "node_cores", "node_nics", "step_us", "switch_us", "memory",
+           "inside", "between", "tiers", "torus", "hop_us"});
+  network.name = in.text("name");
+  in.read("node_ranks", network.node_ranks);
+  in.read("node_cores", network.node_cores);
+  in.read("node_nics", network.node_nics);
+  in.read("step_us", network.step_s, kMicro);
+  in.read("switch_us", network.switch_s, kMicro);
+  in.list("memory", [&](JsonObject o) {
+    const double above = network.memory.empty() ? 0 : network.memory.back().footprint;
+    read(o, network.memory.emplace_back(), above);
+  });
+  in.object("inside", [&](JsonObject o) { read(o, network.inside); });
+  in.object("between", [&](JsonObject o) { read(o, network.between); });
+  in.list("tiers", [&](JsonObject o) {
+    const int below = network.tiers.empty() ? 1 : network.tiers.back().nodes;
+    read(o, network.tiers.emplace_back(), below);
+  });
+  in.list("torus", [&](JsonObject o) {
+    o.only({"nodes"});
+    o.required("nodes");
+    o.read("nodes", network.torus.emplace_back(), 1);
+  });
+  in.read("hop_us", network.hop_s, kMicro);
+  if (!network.torus.empty() && !network.tiers.empty())
+    in.complain(in.at("torus"), "a network has a torus or tiers, not both");
+  if (network.node_ranks == 0 && (in.has("torus") || in.has("tiers")))
+    in.complain(in.at("node_ranks"), "it is needed where there are several nodes");
+}
+
+}  // namespace
+
+std::string to_json(const Network& network) {
+  ordered_json out = {{"name", network.name}};
+  write(out, "node_ranks", network.node_ranks);
+  write(out, "node_cores", network.node_cores);
+  write(out, "node_nics", network.node_nics);
+  write(out, "step_us", network.step_s, kMicro);
+  write(out, "switch_us", network.switch_s, kMicro);
+  for (const MemoryRate& m : network.memory)
+    out["memory"].push_back({{"footprint_bytes", m.footprint}, {"gbytes", m.rate / kGiga}});
+  out["inside"] = json_of(network.inside);
+  out["between"] = json_of(network.between);
+  for (const Tier& tier : network.tiers) out["tiers"].push_back(json_of(tier));
+  for (const int nodes : network.torus) out["torus"].push_back({{"nodes", nodes}});
+  write(out, "hop_us", network.hop_s, kMicro);
+  return out.dump(2) + '\n';
+}
+
+Result<Network> network_from_json(std::string_view text) {
+  const json parsed = json::parse(text, nullptr, false);
+  if (parsed.is_discarded()) return invalid_argument("The network's description is no JSON.");
+  JsonReading reading{"the network's JSON", {}};
+  Network network;
+  read(JsonObject(parsed, "", reading), network);
+  WEFT_TRY(reading.status);
+  return network;
+}
+
+}  // namespace weft

@@ -1,0 +1,141 @@
+#include "engine/tuner/simulate_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/algorithms/words.h"
+
+namespace weft::simulation {
+namespace {
+
+// What is between two ranks, seen from the end that is played: the peer is how far it is away.
+struct Between {
+  Rank rank = 0;  // receiver or waiter
+  int ahead = 0;  // of the sender or poster, modulo all ranks
+  int id = 0;
+  friend bool operator==(const Between&, const Between&) = default;
+};
+
+struct Hash {
+  size_t operator()(const Between& b) const {
+    uint64_t x = (static_cast<uint64_t>(b.rank) << 32) ^ (static_cast<uint64_t>(b.ahead) << 12) ^
+                 static_cast<uint64_t>(b.id);
+    x *= 0x9e3779b97f4a7c15u;
+    return static_cast<size_t>(x ^ (x >> 29));
+  }
+};
+
+class Planner {
+ public:
+  Planner(const Trial& trial, const Network& network, int ranks)
+      : trial_(trial), network_(network), all_(trial.collective.ranks) {
+    plan_.ranks = ranks;
+  }
+
+  Result<Plan> make() {
+    for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+      Program program = trial_.algorithm->build(trial_.collective, rank, trial_.parameters);
+      if (trial_.copies > 1) program = replicate(std::move(program), trial_.copies);
+      plan_.copies = program.copies;
+      plan_.message_chunks = program.message_chunks;
+      plan_.pieces = program.pieces;
+      for (size_t l = 0; l < program.lanes.size(); ++l)
+        add(program.lanes[l], rank, static_cast<int>(l));
+      if (plan_.steps > trial_.step_budget) return too_many();
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  Status too_many() const {
+    return unsupported(concat("Algorithm ", trial_.algorithm->name, " of ", all_,
+                              " ranks has more than ", trial_.step_budget,
+                              " steps in one round; allow more, or simulate fewer ranks."));
+  }
+
+  void add(const Lane& lane, Rank rank, int number) {
+    const int begin = static_cast<int>(plan_.ops.size());
+    bool begins = true;
+    for (const Step& step : lane.steps) {
+      add(step, rank, begins);
+      begins = !step.more;
+    }
+    plan_.lanes.push_back({rank, number, lane.copy, begin, static_cast<int>(plan_.ops.size())});
+  }
+
+  void add(const Step& step, Rank rank, bool begins) {
+    Op op;
+    op.begins = begins;
+    op.ends = !step.more;
+    op.times = step.times;
+    op.streams = static_cast<int>(step.sources.size() + step.targets.size()) +
+                 (step.from.used() ? 1 : 0) + (step.to.used() ? 1 : 0);
+    if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
+    if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
+    op.waits_begin = static_cast<int>(plan_.waits.size());
+    for (const Signal& s : step.waits) plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
+    op.waits_end = static_cast<int>(plan_.waits.size());
+    op.posts_begin = static_cast<int>(plan_.posts.size());
+    for (const Signal& s : step.posts) plan_.posts.push_back(cell(rank, s.peer, s.cell));
+    op.posts_end = static_cast<int>(plan_.posts.size());
+    plan_.steps += step.times;
+    plan_.ops.push_back(op);
+  }
+
+  Between between(Rank from, Rank to, int id) const {
+    return {to % plan_.ranks, wrap(from - to, all_), id};
+  }
+
+  int link(Rank from, Rank to, int id) {
+    const auto [at, fresh] =
+        links_.try_emplace(between(from, to, id), static_cast<int>(plan_.links.size()));
+    if (!fresh) return at->second;
+    const Path way = path(network_, from, to, all_, plan_.ranks);
+    Link& link = plan_.links.emplace_back();
+    link.latency_s = way.latency_s;
+    link.medium = way.medium;
+    for (const Port port : way.ports) link.ports.push_back(number(port));
+    return at->second;
+  }
+
+  int number(Port port) {
+    const auto [at, fresh] = ports_.try_emplace(port, static_cast<int>(plan_.ports.size()));
+    if (fresh) plan_.ports.push_back(port_rate(network_, port));
+    return at->second;
+  }
+
+  int cell(Rank poster, Rank waiter, int id) {
+    const auto [at, fresh] =
+        cells_.try_emplace(between(poster, waiter, id), static_cast<int>(plan_.cells.size()));
+    if (fresh)
+      plan_.cells.push_back(
+          poster == waiter ? 0 : path(network_, poster, waiter, all_, plan_.ranks).latency_s);
+    return at->second;
+  }
+
+  const Trial& trial_;
+  const Network& network_;
+  const int all_;
+  Plan plan_;
+  std::unordered_map<Between, int, Hash> links_, cells_;
+  std::unordered_map<Port, int> ports_;
+};
+
+}  // namespace
+
+int representatives(const Trial& trial, const Network& network) {
+  const int all = trial.collective.ranks;
+  if (!trial.representatives || !trial.algorithm->turn) return all;
+  const int turn = trial.algorithm->turn(trial.collective, trial.parameters);
+  if (turn == 0) return all;
+  const int both = std::lcm(turn, network.period(all));
+  return both < all && all % both == 0 ? both : all;
+}
+
+Result<Plan> make_plan(const Trial& trial, const Network& network, int ranks) {
+  return Planner(trial, network, ranks).make();
+}
+
+}  // namespace weft::simulation

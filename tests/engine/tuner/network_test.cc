@@ -1,0 +1,111 @@
+#include "engine/tuner/network.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+Network example(const char* name) { return *find_example_network(name); }
+
+TEST(Network, ExamplesSurviveJson) {
+  for (const std::string& name : example_networks()) {
+    const Network network = example(name.c_str());
+    const Result<Network> again = network_from_json(to_json(network));
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    // Units differ by powers of ten, so figures may differ in their last bits.
+    EXPECT_EQ(to_json(*again), to_json(network));
+    EXPECT_EQ(again->tiers.size(), network.tiers.size());
+    EXPECT_EQ(again->torus, network.torus);
+  }
+}
+
+TEST(Network, WrongJsonIsNamedWithItsPlace) {
+  const struct {
+    const char* text;
+    const char* part;
+  } cases[] = {
+      {"[", "no JSON"},
+      {"[]", "an object is expected"},
+      {R"({"inside": {"latency": 1}})", "inside.latency: there is no such field"},
+      {R"({"inside": {"latency_us": -1}})", "inside.latency_us: -1 is negative"},
+      {R"({"inside": {"latency_us": "1"}})", "inside.latency_us: a number is expected"},
+      {R"({"node_ranks": 1.5})", "node_ranks: a whole number is expected"},
+      {R"({"memory": [{"gbytes": 1}]})", "memory[0].footprint_bytes: it is missing"},
+      {R"({"memory": [{"gbytes": 1, "footprint_bytes": 8}, {"gbytes": 1, "footprint_bytes": 8}]})",
+       "memory[1].footprint_bytes: footprints must"},
+      {R"({"memory": [{"gbytes": 0, "footprint_bytes": 8}]})", "memory[0].gbytes: a rate"},
+      {R"({"node_ranks": 8, "tiers": [{"nodes": 4}, {"nodes": 6}]})", "tiers[1].nodes: 6 is no"},
+      {R"({"node_ranks": 8, "tiers": [{"nodes": 4, "oversubscription": 0.5}]})", "1 (none)"},
+      {R"({"node_ranks": 8, "tiers": [{"nodes": 4}], "torus": [{"nodes": 4}]})", "not both"},
+      {R"({"torus": [{"nodes": 4}]})", "node_ranks: it is needed"},
+  };
+  for (const auto& [text, part] : cases) {
+    const Result<Network> network = network_from_json(text);
+    ASSERT_FALSE(network.ok()) << text;
+    EXPECT_NE(network.status().message().find(part), std::string::npos)
+        << network.status().message();
+  }
+}
+
+TEST(Network, MemoryRatesAreInterpolated) {
+  Network network;
+  EXPECT_EQ(network.memory_rate(1e6), 0);
+  network.memory = {{1000, 100}, {100000, 1}};
+  EXPECT_EQ(network.memory_rate(1), 100);
+  EXPECT_NEAR(network.memory_rate(10000), 10, 1e-9);
+  EXPECT_EQ(network.memory_rate(1e9), 1);
+}
+
+TEST(Network, PathsCrossTheRightPorts) {
+  const Network nvlink = example("nvlink");
+  const Path inside = path(nvlink, 1, 2, 32, 32), between = path(nvlink, 1, 10, 32, 32);
+  EXPECT_EQ(inside.medium, &nvlink.inside);
+  EXPECT_EQ(inside.ports.size(), 2u);
+  EXPECT_EQ(between.medium, &nvlink.between);
+  ASSERT_EQ(between.ports.size(), 2u);
+  EXPECT_EQ(port_rate(nvlink, between.ports[0]), nvlink.between.port_rate);
+  // Ranks of one node have NICs of their own; what leaves one is another port than what enters it.
+  EXPECT_NE(path(nvlink, 2, 10, 32, 32).ports[0], between.ports[0]);
+  EXPECT_NE(path(nvlink, 10, 1, 32, 32).ports[1], between.ports[0]);
+  // Modulo the period all nodes are one.
+  EXPECT_EQ(path(nvlink, 9, 18, 32, 8).ports, path(nvlink, 1, 10, 32, 8).ports);
+}
+
+TEST(Network, SharedNicsAreShared) {
+  Network network = example("nvlink");
+  network.node_nics = 2;
+  EXPECT_EQ(path(network, 0, 8, 16, 16).ports[0], path(network, 3, 8, 16, 16).ports[0]);
+  EXPECT_NE(path(network, 0, 8, 16, 16).ports[0], path(network, 4, 8, 16, 16).ports[0]);
+}
+
+TEST(Network, OversubscribedSwitchesAreOnTheWayOnlyWhereTheyAreCrossed) {
+  Network network = example("fat-tree");
+  network.tiers = {{2, 1e-6, 4}, {4, 2e-6, 2}};
+  const int ranks = 8 * 8;
+  const auto to_node = [&](int node) { return path(network, 0, node * 8, ranks, ranks); };
+  EXPECT_EQ(to_node(1).ports.size(), 2u);  // the NICs alone
+  EXPECT_EQ(to_node(2).ports.size(), 4u);
+  EXPECT_EQ(to_node(4).ports.size(), 6u);
+  EXPECT_NEAR(to_node(1).latency_s, network.between.latency_s + 1e-6, 1e-12);
+  EXPECT_NEAR(to_node(4).latency_s, network.between.latency_s + 3e-6, 1e-12);
+  EXPECT_DOUBLE_EQ(port_rate(network, to_node(2).ports[2]), 48e9 * 8 * 2 / 4);
+  EXPECT_EQ(network.period(ranks), 32);
+  EXPECT_EQ(network.period(24), 24);
+}
+
+TEST(Network, TorusTakesTheShorterWayRound) {
+  Network network = example("torus");
+  network.torus = {4, 3};
+  const auto links = [&](Rank to) { return path(network, 0, to, 12, 12).ports.size() - 2; };
+  EXPECT_EQ(links(1), 1u);
+  EXPECT_EQ(links(2), 2u);
+  EXPECT_EQ(links(3), 1u);  // the other way
+  EXPECT_EQ(links(4), 1u);  // the second dimension
+  EXPECT_EQ(links(8), 1u);
+  EXPECT_EQ(links(10), 3u);
+  EXPECT_FALSE(check(network, 13).ok());
+  EXPECT_TRUE(check(network, 12).ok());
+}
+
+}  // namespace
+}  // namespace weft

@@ -1,0 +1,218 @@
+#include "engine/tuner/simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/tuner/bound.h"
+
+namespace weft {
+namespace {
+
+constexpr double kMicro = 1e-6;
+
+// One node in which messages have a latency and steps a time, and nothing else costs anything.
+Network plain() {
+  Network network;
+  network.name = "plain";
+  network.step_s = 1 * kMicro;
+  network.inside.latency_s = 10 * kMicro;
+  return network;
+}
+
+Trial trial_of(const char* algorithm, Kind kind, int ranks) {
+  Trial trial;
+  trial.algorithm = find_algorithm(algorithm);
+  trial.collective = {kind, ranks, 0, false};
+  return trial;
+}
+
+Simulated run(const Trial& trial, const Network& network, double bytes) {
+  const Result<Simulation> simulation = Simulation::make(trial, network);
+  EXPECT_TRUE(simulation.ok()) << simulation.status().message();
+  const Result<Simulated> simulated = simulation->run(bytes);
+  EXPECT_TRUE(simulated.ok()) << simulated.status().message();
+  return *simulated;
+}
+
+TEST(Simulate, RingTakesItsHops) {
+  for (const int n : {2, 3, 8, 17}) {
+    const Simulated s = run(trial_of("ring", Kind::all_reduce, n), plain(), 1024);
+    EXPECT_NEAR(s.seconds, (2 * (n - 1) * 11 + 1) * kMicro, 1e-12) << n;
+    EXPECT_EQ(s.ranks, 1);
+  }
+}
+
+TEST(Simulate, PortsTakeTheirTime) {
+  Network network = plain();
+  network.inside.port_rate = 1e9;
+  const Trial trial = trial_of("ring", Kind::all_reduce, 8);
+  const double bytes = 64e3;  // 8 us a piece
+  EXPECT_NEAR(run(trial, network, bytes).seconds, (14 * (11 + 8) + 1) * kMicro, 1e-12);
+  network.memory = {{1, 4e9}};  // each step reads or writes 2 to 4 times 8000 bytes at 0.25 ns
+  EXPECT_GT(run(trial, network, bytes).seconds, (14 * (11 + 8 + 4) + 1) * kMicro);
+}
+
+TEST(Simulate, AReceiversPortIsSharedByItsSenders) {
+  Network network = plain();
+  network.inside.port_rate = 1e9;
+  const double block = 100e3;  // 100 us at the root's port, one after the other
+  const Simulated s = run(
+      [] {
+        Trial trial = trial_of("direct_one_shot", Kind::gather, 5);
+        trial.segment_bytes = trial.slot_bytes = 1 << 20;
+        return trial;
+      }(),
+      network, 5 * block);
+  EXPECT_GE(s.seconds, 400 * kMicro);
+  EXPECT_LE(s.seconds, 420 * kMicro);
+}
+
+TEST(Simulate, RanksOfOneCoreTakeTurns) {
+  Network network = plain();
+  network.inside.latency_s = 0;
+  Trial trial = trial_of("ring", Kind::all_reduce, 4);
+  const double alone = run(trial, network, 64).seconds;
+  network.node_cores = 1;
+  const Simulated together = run(trial, network, 64);
+  EXPECT_EQ(together.ranks, 4);
+  EXPECT_NEAR(together.seconds, 4 * alone, 1e-9);
+  network.switch_s = 5 * kMicro;
+  EXPECT_GT(run(trial, network, 64).seconds, 2 * together.seconds);
+}
+
+TEST(Simulate, MessagesOfManyRoundsGoOnAtTheSamePace) {
+  const Network& network = *find_example_network("nvlink");
+  for (const char* algorithm : {"ring", "knomial", "double_tree"}) {
+    Trial trial = trial_of(algorithm, Kind::all_reduce, 16);
+    const Simulated all = run(trial, network, 64 << 20);
+    EXPECT_EQ(all.rounds, all.rounds_played);
+    trial.step_budget = 10e3;
+    const Simulated some = run(trial, network, 64 << 20);
+    EXPECT_LT(some.rounds_played, 0.7 * all.rounds_played);
+    EXPECT_NEAR(some.seconds / all.seconds, 1, 0.02) << algorithm;
+  }
+}
+
+TEST(Simulate, SaysWhereThePaceHasNotSettled) {
+  Trial trial = trial_of("double_tree", Kind::all_reduce, 512);
+  trial.step_budget = 10e3;
+  EXPECT_FALSE(run(trial, *find_example_network("nvlink"), 1 << 30).settled);
+  EXPECT_TRUE(run(trial, *find_example_network("nvlink"), 1 << 10).settled);
+}
+
+// One round can be long: each rank's core is shared out to all its lanes.
+TEST(Simulate, RefusesMoreThanItsBudget) {
+  Trial trial = trial_of("direct_one_shot", Kind::all_gather, 64);
+  trial.step_budget = 1000;
+  const Result<Simulation> simulation = Simulation::make(trial, plain());
+  ASSERT_FALSE(simulation.ok());
+  EXPECT_NE(simulation.status().message().find("direct_one_shot of 64 ranks"), std::string::npos);
+}
+
+TEST(Simulate, WindowsNeedSharedMemory) {
+  const Trial trial = trial_of("window_one_shot", Kind::all_reduce, 8);
+  EXPECT_GT(run(trial, *find_example_network("node"), 64).seconds, 0);
+  const Result<Simulation> simulation = Simulation::make(trial, *find_example_network("nvlink"));
+  ASSERT_FALSE(simulation.ok());
+  EXPECT_NE(simulation.status().message().find("share memory"), std::string::npos);
+}
+
+TEST(Simulate, SaysWhenAScheduleBlocks) {
+  Trial trial = trial_of("ring", Kind::all_reduce, 4);
+  trial.slots = 1;
+  const Result<Simulation> simulation = Simulation::make(trial, plain());
+  ASSERT_TRUE(simulation.ok());
+  const Result<Simulated> simulated = simulation->run(1 << 20);
+  ASSERT_FALSE(simulated.ok());
+  EXPECT_NE(simulated.status().message().find("blocks with 1 slots"), std::string::npos);
+}
+
+TEST(Simulate, TraceHoldsEveryStepOnceInOrder) {
+  const Result<Simulation> simulation =
+      Simulation::make(trial_of("double_tree", Kind::all_reduce, 6), plain());
+  ASSERT_TRUE(simulation.ok());
+  std::vector<SimulatedStep> trace;
+  const Result<Simulated> simulated = simulation->run(300e3, &trace);
+  ASSERT_TRUE(simulated.ok());
+  EXPECT_EQ(static_cast<double>(trace.size()), simulated->steps);
+  double last = 0;
+  for (const SimulatedStep& step : trace) {
+    EXPECT_NEAR(step.end_s - step.begin_s, 1 * kMicro, 1e-12);
+    last = std::max(last, step.end_s);
+  }
+  EXPECT_EQ(last, simulated->seconds);
+}
+
+// Representatives stand for all ranks: the figure is that of a full run.
+class Representatives : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(Representatives, AreAsGoodAsAllRanks) {
+  const auto [network_name, ranks] = GetParam();
+  const Network& network = *find_example_network(network_name);
+  int compared = 0;
+  for (const Algorithm& algorithm : catalog())
+    for (int k = 0; k < kKinds; ++k) {
+      Trial trial;
+      trial.algorithm = &algorithm;
+      trial.collective = {static_cast<Kind>(k), ranks, 0, false};
+      if (!algorithm.turn || !algorithm.suits(trial.collective)) continue;
+      if (algorithm.turn(trial.collective, {}) == 0) continue;
+      for (const double bytes : {8.0, 1e6}) {
+        SCOPED_TRACE(testing::Message() << algorithm.name << ", " << name(trial.collective.kind));
+        trial.step_budget = 5e6;
+        trial.representatives = true;
+        const Simulated few = run(trial, network, bytes);
+        trial.representatives = false;
+        const Simulated all = run(trial, network, bytes);
+        EXPECT_LT(few.ranks, ranks);
+        EXPECT_EQ(all.ranks, ranks);
+        EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
+        ++compared;
+      }
+    }
+  EXPECT_GT(compared, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Representatives,
+                         testing::Values(std::tuple("node", 7), std::tuple("node", 16),
+                                         std::tuple("nvlink", 24), std::tuple("nvlink", 64)));
+
+TEST(Simulate, ARingOf1024RanksIsThatOfItsRepresentatives) {
+  const Network& network = *find_example_network("nvlink");
+  Trial trial = trial_of("ring", Kind::all_reduce, 1024);
+  const Simulated few = run(trial, network, 1 << 20);
+  EXPECT_EQ(few.ranks, 8);
+  trial.representatives = false;
+  const Simulated all = run(trial, network, 1 << 20);
+  EXPECT_EQ(all.ranks, 1024);
+  EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
+}
+
+TEST(Bound, IsBelowEveryAlgorithm) {
+  int compared = 0;
+  for (const char* name : {"node", "nvlink", "fat-tree", "torus"})
+    for (const int ranks : {2, 5, 8, 16, 24}) {
+      const Network& network = *find_example_network(name);
+      for (const Algorithm& algorithm : catalog())
+        for (int k = 0; k < kKinds; ++k) {
+          Trial trial;
+          trial.algorithm = &algorithm;
+          trial.collective = {static_cast<Kind>(k), ranks, 0, false};
+          if (trial.collective.kind == Kind::exchange || !algorithm.suits(trial.collective))
+            continue;
+          if (algorithm.windows && std::string(name) != "node") continue;
+          for (const double bytes : {8.0, 100e3, 30e6}) {
+            const double seconds = run(trial, network, bytes).seconds;
+            EXPECT_GE(seconds * (1 + 1e-9), lower_bound(network, trial.collective, bytes))
+                << algorithm.name << ", " << weft::name(trial.collective.kind) << " of " << ranks
+                << " on " << name << ", " << bytes;
+            ++compared;
+          }
+        }
+    }
+  EXPECT_GT(compared, 1000);
+}
+
+}  // namespace
+}  // namespace weft

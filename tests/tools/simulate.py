@@ -1,0 +1,48 @@
+"""What weft-schedule simulate prints and refuses. simulate.py WEFT_SCHEDULE"""
+import json
+import subprocess
+import sys
+import tempfile
+
+
+def run(*arguments):
+    done = subprocess.run([sys.argv[1], "simulate", *arguments], capture_output=True, text=True, timeout=100)
+    return done.returncode, done.stdout, done.stderr
+
+
+def cells(*arguments):
+    status, out, err = run("--format", "json", *arguments)
+    assert status == 0, err
+    return json.loads(out)["rows"]
+
+
+def refused(*arguments, saying):
+    status, out, err = run(*arguments)
+    assert status == 2 and saying in err, (status, err)
+
+
+rows = cells("--ranks", "8-100", "--bytes", "8-1M", "--algorithm", "ring,knomial")
+assert sorted({row["ranks"] for row in rows}) == [8, 64, 100]
+assert [row["bytes"] for row in rows[:8:2]] == [8, 64, 512, 4096]
+assert all(row["time_us"] >= row["bound_us"] > 0 for row in rows)
+ring = [row for row in rows if row["algorithm"] == "ring" and row["ranks"] == 64]
+assert all(row["ranks_played"] == 8 for row in ring)
+
+status, table, _ = run("--ranks", "4", "--bytes", "1K")
+assert status == 0 and "*" in table and "recursive_doubling" in table, table
+status, table, _ = run("--ranks", "16-128", "--bytes", "1K", "--algorithm", "ring,direct_two_shot")
+assert status == 0 and "direct_two_shot does not serve all_reduce of 128 ranks" in table, table
+
+# A network of one's own: what is slower there is slower in the figures.
+with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    file.write('{"name": "slow", "inside": {"latency_us": 100}}')
+    file.flush()
+    slow = cells("--ranks", "4", "--bytes", "8", "--topology", file.name, "--algorithm", "ring")
+assert slow[0]["time_us"] >= 600, slow
+
+refused("--topology", "/nowhere.json", saying="nvlink")
+refused("--collective", "all_deduce", saying="all_deduce")
+refused("--algorithm", "magic", saying="magic")
+refused("--ranks", "0", saying="--ranks")
+refused("--bytes", "1M-1K", saying="--bytes")
+refused("--topology", "torus", "--ranks", "8192", saying="too few")

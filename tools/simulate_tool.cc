@@ -1,0 +1,302 @@
+#include "tools/simulate_tool.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "base/parse.h"
+#include "base/text.h"
+#include "engine/tuner/bound.h"
+
+namespace weft {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+constexpr int64_t kMostBytes = int64_t{1} << 50;
+
+// A size, or a count, of at least one.
+Result<int64_t> parse_end(const std::string& text, int64_t at_least, int64_t at_most) {
+  const Result<size_t> size = parse_size(text, static_cast<size_t>(at_most));
+  if (!size.ok()) return size.status();
+  if (static_cast<int64_t>(*size) >= at_least) return static_cast<int64_t>(*size);
+  return invalid_argument(concat("\"", text, "\" is less than ", at_least, "."));
+}
+
+template <class From, class To>
+Status store(Result<From> from, To& to) {
+  if (!from.ok()) return from.status();
+  to = static_cast<To>(from.take());
+  return {};
+}
+
+struct Cell {
+  std::optional<Simulated> found;
+  std::string why_not;
+};
+
+struct Row {
+  int ranks = 0;
+  int64_t bytes = 0;
+  double bound_s = 0;
+  std::vector<Cell> cells;  // by algorithm
+};
+
+struct Study {
+  Kind kind = Kind::all_reduce;
+  Network network;
+  std::vector<const Algorithm*> algorithms;
+  std::vector<int64_t> ranks, bytes;
+  Trial trial;  // what all have in common
+  std::vector<Row> rows;
+};
+
+Result<Network> network_named(const std::string& text) {
+  if (const Network* example = find_example_network(text)) return *example;
+  std::ifstream in(text);
+  if (!in) {
+    std::string known;
+    for (const std::string& name : example_networks()) known.append(" ").append(name);
+    return invalid_argument(concat("--topology \"", text,
+                                   "\" is no file that can be read, and none "
+                                   "of the examples, which are",
+                                   known, "."));
+  }
+  std::stringstream all;
+  all << in.rdbuf();
+  Result<Network> network = network_from_json(all.str());
+  if (!network.ok()) return network.status().within(text);
+  return network;
+}
+
+Result<std::vector<const Algorithm*>> algorithms_named(const std::vector<std::string>& names,
+                                                       const Collective& c) {
+  std::vector<const Algorithm*> found;
+  for (const Algorithm& a : catalog())
+    if (names.empty() && a.suits(c) && !a.windows) found.push_back(&a);
+  for (const std::string& name : names) {
+    const Algorithm* algorithm = find_algorithm(name);
+    if (!algorithm || !algorithm->suits(c))
+      return invalid_argument(concat("--algorithm \"", name, "\" ",
+                                     algorithm ? "does not serve" : "is not known for ",
+                                     algorithm ? " " : "", weft::name(c.kind), " of ", c.ranks,
+                                     " ranks; see weft-schedule list."));
+    found.push_back(algorithm);
+  }
+  return found;
+}
+
+Result<Study> study_of(const SimulateArguments& a) {
+  Study study;
+  const std::optional<Kind> kind = parse_kind(a.kind);
+  if (!kind || *kind == Kind::exchange)
+    return invalid_argument(concat("--collective \"", a.kind,
+                                   "\" is no collective; one is "
+                                   "all_reduce, and weft-schedule list names all."));
+  study.kind = *kind;
+  Result<Network> network = network_named(a.topology);
+  if (!network.ok()) return network.status();
+  study.network = network.take();
+  WEFT_TRY(store(parse_steps("--ranks", a.ranks, a.factor, kMostRanks), study.ranks));
+  WEFT_TRY(store(parse_steps("--bytes", a.bytes, a.factor, kMostBytes), study.bytes));
+  for (const int64_t ranks : study.ranks) WEFT_TRY(check(study.network, static_cast<int>(ranks)));
+  const Collective smallest{study.kind, static_cast<int>(study.ranks.front()), 0, false};
+  WEFT_TRY(store(algorithms_named(a.algorithms, smallest), study.algorithms));
+  WEFT_TRY(store(parse_end(a.segment, 1, kMostBytes), study.trial.segment_bytes));
+  WEFT_TRY(store(parse_end(a.slot, 1, kMostBytes), study.trial.slot_bytes));
+  study.trial.slots = a.slots;
+  study.trial.copies = a.lanes;
+  study.trial.parameters.radix = a.radix;
+  study.trial.step_budget = a.budget;
+  study.trial.representatives = !a.every_rank;
+  return study;
+}
+
+// Adds the rows of one count of ranks, and says when each is complete.
+template <class Done>
+void simulate(Study& study, int ranks, const Done& done) {
+  const Collective c{study.kind, ranks, 0, false};
+  std::vector<std::optional<Simulation>> simulations;
+  std::vector<std::string> why_not;
+  for (const Algorithm* algorithm : study.algorithms) {
+    simulations.emplace_back();
+    why_not.emplace_back();
+    Trial trial = study.trial;
+    trial.algorithm = algorithm;
+    trial.collective = c;
+    if (!algorithm->suits(c)) {
+      why_not.back() = concat("Algorithm ", algorithm->name, " does not serve ", name(c.kind),
+                              " of ", ranks, " ranks.");
+      continue;
+    }
+    Result<Simulation> made = Simulation::make(trial, study.network);
+    if (made.ok())
+      simulations.back() = made.take();
+    else
+      why_not.back() = made.status().message();
+  }
+  for (const int64_t bytes : study.bytes) {
+    const auto size = static_cast<double>(bytes);
+    Row& row = study.rows.emplace_back(Row{ranks, bytes, lower_bound(study.network, c, size), {}});
+    for (size_t i = 0; i < simulations.size(); ++i) {
+      Cell& cell = row.cells.emplace_back(Cell{{}, why_not[i]});
+      if (!simulations[i]) continue;
+      const Result<Simulated> simulated = simulations[i]->run(size);
+      if (simulated.ok())
+        cell.found = *simulated;
+      else
+        cell.why_not = simulated.status().message();
+    }
+    done(row);
+  }
+}
+
+// -- output ---------------------------------------------------------------------------------------
+
+std::string size_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"", "K", "M", "G", "T"};
+  int unit = 0;
+  while (unit < 4 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, ++unit;
+  return concat(bytes, kUnits[unit]);
+}
+
+std::string padded(const std::string& text, size_t width) {
+  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
+}
+
+std::string micro(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, seconds < 1e-3 ? "%.2f" : "%.0f", seconds * 1e6);
+  return text;
+}
+
+constexpr size_t kSizeWidth = 8;
+
+size_t width_of(const Algorithm& algorithm) {
+  return std::max<size_t>(12, algorithm.name.size() + 3);
+}
+
+std::string titles(const Study& study, int ranks) {
+  std::string text =
+      concat("\n", name(study.kind), ", ", ranks, " ranks, network \"", study.network.name,
+             "\", microseconds; * the fastest, ~ pace not settled yet\n",
+             padded("bytes", kSizeWidth), padded("bound", 12));
+  for (const Algorithm* a : study.algorithms) text += padded(std::string(a->name), width_of(*a));
+  return text + '\n';
+}
+
+std::string line(const Study& study, const Row& row) {
+  const Cell* best = nullptr;
+  for (const Cell& cell : row.cells)
+    if (cell.found && (!best || cell.found->seconds < best->found->seconds)) best = &cell;
+  std::string text = padded(size_text(row.bytes), kSizeWidth) + padded(micro(row.bound_s), 12);
+  for (size_t i = 0; i < row.cells.size(); ++i) {
+    const Cell& cell = row.cells[i];
+    std::string time = "-";
+    if (cell.found) time = (cell.found->settled ? "" : "~") + micro(cell.found->seconds);
+    text += padded(time + (&cell == best ? "*" : " "), width_of(*study.algorithms[i]));
+  }
+  return text + '\n';
+}
+
+nlohmann::ordered_json json_of(const Study& study) {
+  nlohmann::ordered_json out;
+  out["collective"] = name(study.kind);
+  out["network"] = nlohmann::ordered_json::parse(to_json(study.network));
+  out["segment_bytes"] = study.trial.segment_bytes;
+  out["slot_bytes"] = study.trial.slot_bytes;
+  out["slots"] = study.trial.slots;
+  out["rows"] = nlohmann::ordered_json::array();
+  for (const Row& row : study.rows)
+    for (size_t i = 0; i < row.cells.size(); ++i) {
+      nlohmann::ordered_json cell = {{"ranks", row.ranks},
+                                     {"bytes", row.bytes},
+                                     {"bound_us", row.bound_s * 1e6},
+                                     {"algorithm", study.algorithms[i]->name}};
+      if (const auto& found = row.cells[i].found) {
+        cell["time_us"] = found->seconds * 1e6;
+        cell["ranks_played"] = found->ranks;
+        cell["rounds"] = found->rounds;
+        cell["rounds_played"] = found->rounds_played;
+        cell["settled"] = found->settled;
+      } else {
+        cell["why_not"] = row.cells[i].why_not;
+      }
+      out["rows"].push_back(std::move(cell));
+    }
+  return out;
+}
+
+void print_reasons(const std::vector<Row>& rows) {
+  std::vector<std::string> told;
+  for (const Row& row : rows)
+    for (const Cell& cell : row.cells) {
+      if (cell.found || std::find(told.begin(), told.end(), cell.why_not) != told.end()) continue;
+      told.push_back(cell.why_not);
+      std::cout << "- " << cell.why_not << '\n';
+    }
+}
+
+}  // namespace
+
+Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::string& text,
+                                         int factor, int64_t at_most) {
+  const size_t dash = std::min(text.find('-'), text.size());
+  const Result<int64_t> first = parse_end(text.substr(0, dash), 1, at_most);
+  if (!first.ok()) return first.status().within(flag);
+  if (dash == text.size()) return std::vector<int64_t>{*first};
+  const Result<int64_t> last = parse_end(text.substr(dash + 1), *first, at_most);
+  if (!last.ok()) return last.status().within(flag);
+  std::vector<int64_t> steps;
+  for (int64_t step = *first; step < *last; step *= factor) steps.push_back(step);
+  steps.push_back(*last);
+  return steps;
+}
+
+void add_options(CLI::App& command, SimulateArguments& a) {
+  command.add_option("--collective", a.kind, "all_reduce, broadcast, ...")->capture_default_str();
+  command.add_option("--algorithm", a.algorithms, "ring,double_tree,...; all that suit by default")
+      ->delimiter(',');
+  command.add_option("--ranks", a.ranks, "8 or 8-65536")->capture_default_str();
+  command.add_option("--bytes", a.bytes, "Of the message; 1M or 8-1G")->capture_default_str();
+  command.add_option("--factor", a.factor, "From one size, or count, to the next")
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str();
+  command.add_option("--topology", a.topology, "node, nvlink, fat-tree, torus, or a FILE.json")
+      ->capture_default_str();
+  command.add_option("--segment", a.segment, "Bytes of a chunk in a round")->capture_default_str();
+  command.add_option("--slot", a.slot, "Bytes of a link's slot")->capture_default_str();
+  command.add_option("--slots", a.slots, "Of a link")->check(CLI::Range(2, 1024));
+  command.add_option("--lanes", a.lanes, "Copies of every lane")->check(CLI::Range(1, 64));
+  command.add_option("--radix", a.radix)->check(CLI::Range(2, 1024));
+  command.add_option("--budget", a.budget, "Steps to be played at most, per case")
+      ->check(CLI::Range(1e3, 1e12));
+  command.add_flag("--every-rank", a.every_rank, "Play all ranks, not representatives");
+  command.add_option("--format", a.format)->check(CLI::IsMember({"table", "json"}));
+}
+
+int simulate_what_is_asked(const SimulateArguments& arguments) {
+  Result<Study> study = study_of(arguments);
+  if (!study.ok()) {
+    std::cerr << "weft-schedule: " << study.status().message() << '\n';
+    return 2;
+  }
+  const bool table = arguments.format == "table";
+  for (const int64_t ranks : study->ranks) {
+    if (table) std::cout << titles(*study, static_cast<int>(ranks));
+    simulate(*study, static_cast<int>(ranks), [&](const Row& row) {
+      if (table) std::cout << line(*study, row) << std::flush;
+    });
+  }
+  if (table)
+    print_reasons(study->rows);
+  else
+    std::cout << json_of(*study).dump(2) << '\n';
+  return 0;
+}
+
+}  // namespace weft
