@@ -10,6 +10,7 @@ std::span<const Algorithm> catalog() {
       double_tree(),
       knomial(),
       recursive_doubling(),
+      halving_doubling(),
       direct_one_shot(),
       direct_two_shot(),
       window_one_shot(),

@@ -12,6 +12,7 @@ Algorithm ring();
 Algorithm double_tree();
 Algorithm knomial();
 Algorithm recursive_doubling();
+Algorithm halving_doubling();
 Algorithm direct_one_shot();
 Algorithm direct_two_shot();
 Algorithm window_one_shot();

@@ -15,6 +15,16 @@ inline bool everyone_reduces(Kind kind) {
 
 inline bool folds(const Collective& c) { return reduces(c.kind) || c.kind == Kind::barrier; }
 
+// Steps for these chunks that share their messages; write(step) says what each does.
+template <class Write>
+void one_message(Lane& lane, const std::vector<int>& chunks, Write&& write) {
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    Step& step = lane.step(chunks[i]);
+    write(step);
+    step.go_on(i + 1 < chunks.size());
+  }
+}
+
 // What a world of one does.
 inline Program alone(const Collective& c) {
   Program program;

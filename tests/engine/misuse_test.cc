@@ -36,6 +36,24 @@ class Misuse : public testing::TestWithParam<std::string> {
   }
 };
 
+// Blocks of eleven ranks come in one message; half a link holds 64 bytes.
+TEST_P(Misuse, MessagesThatDoNotFitLinksAreRefused) {
+  Cluster small = cluster(12);
+  small.options.algorithm = "halving_doubling";
+  small.options.slot_bytes = 64;
+  small.options.slots = 2;
+  run_ranks(small, [](Communicator& c) {
+    std::vector<double> in(5, c.rank()), out(60);
+    const Status status = c.all_gather(in.data(), out.data(), 5, DataType::float64);
+    EXPECT_EQ(status.code(), Code::unsupported);
+    EXPECT_TRUE(contains(status, "halving_doubling sends up to 11 chunks") &&
+                contains(status, "2 slots of 64 bytes are too small; use larger slots"))
+        << status.to_string();
+    ASSERT_TRUE(c.all_gather(in.data(), out.data(), 10, DataType::float32).ok());
+    for (Rank r = 0; r < 12; ++r) EXPECT_EQ(out[static_cast<size_t>(r) * 5], r);
+  });
+}
+
 TEST_P(Misuse, WrongArgumentsAreNamedAndHarmless) {
   run_ranks(cluster(2), [](Communicator& c) {
     float x = 1;

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "engine/algorithms/algorithm.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sim_world.h"
 
@@ -13,8 +14,10 @@ namespace {
 constexpr double kTimeout_s = 10;  // virtual
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr uint64_t kSeeds = 100;
+constexpr int kRankCounts[] = {2, 3, 6};
 #else
 constexpr uint64_t kSeeds = 600;
+constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
 #endif
 
 // One call of all ranks with int32 data.
@@ -33,7 +36,9 @@ struct Trial {
                                                  .count = s.count,
                                                  .type = DataType::int32,
                                                  .op = ReduceOp::sum,
-                                                 .root = s.root}));
+                                                 .root = s.root,
+                                                 .varying = s.varying,
+                                                 .counts = s.counts}));
     }
   }
   bool right(Rank r, uint64_t salt) const {
@@ -85,6 +90,54 @@ TEST(Simulation, EveryRankEndsWithTheRightResult) {
       }
     }
   }
+}
+
+// Counts that no number of ranks divides, empty blocks, one round and many.
+std::vector<Shape> shapes_for(Kind kind, int ranks) {
+  std::vector<Shape> shapes;
+  const Rank root = has_root(kind) ? ranks - 1 : 0;
+  for (const size_t count : {1, 7, 501, 4999})
+    shapes.push_back({.kind = kind, .ranks = ranks, .root = root, .count = count});
+  if (kind != Kind::all_gather && kind != Kind::reduce_scatter) return shapes;
+  Shape uneven{.kind = kind, .ranks = ranks, .varying = true};
+  for (Rank r = 0; r < ranks; ++r)
+    uneven.counts.push_back(r % 3 == 1 ? 0 : static_cast<size_t>(r) * 97 % 300);
+  shapes.push_back(uneven);
+  return shapes;
+}
+
+void run_algorithm(SimWorld& world, const Algorithm& algorithm, int ranks) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    const Collective c{static_cast<Kind>(kind), ranks, 0, false};
+    if (c.kind == Kind::barrier || !algorithm.suits(c)) continue;
+    for (const Shape& shape : shapes_for(c.kind, ranks)) {
+      Trial trial(world, shape, 1);
+      ASSERT_TRUE(world.finish(trial.works)) << name(c.kind) << " hangs";
+      for (Rank r = 0; r < ranks; ++r) {
+        ASSERT_TRUE(trial.works[r].error().ok()) << trial.works[r].error().to_string();
+        ASSERT_TRUE(trial.right(r, 1)) << name(c.kind) << " of " << shape.count << ", rank " << r;
+      }
+    }
+  }
+}
+
+TEST(Simulation, EveryAlgorithmServesEveryNumberOfRanks) {
+  uint64_t seed = 0;
+  for (const Algorithm& algorithm : catalog())
+    for (const int ranks : kRankCounts)
+      for (const size_t slot : {0, 512}) {
+        if (algorithm.name == "exchange" || (algorithm.windows && ranks == 1)) continue;
+        SimOptions sim{.seed = ++seed, .windows = algorithm.windows};
+        if (seed / 2 % 2 == 0) sim.traits = {};
+        Options options;
+        options.timeout_s = kTimeout_s;
+        options.slot_bytes = slot;
+        options.algorithm = algorithm.name;
+        options.radix = algorithm.radix ? 2 + static_cast<int>(seed % 3) : 0;
+        SimWorld world(ranks, sim, options);
+        run_algorithm(world, algorithm, ranks);
+        ASSERT_FALSE(HasFailure()) << algorithm.name << " on " << ranks << ", slot " << slot;
+      }
 }
 
 // A rank falls silent at some moment: every other one has the right result or an error, in time.
