@@ -7,6 +7,7 @@ namespace weft {
 std::span<const Algorithm> catalog() {
   static const std::array algorithms{
       ring(),
+      bidirectional_ring(),
       double_tree(),
       knomial(),
       recursive_doubling(),

@@ -9,6 +9,7 @@
 namespace weft {
 
 Algorithm ring();
+Algorithm bidirectional_ring();
 Algorithm double_tree();
 Algorithm knomial();
 Algorithm recursive_doubling();
