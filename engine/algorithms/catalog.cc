@@ -12,6 +12,7 @@ std::span<const Algorithm> catalog() {
       knomial(),
       recursive_doubling(),
       halving_doubling(),
+      swing(),
       bruck(),
       direct_one_shot(),
       direct_two_shot(),

@@ -14,6 +14,7 @@ Algorithm double_tree();
 Algorithm knomial();
 Algorithm recursive_doubling();
 Algorithm halving_doubling();
+Algorithm swing();
 Algorithm bruck();
 Algorithm direct_one_shot();
 Algorithm direct_two_shot();
