@@ -14,6 +14,7 @@ std::span<const Algorithm> catalog() {
       halving_doubling(),
       swing(),
       bruck(),
+      pat(),
       direct_one_shot(),
       direct_two_shot(),
       window_one_shot(),

@@ -16,6 +16,7 @@ Algorithm recursive_doubling();
 Algorithm halving_doubling();
 Algorithm swing();
 Algorithm bruck();
+Algorithm pat();
 Algorithm direct_one_shot();
 Algorithm direct_two_shot();
 Algorithm window_one_shot();
