@@ -19,4 +19,7 @@ using Partner = Rank (*)(Rank rank, int stage, int core);
 Program butterfly(const Collective& c, Rank me, Partner partner);
 Cost butterfly_cost(const Collective& c, Partner partner);
 
+// Partners at distance ..., 11, 5, 3, 1, 1 on a ring of the core (swing.cc).
+Rank swing_partner(Rank rank, int stage, int core);
+
 }  // namespace weft

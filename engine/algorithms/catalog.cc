@@ -10,6 +10,7 @@ std::span<const Algorithm> catalog() {
       bidirectional_ring(),
       double_tree(),
       knomial(),
+      bine(),
       recursive_doubling(),
       halving_doubling(),
       swing(),

@@ -12,6 +12,7 @@ Algorithm ring();
 Algorithm bidirectional_ring();
 Algorithm double_tree();
 Algorithm knomial();
+Algorithm bine();
 Algorithm recursive_doubling();
 Algorithm halving_doubling();
 Algorithm swing();

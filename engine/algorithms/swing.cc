@@ -20,18 +20,20 @@ int rho(int step) {
   return sum;
 }
 
+Program build(const Collective& c, Rank me, const Parameters&) {
+  return butterfly(c, me, swing_partner);
+}
+
+Cost cost(const Collective& c, const Parameters&) { return butterfly_cost(c, swing_partner); }
+
+}  // namespace
+
 // In the order of the all_gather: the reduce_scatter begins with the nearest.
-Rank partner(Rank rank, int stage, int core) {
+Rank swing_partner(Rank rank, int stage, int core) {
   const int last = std::bit_width(static_cast<unsigned>(core)) - 2;
   const int distance = rho(last - stage);
   return wrap(rank % 2 == 0 ? rank + distance : rank - distance, core);
 }
-
-Program build(const Collective& c, Rank me, const Parameters&) { return butterfly(c, me, partner); }
-
-Cost cost(const Collective& c, const Parameters&) { return butterfly_cost(c, partner); }
-
-}  // namespace
 
 Algorithm swing() {
   return {.name = "swing",
