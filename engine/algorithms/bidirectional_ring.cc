@@ -87,7 +87,8 @@ Algorithm bidirectional_ring() {
           .summary = "both ways round at once, half as many hops as a ring",
           .suits = suits,
           .build = build,
-          .cost = cost};
+          .cost = cost,
+          .turn = turn_by_one};
 }
 
 }  // namespace weft

@@ -94,7 +94,8 @@ Algorithm bruck() {
           .radix = true,
           .suits = suits,
           .build = build,
-          .cost = cost};
+          .cost = cost,
+          .turn = turn_by_one};
 }
 
 }  // namespace weft

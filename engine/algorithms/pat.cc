@@ -75,7 +75,8 @@ Algorithm pat() {
           .radix = true,
           .suits = can_spread,
           .build = build,
-          .cost = cost};
+          .cost = cost,
+          .turn = turn_by_one};
 }
 
 }  // namespace weft
