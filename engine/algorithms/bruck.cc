@@ -1,4 +1,5 @@
-// Bruck: in the step of d = 1, k, k^2, ... blocks move by d, 2d, ... (k-1)d ranks, many per message.
+// Bruck: in the step of d = 1, k, k^2, ... blocks move by d, 2d, ... (k-1)d ranks, many per
+// message.
 //   all_gather, reduce_scatter  ceil(log_k n) hops, n-1 blocks;   all_reduce  twice that
 //   all_to_all                  ceil(log_k n) hops, a block for each non-zero digit of its way
 // Chunks have names, so the rotations that the paper needs before and after are not there.
