@@ -63,9 +63,16 @@ std::vector<int> blocks_put(const Collective& c, Rank me) {
   return found;
 }
 
+// Whether a block that `me` puts also goes to its own Output, in the same step.
+bool keeps(const Collective& c, Rank me, int b) {
+  return !folds(c) && !c.in_place && in_output(c, me, b);
+}
+
 void put(Lane& lane, const Collective& c, Rank me) {
   for (const int b : blocks_put(c, me)) {
-    Step& step = lane.step(b).read(input()).write(window(me, slot_of(c, b)));
+    Step& step = lane.step(b).read(input());
+    if (keeps(c, me, b)) step.write(output());
+    step.write(window(me, slot_of(c, b)));
     for (const Rank reader : readers_of(c, me, b)) {
       if (!symmetric(c.kind)) step.wait(reader, kDone, /*lag=*/2);
       step.post(reader, kFilled);
@@ -86,7 +93,10 @@ void take_folded(Lane& lane, const Collective& c, Rank me, int b) {
 
 void take(Lane& lane, const Collective& c, Rank me, int b) {
   const Rank from = source_of(c, b);
-  if (from == me) return copy_own(lane, c, b);
+  if (from == me) {
+    if (!puts(c, me, b)) copy_own(lane, c, b);
+    return;
+  }
   Step& step = lane.step(b).read(window(from, slot_of(c, b))).write(output()).wait(from, kFilled);
   if (!symmetric(c.kind)) step.post(from, kDone);
 }
