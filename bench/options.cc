@@ -100,7 +100,7 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");
   app.add_option("--slot", f.slot, "bytes of a link's slot; 0 chooses")->type_name("SIZE");
   app.add_option("--slots", f.slots, "slots of a link; 0 chooses")->type_name("N");
-  app.add_option("--radix", f.radix, "of trees, bruck and pat; 0 chooses")->type_name("N");
+  app.add_option("--radix", f.radix, "of algorithms that take one; 0 chooses")->type_name("N");
   app.add_option("--window", f.window, "bytes of a rank's window; 0 chooses")->type_name("SIZE");
   app.add_flag("--deterministic", f.deterministic, "only schedules that reduce in rank order");
   app.add_option("--device", f.device, "where the data is: cpu")->type_name("NAME");

@@ -9,7 +9,7 @@
 namespace weft {
 
 struct Parameters {
-  int radix = 2;  // children per node, partners per step, log2 of blocks per message; >= 2
+  int radix = 2;  // see each algorithm: children per node, partners per step, ...; >= 2
   friend bool operator==(const Parameters&, const Parameters&) = default;
 };
 

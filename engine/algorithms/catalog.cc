@@ -21,6 +21,7 @@ std::span<const Algorithm> catalog() {
       window_one_shot(),
       window_two_shot(),
       pairwise(),
+      hierarchical(),
       exchange(),
   };
   return algorithms;

@@ -23,6 +23,7 @@ Algorithm direct_two_shot();
 Algorithm window_one_shot();
 Algorithm window_two_shot();
 Algorithm pairwise();
+Algorithm hierarchical();
 Algorithm exchange();
 
 // One rank's part of a group of sends and receives: how many transfers it has with each peer.
