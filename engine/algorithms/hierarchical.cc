@@ -61,6 +61,12 @@ Cost cost(const Collective& c, const Parameters& parameters) {
   return cost;
 }
 
+// By a node, where all are of one size.
+int turn(const Collective& c, const Parameters& parameters) {
+  const std::vector<int> sizes = node_sizes(c.ranks, parameters.radix);
+  return has_root(c.kind) || sizes.front() != sizes.back() ? 0 : sizes[0];
+}
+
 }  // namespace
 
 Algorithm hierarchical() {
@@ -69,7 +75,8 @@ Algorithm hierarchical() {
           .radix = true,
           .suits = suits,
           .build = build,
-          .cost = cost};
+          .cost = cost,
+          .turn = turn};
 }
 
 }  // namespace weft

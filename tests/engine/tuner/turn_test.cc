@@ -36,23 +36,27 @@ void expect_turned(const Program& one, const Program& other, int by, int ranks) 
   }
 }
 
+int check_claim(const Algorithm& algorithm, const Collective& c, const Parameters& parameters) {
+  if (!algorithm.turn || !algorithm.suits(c)) return 0;
+  const int turn = algorithm.turn(c, parameters);
+  if (turn == 0) return 0;
+  SCOPED_TRACE(testing::Message() << algorithm.name << ", " << name(c.kind) << " of " << c.ranks
+                                  << ", radix " << parameters.radix);
+  for (Rank rank = 0; rank + turn < c.ranks; ++rank)
+    expect_turned(algorithm.build(c, rank, parameters), algorithm.build(c, rank + turn, parameters),
+                  turn, c.ranks);
+  return 1;
+}
+
 TEST(Turn, ProgramsAreWhatTheyAreSaidToBe) {
   int claims = 0;
   for (const Algorithm& algorithm : catalog())
     for (int k = 0; k < kKinds; ++k)
       for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 33})
-        for (const bool in_place : {false, true}) {
-          const Collective c{static_cast<Kind>(k), ranks, 0, in_place};
-          if (!algorithm.turn || !algorithm.suits(c) || algorithm.turn(c, {}) == 0) continue;
-          SCOPED_TRACE(testing::Message()
-                       << algorithm.name << ", " << name(c.kind) << ", " << ranks);
-          const int turn = algorithm.turn(c, {});
-          for (Rank rank = 0; rank + turn < ranks; ++rank)
-            expect_turned(algorithm.build(c, rank, {}), algorithm.build(c, rank + turn, {}), turn,
-                          ranks);
-          ++claims;
-        }
-  EXPECT_GT(claims, 60);
+        for (const bool in_place : {false, true})
+          for (const int radix : {2, 3, 4})
+            claims += check_claim(algorithm, {static_cast<Kind>(k), ranks, 0, in_place}, {radix});
+  EXPECT_GT(claims, 600);
 }
 
 }  // namespace
