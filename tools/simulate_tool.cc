@@ -11,6 +11,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "engine/schedule/trace.h"
 #include "engine/tuner/bound.h"
 
 namespace weft {
@@ -241,6 +242,51 @@ void print_reasons(const std::vector<Row>& rows) {
     }
 }
 
+// -- trace ----------------------------------------------------------------------------------------
+
+constexpr size_t kMostTraced = 1'000'000;
+
+// Names of steps are those of the program that was played.
+std::vector<TraceEvent> events_of(const std::vector<SimulatedStep>& steps, const Trial& trial,
+                                  int ranks) {
+  std::vector<Program> programs;
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    Program program = trial.algorithm->build(trial.collective, rank, trial.parameters);
+    programs.push_back(trial.copies > 1 ? replicate(std::move(program), trial.copies)
+                                        : std::move(program));
+  }
+  std::vector<TraceEvent> events;
+  for (const SimulatedStep& s : steps) {
+    const Lane& lane = programs[static_cast<size_t>(s.rank)].lanes[static_cast<size_t>(s.lane)];
+    const Step& step = lane.steps[static_cast<size_t>(s.step)];
+    events.push_back(
+        {s.rank, s.lane, concat(name(step), " chunk ", step.chunk), s.round, s.begin_s, s.end_s});
+  }
+  return events;
+}
+
+Status write_trace(const Study& study, const std::string& file) {
+  if (study.ranks.size() * study.bytes.size() * study.algorithms.size() != 1)
+    return invalid_argument(
+        "--trace is of one case: give one --algorithm, one count of --ranks and one of --bytes.");
+  Trial trial = study.trial;
+  trial.algorithm = study.algorithms[0];
+  trial.collective = {study.kind, static_cast<int>(study.ranks[0]), 0, false};
+  trial.representatives = false;
+  trial.step_budget = std::min<double>(trial.step_budget, kMostTraced);
+  const Result<Simulation> simulation = Simulation::make(trial, study.network);
+  if (!simulation.ok()) return simulation.status();
+  std::vector<SimulatedStep> steps;
+  const Result<Simulated> simulated = simulation->run(static_cast<double>(study.bytes[0]), &steps);
+  if (!simulated.ok()) return simulated.status();
+  std::ofstream out(file);
+  out << to_trace_json(
+      events_of(steps, trial, simulated->ranks),
+      concat(trial.algorithm->name, " ", name(study.kind), " of ", study.ranks[0], " ranks, ",
+             study.bytes[0], " bytes, simulated on ", study.network.name));
+  return out.flush() ? Status() : system_error(file);
+}
+
 }  // namespace
 
 Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::string& text,
@@ -276,6 +322,7 @@ void add_options(CLI::App& command, SimulateArguments& a) {
   command.add_option("--budget", a.budget, "Steps to be played at most, per case")
       ->check(CLI::Range(1e3, 1e12));
   command.add_flag("--every-rank", a.every_rank, "Play all ranks, not representatives");
+  command.add_option("--trace", a.trace, "One case: who did what when, as a file for Perfetto");
   command.add_option("--format", a.format)->check(CLI::IsMember({"table", "json"}));
 }
 
@@ -283,6 +330,12 @@ int simulate_what_is_asked(const SimulateArguments& arguments) {
   Result<Study> study = study_of(arguments);
   if (!study.ok()) {
     std::cerr << "weft-schedule: " << study.status().message() << '\n';
+    return 2;
+  }
+  if (const Status traced =
+          arguments.trace.empty() ? Status() : write_trace(*study, arguments.trace);
+      !traced.ok()) {
+    std::cerr << "weft-schedule: " << traced.message() << '\n';
     return 2;
   }
   const bool table = arguments.format == "table";

@@ -40,6 +40,18 @@ with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     slow = cells("--ranks", "4", "--bytes", "8", "--topology", file.name, "--algorithm", "ring")
 assert slow[0]["time_us"] >= 600, slow
 
+# A trace: every step of every rank, on the lane that it belongs to, none longer than the whole.
+with tempfile.NamedTemporaryFile(suffix=".json") as file:
+    one = cells("--ranks", "4", "--bytes", "1K", "--algorithm", "ring", "--trace", file.name)
+    trace = json.load(open(file.name))
+steps = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+assert len(steps) == 4 * 7, len(steps)
+assert {event["pid"] for event in steps} == {0, 1, 2, 3}
+assert abs(max(event["ts"] + event["dur"] for event in steps) - one[0]["time_us"]) < 1e-6
+assert any(event["name"].startswith("recv_reduce") for event in steps)
+refused("--trace", "/tmp/x", "--ranks", "4-8", saying="one case")
+refused("--trace", "/nowhere/x", "--ranks", "4", "--bytes", "8", "--algorithm", "ring", saying="/nowhere/x")
+
 refused("--topology", "/nowhere.json", saying="nvlink")
 refused("--collective", "all_deduce", saying="all_deduce")
 refused("--algorithm", "magic", saying="magic")
