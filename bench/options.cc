@@ -285,14 +285,14 @@ Status store_ranks(const Flags& f, BenchOptions& o) {
 }
 
 Status keep_one_form(BenchOptions& o) {
-  if (!o.one_form) return {};
+  if (!o.one_form && o.peers.empty()) return {};
   std::erase_if(o.operations, [](Operation operation) {
     return info(operation).varying || info(operation).kind == Kind::exchange;
   });
   if (!o.operations.empty()) return {};
   return invalid_argument(
-      "COLLECTIVE: v-forms, sends and receives are not compared with other libraries "
-      "(--one-form).");
+      "COLLECTIVE: v-forms, sends and receives are not compared with other libraries; name "
+      "another one, or all.");
 }
 
 Status store_comparison(const Flags& f, BenchOptions& o) {

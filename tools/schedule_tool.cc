@@ -242,7 +242,11 @@ int run(int argc, char** argv) {
   auto* simulate_command =
       app.add_subcommand("simulate", "What algorithms would cost on a network");
   add_options(*simulate_command, simulation);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (*list_command) return list();
   if (*simulate_command) return simulate_what_is_asked(simulation);
   return *show_command ? show(args) : verify_what_is_asked(args);

@@ -1,5 +1,7 @@
 #include "tools/simulate_tool.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -20,12 +22,13 @@ namespace {
 constexpr int kMostRanks = 1 << 20;
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 
-// A size, or a count, of at least one.
-Result<int64_t> parse_end(const std::string& text, int64_t at_least, int64_t at_most) {
+// A size, or a count, from `at_least` to `at_most`; `what` names the option and what it takes.
+Result<int64_t> parse_end(const std::string& what, const std::string& text, int64_t at_least,
+                          int64_t at_most) {
   const Result<size_t> size = parse_size(text, static_cast<size_t>(at_most));
-  if (!size.ok()) return size.status();
-  if (static_cast<int64_t>(*size) >= at_least) return static_cast<int64_t>(*size);
-  return invalid_argument(concat("\"", text, "\" is less than ", at_least, "."));
+  if (size.ok() && static_cast<int64_t>(*size) >= at_least) return static_cast<int64_t>(*size);
+  return invalid_argument(concat(what, ": \"", text, "\" is not a number from ", at_least, " to ",
+                                 at_most, ", such as 8, 64K or 1M."));
 }
 
 template <class From, class To>
@@ -75,10 +78,12 @@ Result<Network> network_named(const std::string& text) {
 }
 
 Result<std::vector<const Algorithm*>> algorithms_named(const std::vector<std::string>& names,
-                                                       const Collective& c) {
+                                                       const Collective& c,
+                                                       const Network& network) {
   std::vector<const Algorithm*> found;
   for (const Algorithm& a : catalog())
-    if (names.empty() && a.suits(c) && !a.windows) found.push_back(&a);
+    if (names.empty() && a.suits(c) && (!a.windows || shares_memory(network, c.ranks)))
+      found.push_back(&a);
   for (const std::string& name : names) {
     const Algorithm* algorithm = find_algorithm(name);
     if (!algorithm || !algorithm->suits(c))
@@ -86,7 +91,7 @@ Result<std::vector<const Algorithm*>> algorithms_named(const std::vector<std::st
                                      algorithm ? "does not serve" : "is not known for ",
                                      algorithm ? " " : "", weft::name(c.kind), " of ", c.ranks,
                                      " ranks; see weft-schedule list."));
-    found.push_back(algorithm);
+    if (std::find(found.begin(), found.end(), algorithm) == found.end()) found.push_back(algorithm);
   }
   return found;
 }
@@ -106,15 +111,24 @@ Result<Study> study_of(const SimulateArguments& a) {
   WEFT_TRY(store(parse_steps("--bytes", a.bytes, a.factor, kMostBytes), study.bytes));
   for (const int64_t ranks : study.ranks) WEFT_TRY(check(study.network, static_cast<int>(ranks)));
   const Collective smallest{study.kind, static_cast<int>(study.ranks.front()), 0, false};
-  WEFT_TRY(store(algorithms_named(a.algorithms, smallest), study.algorithms));
-  WEFT_TRY(store(parse_end(a.segment, 1, kMostBytes), study.trial.segment_bytes));
-  WEFT_TRY(store(parse_end(a.slot, 1, kMostBytes), study.trial.slot_bytes));
+  WEFT_TRY(store(algorithms_named(a.algorithms, smallest, study.network), study.algorithms));
+  WEFT_TRY(store(parse_end("--segment", a.segment, 1, kMostBytes), study.trial.segment_bytes));
+  WEFT_TRY(store(parse_end("--slot", a.slot, 1, kMostBytes), study.trial.slot_bytes));
   study.trial.slots = a.slots;
   study.trial.copies = a.lanes;
   study.trial.parameters.radix = a.radix;
   study.trial.step_budget = a.budget;
   study.trial.representatives = !a.every_rank;
   return study;
+}
+
+constexpr const char* kClearLine = "\x1b[K";
+
+std::string size_text(int64_t bytes) {
+  constexpr const char* kUnits[] = {"", "K", "M", "G", "T"};
+  int unit = 0;
+  while (unit < 4 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, ++unit;
+  return concat(bytes, kUnits[unit]);
 }
 
 // Adds the rows of one count of ranks, and says when each is complete.
@@ -140,30 +154,28 @@ void simulate(Study& study, int ranks, const Done& done) {
     else
       why_not.back() = made.status().message();
   }
+  const bool tells = ::isatty(STDERR_FILENO) == 1;
   for (const int64_t bytes : study.bytes) {
     const auto size = static_cast<double>(bytes);
     Row& row = study.rows.emplace_back(Row{ranks, bytes, lower_bound(study.network, c, size), {}});
     for (size_t i = 0; i < simulations.size(); ++i) {
       Cell& cell = row.cells.emplace_back(Cell{{}, why_not[i]});
       if (!simulations[i]) continue;
+      if (tells)
+        std::cerr << '\r' << ranks << " ranks, " << size_text(bytes) << ", "
+                  << study.algorithms[i]->name << " ..." << kClearLine << std::flush;
       const Result<Simulated> simulated = simulations[i]->run(size);
       if (simulated.ok())
         cell.found = *simulated;
       else
         cell.why_not = simulated.status().message();
     }
+    if (tells) std::cerr << '\r' << kClearLine << std::flush;
     done(row);
   }
 }
 
 // -- output ---------------------------------------------------------------------------------------
-
-std::string size_text(int64_t bytes) {
-  constexpr const char* kUnits[] = {"", "K", "M", "G", "T"};
-  int unit = 0;
-  while (unit < 4 && bytes >= 1024 && bytes % 1024 == 0) bytes /= 1024, ++unit;
-  return concat(bytes, kUnits[unit]);
-}
 
 std::string padded(const std::string& text, size_t width) {
   return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
@@ -232,8 +244,8 @@ nlohmann::ordered_json json_of(const Study& study) {
   return out;
 }
 
-void print_reasons(const std::vector<Row>& rows) {
-  std::vector<std::string> told;
+// Each reason once, below the table where it is first of use.
+void print_reasons(const std::vector<Row>& rows, std::vector<std::string>& told) {
   for (const Row& row : rows)
     for (const Cell& cell : row.cells) {
       if (cell.found || std::find(told.begin(), told.end(), cell.why_not) != told.end()) continue;
@@ -291,12 +303,13 @@ Status write_trace(const Study& study, const std::string& file) {
 
 Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::string& text,
                                          int factor, int64_t at_most) {
+  const std::string what = flag + " (one, or a range such as 8-64K)";
   const size_t dash = std::min(text.find('-'), text.size());
-  const Result<int64_t> first = parse_end(text.substr(0, dash), 1, at_most);
-  if (!first.ok()) return first.status().within(flag);
+  const Result<int64_t> first = parse_end(what, text.substr(0, dash), 1, at_most);
+  if (!first.ok()) return first.status();
   if (dash == text.size()) return std::vector<int64_t>{*first};
-  const Result<int64_t> last = parse_end(text.substr(dash + 1), *first, at_most);
-  if (!last.ok()) return last.status().within(flag);
+  const Result<int64_t> last = parse_end(what, text.substr(dash + 1), *first, at_most);
+  if (!last.ok()) return last.status();
   std::vector<int64_t> steps;
   for (int64_t step = *first; step < *last; step *= factor) steps.push_back(step);
   steps.push_back(*last);
@@ -339,16 +352,15 @@ int simulate_what_is_asked(const SimulateArguments& arguments) {
     return 2;
   }
   const bool table = arguments.format == "table";
+  std::vector<std::string> told;
   for (const int64_t ranks : study->ranks) {
     if (table) std::cout << titles(*study, static_cast<int>(ranks));
     simulate(*study, static_cast<int>(ranks), [&](const Row& row) {
       if (table) std::cout << line(*study, row) << std::flush;
     });
+    if (table) print_reasons(study->rows, told);
   }
-  if (table)
-    print_reasons(study->rows);
-  else
-    std::cout << json_of(*study).dump(2) << '\n';
+  if (!table) std::cout << json_of(*study).dump(2) << '\n';
   return 0;
 }
 

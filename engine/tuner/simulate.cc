@@ -156,7 +156,7 @@ class Game {
   }
 
   double message_time(const Op& op, const Link& link, bool sends) const {
-    const Medium& medium = *link.medium;
+    const Medium& medium = link.between ? network_.between : network_.inside;
     const double each = sends ? medium.send_s : medium.recv_s;
     const double messages = op.begins ? 1 : 0;
     return messages * each + (medium.rank_rate > 0 ? bytes_ / medium.rank_rate : 0);
@@ -259,13 +259,9 @@ double block_bytes(const Collective& c, double bytes) {
   }
 }
 
-namespace {
-
 bool shares_memory(const Network& network, int ranks) {
   return network.nodes(ranks) == 1 && network.inside.port_rate == 0;
 }
-
-}  // namespace
 
 Result<Simulation> Simulation::make(const Trial& trial, const Network& network) {
   WEFT_TRY(check(network, trial.collective.ranks));

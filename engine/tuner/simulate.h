@@ -48,6 +48,10 @@ struct Simulated {
   double steps = 0;     // that were played
 };
 
+// Whether all ranks are on one node and move the bytes there themselves: algorithms over windows
+// need that.
+bool shares_memory(const Network& network, int ranks);
+
 // Bytes of one block of a message of `bytes`: a share where blocks have owners.
 double block_bytes(const Collective& collective, double bytes);
 
@@ -58,8 +62,9 @@ struct Plan;
 // One schedule on one network, to be run with messages of any size.
 class Simulation {
  public:
-  // An error where the network cannot hold the job, or where one round alone has more steps than
-  // the budget. REQUIRES: trial.algorithm->suits(trial.collective).
+  // An error where the network cannot hold the job, where an algorithm over windows has none there,
+  // or where one round alone has more steps than the budget. REQUIRES:
+  // trial.algorithm->suits(trial.collective).
   static Result<Simulation> make(const Trial& trial, const Network& network);
   Simulation(Simulation&&) noexcept;
   Simulation& operator=(Simulation&&) noexcept;

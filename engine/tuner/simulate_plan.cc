@@ -51,8 +51,9 @@ class Planner {
  private:
   Status too_many() const {
     return unsupported(concat("Algorithm ", trial_.algorithm->name, " of ", all_,
-                              " ranks has more than ", trial_.step_budget,
-                              " steps in one round; allow more, or simulate fewer ranks."));
+                              " ranks has more steps in one round than the budget (--budget) of ",
+                              static_cast<int64_t>(trial_.step_budget),
+                              "; allow more, or simulate a multiple of the ranks per node."));
   }
 
   void add(const Lane& lane, Rank rank, int number) {
@@ -95,7 +96,7 @@ class Planner {
     const Path way = path(network_, from, to, all_, plan_.ranks);
     Link& link = plan_.links.emplace_back();
     link.latency_s = way.latency_s;
-    link.medium = way.medium;
+    link.between = way.medium == &network_.between;
     for (const Port port : way.ports) link.ports.push_back(number(port));
     return at->second;
   }

@@ -24,7 +24,7 @@ struct Wait {
 
 struct Link {
   double latency_s = 0;
-  const Medium* medium = nullptr;
+  bool between = false;  // nodes
   std::vector<int> ports;
 };
 

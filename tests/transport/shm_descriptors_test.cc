@@ -1,5 +1,6 @@
 // Descriptors of shared memory on their way between processes, and those that cannot go.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -41,14 +42,15 @@ int in_child(const std::function<int()>& body) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : 100;
 }
 
-// Reads as rank 1 of `victim` would, but slowly; how many rings came.
-int count_rings(const std::string& address, int expected) {
+// Reads as rank 1 of `victim` would, but slowly; how many rings came. Says when it is connected.
+int count_rings(const std::string& address, int expected, int connected) {
   const std::optional<shm::Address> there = shm::Address::parse(address);
   Result<Fd> socket = start_connect(SocketAddress::abstract_unix(there->socket));
   shm::Frame hello;
   hello.from = 1;
   hello.set_text("job");
   if (!socket.ok() || ::send(socket->get(), &hello, sizeof hello, 0) != sizeof hello) return 0;
+  if (::write(connected, "!", 1) != 1) return 0;
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   int rings = 0;
   const Deadline deadline = Deadline::after(10);
@@ -71,10 +73,14 @@ int send_many_rings() {
   const auto me = make(config(0));
   const std::string other = shm::Address::here(config(0).host, "nobody").to_string();
   if (!me->join({me->address(), other}).ok()) return 2;
+  int connected[2];
+  if (::pipe(connected) != 0) return 3;
   const pid_t reader = ::fork();
-  if (reader == 0) ::_exit(count_rings(me->address(), kRings));
-  const Deadline connecting = Deadline::after(0.1);
-  while (!connecting.expired()) me->poll();
+  if (reader == 0) ::_exit(count_rings(me->address(), kRings, connected[1]));
+  pollfd said{connected[0], POLLIN, 0};
+  if (::poll(&said, 1, 30000) != 1) return 3;
+  const Deadline taking_it_in = Deadline::after(0.1);
+  while (!taking_it_in.expired()) me->poll();
   for (LinkId id = 0; id < kRings; ++id)
     if (!me->open_recv(1, id, {1, 64}).status().ok()) return 4;
   int state = 0;
