@@ -184,7 +184,7 @@ RunInfo describe_run(const BenchOptions& options, const Environment& environment
   for (const auto& [key, value] : environment.values())
     if (key != "WEFT_SECRET" &&
         std::any_of(std::begin(kSettings), std::end(kSettings),
-                    [&](std::string_view prefix) { return key.starts_with(prefix); }))
+                    [&name = key](std::string_view prefix) { return name.starts_with(prefix); }))
       info.environment[key] = value;
   return info;
 }
