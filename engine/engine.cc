@@ -56,21 +56,38 @@ Engine::~Engine() {
 }
 
 Status Engine::run(const Call& call) {
+  return call.kind == Kind::barrier ? run_complete(complete(call)) : run_complete(call);
+}
+
+Status Engine::run_complete(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return health();
+  {
+    const std::unique_lock lock(driver_, std::try_to_lock);
+    if (lock.owns_lock() && repeated(call)) {
+      inline_.call = call;
+      return run_planned(inline_, *repeatable_);
+    }
+  }
   WEFT_TRY(validate(call, size(), rank()));
   if (config_.options.check) WEFT_TRY(check_arguments(call));
-  if (empty(call)) return {};
-  return call.kind == Kind::barrier ? run_call(complete(call), false) : run_call(call, false);
+  return empty(call) ? Status() : run_new(call, false);
 }
 
 // A call of the engine's own, whatever algorithm the user wishes for.
 Status Engine::run_internal(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return health();
-  if (empty(call)) return {};
-  return run_call(call, true);
+  return empty(call) ? Status() : run_new(call, true);
 }
 
-Status Engine::run_call(const Call& call, bool internal) {
+// Whether a call is, but for its memory, the last one made here, and may run at once.
+// REQUIRES: driver_ is held.
+bool Engine::repeated(const Call& call) const {
+  return repeatable_ && !repeatable_->busy && repeats(call, inline_.call) &&
+         in_place(call, size(), rank()) == repeatable_in_place_ && !config_.options.check &&
+         outstanding_.load(std::memory_order_acquire) == 0;
+}
+
+Status Engine::run_new(const Call& call, bool internal) {
   std::unique_lock lock(driver_, std::try_to_lock);
   if (!lock.owns_lock() || outstanding_.load(std::memory_order_acquire) > 0) {
     if (lock.owns_lock()) lock.unlock();

@@ -61,9 +61,12 @@ class Engine final : public Communicator {
 
  private:
   // engine_run.cc: one operation
-  Status run_call(const Call& call, bool internal);
+  Status run_complete(const Call& call);
+  Status run_new(const Call& call, bool internal);
+  bool repeated(const Call& call) const;
   Status run_now(Operation& op);
-  Status prepare(Operation& op);
+  Status run_planned(Operation& op, PlanCache::Entry& entry);
+  void begin(Operation& op, PlanCache::Entry& entry);
   Result<PlanCache::Entry*> plan_for(const Operation& op);
   Result<std::unique_ptr<Plan>> build_plan(const Operation& op, bool in_place);
   CallIdentity identify(Operation& op, const Plan& plan);
@@ -113,7 +116,9 @@ class Engine final : public Communicator {
   std::byte barrier_bytes_[2] = {};
 
   std::mutex driver_;
-  Operation inline_;                                // blocking calls
+  Operation inline_;                        // blocking calls
+  PlanCache::Entry* repeatable_ = nullptr;  // the plan of inline_.call, as it is now
+  bool repeatable_in_place_ = false;
   std::vector<std::unique_ptr<Operation>> active_;  // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   Backoff backoff_;

@@ -97,12 +97,13 @@ void Engine::admit() {
       ++i;
       continue;
     }
-    Status status = failed ? health() : prepare(op);
-    if (status.ok()) {
+    auto entry = failed ? Result<PlanCache::Entry*>(health()) : plan_for(op);
+    if (entry.ok()) {
+      begin(op, **entry);
       occupied.add(op);
       active_.push_back(std::move(waiting_[i]));
     } else {
-      end(op, std::move(status));
+      end(op, entry.status());
     }
     waiting_.erase(waiting_.begin() + static_cast<long>(i));
   }

@@ -42,19 +42,28 @@ void count_one(std::atomic<uint64_t>& counter) {
 }  // namespace
 
 Status Engine::run_now(Operation& op) {
+  repeatable_ = nullptr;
+  auto entry = plan_for(op);
+  if (!entry.ok()) return entry.status();
+  if (!op.is_group && !op.internal && !op.call.varying) {
+    repeatable_ = *entry;
+    repeatable_in_place_ = in_place(op.call, size(), rank());
+  }
+  return run_planned(op, **entry);
+}
+
+Status Engine::run_planned(Operation& op, PlanCache::Entry& entry) {
   op.deadline.reset();
-  Status status = prepare(op);
-  if (status.ok()) status = drive(op);
+  begin(op, entry);
+  Status status = drive(op);
   release(op);
   if (failed_.load(std::memory_order_relaxed)) settle_failure();
   return status;
 }
 
 // Until here nothing was sent, and a failure concerns this rank's arguments or options only.
-Status Engine::prepare(Operation& op) {
-  auto entry = plan_for(op);
-  if (!entry.ok()) return entry.status();
-  op.plan = *entry;
+void Engine::begin(Operation& op, PlanCache::Entry& entry) {
+  op.plan = &entry;
   op.plan->busy = true;
   op.blocked_since_ns = op.stated_ns = 0;
   if (!op.is_group) {
@@ -68,7 +77,6 @@ Status Engine::prepare(Operation& op) {
                         .scalar = op.call.scalar,
                         .group = op.group};
   op.executor.start(plan, binding, identify(op, plan));
-  return {};
 }
 
 void Engine::release(Operation& op) {
@@ -85,6 +93,7 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   auto plan = build_plan(op, aliased);
   if (!plan.ok()) return plan.status();
   count_one(plans_built_);
+  repeatable_ = nullptr;  // its plan may have to make room
   if (log_enabled(LogLevel::debug))
     log_line(
         LogLevel::debug, rank(),

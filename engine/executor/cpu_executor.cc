@@ -115,44 +115,45 @@ CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at)
 }
 
 void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
-  const Layout& layout = plan_->layout;
-  const int chunk = chunk_at(step, at.time, plan_->chunks);
-  const Extent extent = layout.extent(chunk, at.round, plan_->segment);
-  at.size = extent.size;
+  const int chunk = step.times == 1 ? step.chunk : chunk_at(step, at.time, plan_->chunks);
+  const ChunkPlace place = step.times == 1 ? step.first : plan_->place(chunk);
+  const size_t begin = std::min(place.size, at.round * plan_->segment);
+  at.size = std::min(plan_->segment, place.size - begin);
   at.position = at.line = 0;
   at.entered = true;
-  if (step.begins)
-    begin_message(step, at);
-  else
-    at.rest -= extent.size;
-  if (extent.size == 0) return;
+  if (step.linked) enter_message(step, at);
+  if (at.size == 0) return;
+  if (!binding_.group.empty()) return enter_transfers(chunk, begin, at);
   const size_t bytes = plan_->element_bytes;
-  if (!binding_.group.empty()) {
-    const int sent = layout.transfer(chunk, Transfer::Direction::send);
-    const int received = layout.transfer(chunk, Transfer::Direction::receive);
-    if (sent >= 0)
-      at.input = static_cast<const std::byte*>(binding_.group[sent].memory) + extent.begin;
-    if (received >= 0)
-      at.output = static_cast<std::byte*>(binding_.group[received].memory) + extent.begin;
-    return;
-  }
-  at.input = binding_.input + (layout.input_offset(chunk) + extent.begin) * bytes;
-  at.output = binding_.output + (layout.output_offset(chunk) + extent.begin) * bytes;
+  at.input = binding_.input + (place.input + begin) * bytes;
+  at.output = binding_.output + (place.output + begin) * bytes;
+}
+
+// A group's chunk is the caller's memory of a transfer.
+void CpuExecutor::enter_transfers(int chunk, size_t begin, Cursor& at) {
+  const int sent = plan_->layout.transfer(chunk, Transfer::Direction::send);
+  const int received = plan_->layout.transfer(chunk, Transfer::Direction::receive);
+  if (sent >= 0) at.input = static_cast<const std::byte*>(binding_.group[sent].memory) + begin;
+  if (received >= 0) at.output = static_cast<std::byte*>(binding_.group[received].memory) + begin;
 }
 
 // Where ranks know the sizes of their own pairs only, each message vouches for its chunks' sizes.
-void CpuExecutor::begin_message(const PlanStep& first, Cursor& at) {
+void CpuExecutor::enter_message(const PlanStep& step, Cursor& at) {
+  if (!step.begins) {
+    at.rest -= at.size;
+    return;
+  }
   const Layout& layout = plan_->layout;
   at.in_offset = at.out_filled = 0;
   at.first_ticket = at.last_ticket = 0;
   at.rest = 0;
   at.tag = identity_.tag;
   if (plan_->sizes_in_tags)
-    at.tag = mix(at.tag, layout.size(chunk_at(first, at.time, plan_->chunks)));
-  for (const PlanStep* step = &first; !step->ends;) {
-    ++step;
-    at.rest += layout.extent(step->chunk, at.round, plan_->segment).size;
-    if (plan_->sizes_in_tags) at.tag = mix(at.tag, layout.size(step->chunk));
+    at.tag = mix(at.tag, layout.size(chunk_at(step, at.time, plan_->chunks)));
+  for (const PlanStep* more = &step; !more->ends;) {
+    ++more;
+    at.rest += layout.extent(more->chunk, at.round, plan_->segment).size;
+    if (plan_->sizes_in_tags) at.tag = mix(at.tag, layout.size(more->chunk));
   }
 }
 
@@ -200,11 +201,12 @@ LlLine* CpuExecutor::line(const Operand& operand, const Cursor& at) const {
   return reinterpret_cast<LlLine*>(address(operand, at)) + at.line;
 }
 
-void CpuExecutor::locate(const PlanStep& step, const Cursor& at, Places& places) const {
+void CpuExecutor::locate(const PlanStep& step, const Cursor& at, size_t count,
+                         Places& places) const {
   const size_t offset = at.position * plan_->element_bytes;
   const auto place = [&](const Operand& o) {
     const bool lined = step.lines && o.buffer == Buffer::window;
-    return lined ? line(o, at)->payload : address(o, at) + offset;
+    return lined ? line(o, at)->begin(count * plan_->element_bytes) : address(o, at) + offset;
   };
   for (const Operand& o : step.sources) {
     if (plan_->scales && o.buffer == Buffer::input) places.scaled |= uint64_t{1} << places.sources;
@@ -248,66 +250,41 @@ CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
 CpuExecutor::Move CpuExecutor::move_local(const PlanStep& step, Cursor& at) {
   if (step.sources.empty()) return Move::complete;
   Places places;
-  locate(step, at, places);
+  locate(step, at, at.size, places);
   fold(step, places, at.size);
   return Move::complete;
 }
 
-// Lines each carry their own flag, and are folded where they lie, a batch at a time.
+// Lines each carry their own flag, and are folded where they lie.
 CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
   const uint64_t flag = signal_value(identity_.ll_serial + at.round, identity_.tag);
-  const size_t begin = at.position;
-  Places places;
-  locate(step, at, places);
-  while (at.position < at.size) {
-    const size_t lines = lines_at_once(at);
-    switch (arrived(step, places, lines, flag)) {
-      case Move::complete: break;
-      case Move::failed: return Move::failed;
-      default: return at.position == begin ? Move::blocked : Move::moved;
-    }
-    for (size_t i = 0; i < lines; ++i) fold_line(step, at, places, flag);
+  bool moved = false;
+  for (; at.position < at.size; ++at.line, moved = true) {
+    const Move there = arrived(step, at, flag);
+    if (there == Move::blocked && moved) return Move::moved;
+    if (there != Move::complete) return there;
+    const size_t count = std::min(plan_->line_elements, at.size - at.position);
+    Places places;
+    locate(step, at, count, places);
+    fold(step, places, count);
+    for (const Operand& target : step.targets)
+      if (target.buffer == Buffer::window)
+        line(target, at)->flag.store(flag, std::memory_order_release);
+    at.position += count;
   }
   return Move::complete;
 }
 
-size_t CpuExecutor::lines_at_once(const Cursor& at) const {
-  constexpr size_t kBatch = 8;
-  const size_t left = at.size - at.position, each = plan_->line_elements;
-  return left > kBatch * each ? kBatch : (left + each - 1) / each;
-}
-
-// Whether that many lines are there from all window sources. The last is looked at first, as it
-// comes last: a look at a line before it was written takes it away from its writer.
-CpuExecutor::Move CpuExecutor::arrived(const PlanStep& step, const Places& places, size_t lines,
-                                       uint64_t flag) {
-  for (size_t s = 0; s < step.sources.size(); ++s) {
-    if (step.sources[s].buffer != Buffer::window) continue;
-    const auto* line = static_cast<const LlLine*>(places.source[s]);
-    for (size_t i = lines; i-- > 0;) {
-      const uint64_t seen = line[i].flag.load(std::memory_order_acquire);
-      if (seen == flag) continue;
-      if (signal_count(seen) != signal_count(flag)) return Move::blocked;
-      return fail(
-          Status(Code::mismatch, "it is in a call with other arguments", step.sources[s].rank));
-    }
+// Whether the line at hand is there from all window sources.
+CpuExecutor::Move CpuExecutor::arrived(const PlanStep& step, const Cursor& at, uint64_t flag) {
+  for (const Operand& source : step.sources) {
+    if (source.buffer != Buffer::window) continue;
+    const uint64_t seen = line(source, at)->flag.load(std::memory_order_acquire);
+    if (seen == flag) continue;
+    if (signal_count(seen) != signal_count(flag)) return Move::blocked;
+    return fail(Status(Code::mismatch, "it is in a call with other arguments", source.rank));
   }
   return Move::complete;
-}
-
-void CpuExecutor::fold_line(const PlanStep& step, Cursor& at, Places& places, uint64_t flag) {
-  const size_t count = std::min(plan_->line_elements, at.size - at.position);
-  fold(step, places, count);
-  const size_t bytes = count * plan_->element_bytes;
-  for (int i = 0; i < places.sources; ++i)
-    places.skip_source(i, step.sources[i].buffer == Buffer::window ? sizeof(LlLine) : bytes);
-  for (int i = 0; i < places.targets; ++i) {
-    const bool lined = step.targets[i].buffer == Buffer::window;
-    if (lined) static_cast<LlLine*>(places.target[i])->flag.store(flag, std::memory_order_release);
-    places.skip_target(i, lined ? sizeof(LlLine) : bytes);
-  }
-  at.position += count;
-  ++at.line;
 }
 
 bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag) {
@@ -348,7 +325,7 @@ CpuExecutor::Move CpuExecutor::move_linked(const PlanStep& step, Cursor& at) {
     }
     Places places;
     if (message) places.source[places.sources++] = message->data.data() + at.in_offset;
-    locate(step, at, places);
+    locate(step, at, count, places);
     if (step.to) places.target[places.targets++] = slot.data() + at.out_filled;
     fold(step, places, count);
     at.position += count;

@@ -84,13 +84,6 @@ class CpuExecutor {
     void* target[3];
     int sources = 0, targets = 0;
     uint64_t scaled = 0;  // bit k: source k is multiplied by the scalar
-
-    void skip_source(int i, size_t bytes) {
-      source[i] = static_cast<const std::byte*>(source[i]) + bytes;
-    }
-    void skip_target(int i, size_t bytes) {
-      target[i] = static_cast<std::byte*>(target[i]) + bytes;
-    }
   };
 
   bool may_start();
@@ -98,7 +91,8 @@ class CpuExecutor {
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   void enter(const PlanStep& step, Cursor& at);
-  void begin_message(const PlanStep& first, Cursor& at);
+  void enter_transfers(int chunk, size_t begin, Cursor& at);
+  void enter_message(const PlanStep& step, Cursor& at);
   Move signalled(const PlanStep& step, const Cursor& at);
   uint64_t needed(const Signal& wait, const Cursor& at) const;
   void leave(const PlanStep& step);
@@ -107,16 +101,14 @@ class CpuExecutor {
   Move move(const PlanStep& step, Cursor& at);
   Move move_local(const PlanStep& step, Cursor& at);
   Move move_lines(const PlanStep& step, Cursor& at);
-  size_t lines_at_once(const Cursor& at) const;
-  Move arrived(const PlanStep& step, const Places& places, size_t lines, uint64_t flag);
-  void fold_line(const PlanStep& step, Cursor& at, Places& places, uint64_t flag);
+  Move arrived(const PlanStep& step, const Cursor& at, uint64_t flag);
   Move move_linked(const PlanStep& step, Cursor& at);
   Move send_memory(const PlanStep& step, Cursor& at);
   Move receive_memory(const PlanStep& step, Cursor& at);
   bool message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag);
 
-  // Adds where the step's operands are, from the cursor on.
-  void locate(const PlanStep& step, const Cursor& at, Places& places) const;
+  // Adds where the step's operands are: of the `count` elements from the cursor on.
+  void locate(const PlanStep& step, const Cursor& at, size_t count, Places& places) const;
   // The step's fold of the next `count` elements.
   void fold(const PlanStep& step, Places& places, size_t count) const;
   std::byte* address(const Operand& operand, const Cursor& at) const;

@@ -40,14 +40,10 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
   }
   if (step.lines) {
     const uint64_t serial = identity_.ll_serial + at.round;
-    const size_t lines = lines_at_once(at);
-    for (const Operand& o : step.sources) {
-      if (o.buffer != Buffer::window) continue;
-      const auto missing = [serial](const LlLine& l) {
-        return signal_count(l.flag.load(std::memory_order_acquire)) != serial;
-      };
-      if (std::any_of(line(o, at), line(o, at) + lines, missing)) peers.push_back(o.rank);
-    }
+    for (const Operand& o : step.sources)
+      if (o.buffer == Buffer::window &&
+          signal_count(line(o, at)->flag.load(std::memory_order_acquire)) != serial)
+        peers.push_back(o.rank);
     return peers;
   }
   if (step.from && nothing_there(step)) peers.push_back(step.from_peer);

@@ -160,11 +160,13 @@ class Lowering {
     lowered.chunk = step.chunk;
     lowered.times = step.times;
     lowered.stride = step.stride;
+    lowered.first = plan_->place(step.chunk);
     lowered.sources = step.sources;
     lowered.targets = step.targets;
     lowered.finish = step.finish;
     lowered.ends = !step.more;
     WEFT_TRY(open_links(step, lowered));
+    lowered.linked = lowered.from || lowered.to;
     for (const Operand& o : step.sources) WEFT_TRY(check(o));
     for (const Operand& o : step.targets) WEFT_TRY(check(o));
     for (const Signal& signal : step.waits) WEFT_TRY(check(signal));

@@ -31,8 +31,14 @@ struct PlanRequest {
   bool streaming = false;    // results are written past the caches
 };
 
+// Where a chunk lies in Input and Output, and how large it is, in elements.
+struct ChunkPlace {
+  size_t size = 0, input = 0, output = 0;
+};
+
 struct PlanStep {
   int chunk = 0, times = 1, stride = 0;
+  ChunkPlace first;  // of `chunk`
   RecvLink* from = nullptr;
   SendLink* to = nullptr;
   Rank from_peer = -1, to_peer = -1;
@@ -40,6 +46,7 @@ struct PlanStep {
   std::vector<Signal> waits, posts;
   std::vector<Rank> wakes;  // ranks that may sleep until this step is done
   bool finish = false;
+  bool linked = false;              // receives or sends
   bool begins = true, ends = true;  // its messages, which steps that follow each other may share
   bool lines = false;               // ll: window operands are lines
   bool sends_memory = false;        // straight from Input or Output, no fold, the link saves a copy
@@ -86,6 +93,9 @@ struct Plan {
   std::vector<Expected> expected;
   std::string transports;
 
+  ChunkPlace place(int chunk) const {
+    return {layout.size(chunk), layout.input_offset(chunk), layout.output_offset(chunk)};
+  }
   size_t half_bytes() const { return window_slot_bytes * static_cast<size_t>(window_slots); }
   size_t window_bytes() const { return half_bytes() * static_cast<size_t>(window_halves); }
   size_t rounds_of(int copy) const {

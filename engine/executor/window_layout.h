@@ -52,17 +52,21 @@ inline bool same_call(uint64_t value, uint64_t tag) {
   return (value >> kSignalBits) == (tag & 0xffff);
 }
 
-// The unit of the ll protocol: payload and the flag that says it is there, in one cache line.
-struct alignas(64) LlLine {
-  static constexpr size_t kPayload = 56;
+// The unit of the ll protocol: payload and, at a fixed place behind it, the flag that says it is
+// there. Payload ends where the flag begins, so that up to 56 bytes share its cache line. Flags lie
+// where no payload ever does: nothing stale can look like one.
+struct alignas(256) LlLine {
+  static constexpr size_t kPayload = 248;
   std::byte payload[kPayload];
   std::atomic<uint64_t> flag;
+
+  std::byte* begin(size_t bytes) { return payload + (kPayload - bytes); }
 
   static size_t elements(size_t element_bytes) { return kPayload / element_bytes; }
   static size_t lines(size_t count, size_t element_bytes) {
     return (count + elements(element_bytes) - 1) / elements(element_bytes);
   }
 };
-static_assert(sizeof(LlLine) == 64);
+static_assert(sizeof(LlLine) == 256);
 
 }  // namespace weft

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kKiB = 1024;
 // Bytes of one rank's contribution up to which ll lines beat payload and signal.
-constexpr size_t kLlBytes = 56;  // one line
+constexpr size_t kLlBytes = 248;  // one line
 // all_reduce over windows: above this, folding only one's share saves more than its second hop
 // costs.
 constexpr size_t kTwoShotBytes = 8 * kKiB;

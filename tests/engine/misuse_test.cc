@@ -54,6 +54,51 @@ TEST_P(Misuse, MessagesThatDoNotFitLinksAreRefused) {
   });
 }
 
+// A call like the one before skips what that one went through, but not where it differs.
+TEST_P(Misuse, CallsThatNearlyRepeatTheLastOneAreTheirOwn) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    constexpr float kTwo = 2;
+    const float mine = static_cast<float>(c.rank() + 1);
+    float in[2] = {mine, 10 * mine}, out[2] = {0, 0};
+    const auto call = [&](const void* input, void* output, size_t count, ReduceOp op) {
+      return c.all_reduce(input, output, count, DataType::float32, op);
+    };
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(call(in, out, 2, ReduceOp::sum).ok());
+      EXPECT_EQ(out[0] + out[1], 33);
+      EXPECT_TRUE(contains(call(nullptr, out, 2, ReduceOp::sum), "input is null"));
+      ASSERT_TRUE(call(in, out, 2, ReduceOp::sum).ok());
+      EXPECT_TRUE(contains(call(in, nullptr, 2, ReduceOp::sum), "output is null"));
+      ASSERT_TRUE(call(in, out, 2, ReduceOp::max).ok());
+      EXPECT_EQ(out[1], 20);
+      Call scaled{.kind = Kind::all_reduce, .input = in, .output = out, .count = 2};
+      scaled.type = DataType::float32;
+      scaled.op = ReduceOp::premulsum;
+      scaled.scalar = &kTwo;
+      ASSERT_TRUE(c.run(scaled).ok());
+      EXPECT_EQ(out[0] + out[1], 66);
+      scaled.scalar = nullptr;
+      EXPECT_TRUE(contains(c.run(scaled), "scalar is null"));
+      ASSERT_TRUE(call(in, out, 0, ReduceOp::max).ok());
+      ASSERT_TRUE(call(in, out, 1, ReduceOp::max).ok());
+      ASSERT_TRUE(c.broadcast(in, out, 1, DataType::float32, 1).ok());
+      EXPECT_EQ(out[0], 2);
+      ASSERT_TRUE(c.broadcast(in, out, 1, DataType::float32, 0).ok());
+      EXPECT_EQ(out[0], 1);
+      EXPECT_TRUE(contains(c.broadcast(in, out, 1, DataType::float32, 2), "root is 2"));
+      float block[2] = {0, 0};  // alternately in place
+      block[c.rank()] = mine;
+      ASSERT_TRUE(c.all_gather(in, out, 1, DataType::float32).ok());
+      ASSERT_TRUE(c.all_gather(block + c.rank(), block, 1, DataType::float32).ok());
+      EXPECT_EQ(block[0] * 10 + block[1], 12);
+      out[0] = out[1] = 0;
+      ASSERT_TRUE(c.all_gather(in, out, 1, DataType::float32).ok());
+      EXPECT_EQ(out[0] * 10 + out[1], 12);
+      ASSERT_TRUE(c.barrier().ok());
+    }
+  });
+}
+
 TEST_P(Misuse, WrongArgumentsAreNamedAndHarmless) {
   run_ranks(cluster(2), [](Communicator& c) {
     float x = 1;
