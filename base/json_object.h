@@ -49,7 +49,8 @@ class JsonObject {
     const json* item = find(key);
     if (!item) return;
     if (!item->is_number_integer()) return complain(at(key), "a whole number is expected");
-    const bool fits = *item >= least && *item <= kLargest;
+    const bool huge = item->is_number_unsigned() && *item > static_cast<unsigned>(kLargest);
+    const bool fits = !huge && *item >= least && *item <= kLargest;
     if (!fits)
       return complain(at(key), concat(item->dump(), " is not between ", least, " and ", kLargest));
     out = item->get<int>();

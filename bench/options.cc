@@ -94,7 +94,8 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_flag("--threads", f.threads, "ranks are threads of one process");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
   app.add_option("--transport", f.transport, "auto, shm, tcp")->type_name("NAME");
-  app.add_option("--algorithm", f.algorithm, "auto, or one that weft-schedule list names")
+  app.add_option("--algorithm", f.algorithm,
+                 "auto, one that weft-schedule list names, or a file that holds one (my.json)")
       ->type_name("NAME");
   app.add_option("--protocol", f.protocol, "auto, ll, simple")->type_name("NAME");
   app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");

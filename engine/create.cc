@@ -39,6 +39,23 @@ Result<std::vector<json>> parse_all(const std::vector<std::string>& texts) {
   return all;
 }
 
+// All ranks read the file that they name as their algorithm; it has to be the same one.
+Status agree_on_file(const std::vector<json>& greetings, const std::string& path) {
+  for (size_t r = 0; r < greetings.size(); ++r)
+    if (greetings[r].contains("file_error"))
+      return Status(
+          Code::invalid_argument,
+          concat("rank ", r, " cannot use its algorithm: ", greetings[r].value("file_error", "")),
+          static_cast<int>(r));
+  for (size_t r = 1; r < greetings.size(); ++r)
+    if (greetings[r].value("file", "") != greetings[0].value("file", ""))
+      return Status(Code::mismatch,
+                    concat("rank 0 and rank ", r, " read different algorithms from ", path,
+                           "; give all ranks the same file"),
+                    static_cast<int>(r));
+  return {};
+}
+
 // Every rank runs this on the same data, so all find the same first disagreement.
 Status agree(const std::vector<json>& greetings) {
   for (size_t r = 1; r < greetings.size(); ++r) {
@@ -119,19 +136,39 @@ size_t window_bytes(const Options& options, int ranks) {
   return std::max(kWindowBytes, least.data_offset() + kWindowBytes / 2);
 }
 
-Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, const CreateConfig& config) {
+Result<std::vector<json>> exchange(Rendezvous& meet, const json& mine, const Deadline& deadline) {
+  // What others wrote, in a file say, need not be UTF-8.
+  const std::string text = mine.dump(-1, ' ', false, json::error_handler_t::replace);
+  auto texts = meet.all_gather(text, deadline);
+  if (!texts.ok()) return texts.status();
+  return parse_all(*texts);
+}
+
+json greeting_of(const CreateConfig& config) {
+  json greeting{{"version", kVersion},
+                {"host", config.host},
+                {"name", random_name()},
+                {"options", shared_options(config.options)}};
+  if (config.imported) greeting["file"] = config.imported->digest;
+  return greeting;
+}
+
+Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConfig config) {
   const Options& options = config.options;
   WEFT_TRY(validate(options));
   const Deadline deadline = Deadline::after(options.timeout_s);
-  const json greeting{{"version", kVersion},
-                      {"host", config.host},
-                      {"name", random_name()},
-                      {"options", shared_options(options)}};
-  auto greetings = meet.all_gather(greeting.dump(), deadline);
-  if (!greetings.ok()) return greetings.status();
-  auto parsed = parse_all(*greetings);
+  Status unread;
+  if (!config.imported) {
+    auto imported = import_asked_for(options);
+    unread = imported.status();
+    if (imported.ok()) config.imported = imported.take();
+  }
+  json greeting = greeting_of(config);
+  if (!unread.ok()) greeting["file_error"] = std::string(unread.message());
+  auto parsed = exchange(meet, greeting, deadline);
   if (!parsed.ok()) return parsed.status();
   WEFT_TRY(agree(*parsed));
+  WEFT_TRY(agree_on_file(*parsed, options.algorithm));
 
   std::vector<int> hosts = number_hosts(*parsed);
   const TransportConfig transport_config{.rank = meet.rank(),
@@ -144,10 +181,15 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, const Crea
   const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
   Made made = meet.size() > 1 ? make_transports(config, transport_config, one_host) : Made{};
   if (!made.status.ok()) made.addresses = {{"error", made.status.to_string()}};
-  auto table = meet.all_gather(made.addresses.dump(), deadline);
-  if (!table.ok()) return table.status();
-  auto addresses = parse_all(*table);
+  if (config.imported && meet.rank() == 0)
+    made.addresses["algorithm"] = prove_for(*config.imported, meet.size(), options);
+  auto addresses = exchange(meet, made.addresses, deadline);
   if (!addresses.ok()) return addresses.status();
+  if (config.imported) {
+    auto proven = with_proof(*config.imported, addresses->front().value("algorithm", json()));
+    if (!proven.ok()) return proven.status();
+    config.imported = proven.take();
+  }
   WEFT_TRY(join(made, *addresses));
 
   auto media = std::make_unique<Media>(meet.rank(), meet.size(), std::move(made.transports),

@@ -15,6 +15,7 @@
 #include "engine/backoff.h"
 #include "engine/communicator.h"
 #include "engine/executor/shared_state.h"
+#include "engine/import.h"
 #include "engine/operation.h"
 #include "engine/progress.h"
 #include "engine/tuner/choose.h"
@@ -29,6 +30,7 @@ struct CreateConfig {
   // Makes a transport by name, as make_transport() does; tests put simulated ones here.
   std::function<Result<std::unique_ptr<Transport>>(std::string_view, const TransportConfig&)> make;
   bool manual_progress = false;  // no thread: asynchronous calls move when poll() is called
+  std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
 };
 
 // A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails

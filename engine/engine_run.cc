@@ -106,7 +106,10 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   Options options = config_.options;
   if (op.internal) options.algorithm = "auto";
   // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
-  auto choice = choose(op.call, {size(), media_->windows_everywhere()}, options);
+  Surroundings around{.ranks = size(), .windows = media_->windows_everywhere()};
+  if (const auto& imported = config_.imported)
+    around.own = &imported->algorithm, around.own_serves = imported->serves;
+  auto choice = choose(op.call, around, options);
   if (!choice.ok()) return choice.status();
   PlanRequest request;
   request.algorithm = choice->algorithm->name;
@@ -127,8 +130,15 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
     Layout layout(request.collective, rank(), op.group, program.pieces);
     return lower(request, std::move(program), std::move(layout), *media_);
   }
+  if (!choice->algorithm->suits(request.collective))
+    return unsupported(
+        concat("algorithm ", request.algorithm, " does not serve ", describe(request.collective)));
   Program program = choice->algorithm->build(request.collective, rank(), Parameters{choice->radix});
-  if (choice->copies > 1) program = replicate(std::move(program), choice->copies);
+  if (op.call.varying && program.pieces > 1)
+    return unsupported(concat("algorithm ", request.algorithm,
+                              " cuts blocks into pieces, so it cannot serve counts by rank"));
+  if (choice->copies > 1 && program.copies == 1)
+    program = replicate(std::move(program), choice->copies);
   Layout layout(request.collective, rank(), op.call, program.pieces);
   return lower(request, std::move(program), std::move(layout), *media_);
 }

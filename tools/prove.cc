@@ -12,13 +12,12 @@
 #include <thread>
 
 #include "engine/schedule/lines.h"
-#include "engine/schedule/verify.h"
+#include "engine/schedule/prove.h"
 
 namespace weft {
 namespace {
 
 constexpr int kRadixes[] = {2, 3, 4};
-constexpr unsigned kUnevenSeeds[] = {1, 2};
 
 class Stopwatch {
  public:
@@ -95,30 +94,17 @@ class Batch {
 
   void prove(const Schedule& schedule, const std::string& what) {
     if (!verify(schedule, {.slots = 1}).status.ok()) row_.least_slots = 2;
-    if (algorithm_.windows) record(check_lines(schedule), what + ", ll");
-    const int few = scope_.slots.front();
-    for (const int slots : scope_.slots) judge(schedule, {.slots = slots}, what);
-    for (const unsigned seed : kUnevenSeeds) {
-      judge(schedule, {.slots = few, .uneven = seed}, what + ", uneven chunks");
-      if (algorithm_.windows)
-        judge(schedule, {.slots = few, .uneven = seed, .lines = true},
-              what + ", uneven chunks, ll");
-    }
-    Schedule copies = schedule;
-    for (Program& program : copies.programs) {
-      if (program.copies != 1) return;
-      program = replicate(program, 2);
-    }
-    judge(copies, {.slots = few}, what + ", two copies");
+    if (algorithm_.windows && algorithm_.lines) record(check_lines(schedule), what + ", ll");
+    for (const WayToRun& way : ways_to_run(schedule, scope_.slots)) judge(schedule, way, what);
   }
 
-  void judge(const Schedule& schedule, const VerifyOptions& options, const std::string& what) {
-    const Proof proof = verify(schedule, options);
+  void judge(const Schedule& schedule, const WayToRun& way, const std::string& what) {
+    const Proof proof = weft::prove(schedule, way);
     Status status = proof.status;
     if (status.ok() && algorithm_.canonical && !proof.canonical)
       status = internal_error(
           "Its results are not folded in rank order, as the algorithm says they are.");
-    record(status, what + ", " + std::to_string(options.slots) + " slots");
+    record(status, what + ", " + describe(way));
     if (!status.ok()) return;
     row_.same_bits &= proof.same_bits;
     row_.canonical &= proof.canonical;
@@ -172,7 +158,7 @@ struct NamedSchedule {
 
 std::vector<NamedSchedule> plans_of(const ProveScope& scope, int ranks) {
   std::vector<NamedSchedule> plans;
-  for (const Algorithm& a : catalog()) {
+  for (const Algorithm& a : scope.algorithms) {
     for (int k = 0; k < kKinds; ++k) {
       const Kind kind = static_cast<Kind>(k);
       if (!wanted(scope, a, kind)) continue;
@@ -217,7 +203,7 @@ std::vector<ProveRow> prove_catalog(const ProveScope& scope) {
   std::vector<Batch> batches;
   // The largest first, so that no thread is left with them at the end.
   for (int n = scope.last_ranks; n >= scope.first_ranks; --n)
-    for (const Algorithm& a : catalog())
+    for (const Algorithm& a : scope.algorithms)
       for (int k = 0; k < kKinds; ++k)
         if (wanted(scope, a, static_cast<Kind>(k)))
           batches.emplace_back(scope, a, static_cast<Kind>(k), n);

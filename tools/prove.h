@@ -1,7 +1,8 @@
-// Proofs of everything in the catalog, spread over threads.
+// Proofs of everything that algorithms serve, spread over threads.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,9 @@ namespace weft {
 struct ProveScope {
   int first_ranks = 1;
   int last_ranks = 9;
-  std::optional<Kind> kind;              // none: all
-  const Algorithm* algorithm = nullptr;  // null: all
+  std::optional<Kind> kind;  // none: all
+  std::span<const Algorithm> algorithms = catalog();
+  const Algorithm* algorithm = nullptr;  // only this one of them; null: all
   std::vector<int> slots{2, 3, 8};       // a link has two slots at least
   int threads = 2;
   bool progress = false;  // a line on stderr that counts

@@ -77,26 +77,44 @@ Result<Network> network_named(const std::string& text) {
   return network;
 }
 
-Result<std::vector<const Algorithm*>> algorithms_named(const std::vector<std::string>& names,
-                                                       const Collective& c,
-                                                       const Network& network) {
-  std::vector<const Algorithm*> found;
-  for (const Algorithm& a : catalog())
-    if (names.empty() && a.suits(c) && (!a.windows || shares_memory(network, c.ranks)))
-      found.push_back(&a);
-  for (const std::string& name : names) {
-    const Algorithm* algorithm = find_algorithm(name);
-    if (!algorithm || !algorithm->suits(c))
-      return invalid_argument(concat("--algorithm \"", name, "\" ",
-                                     algorithm ? "does not serve" : "is not known for ",
-                                     algorithm ? " " : "", weft::name(c.kind), " of ", c.ranks,
-                                     " ranks; see weft-schedule list."));
-    if (std::find(found.begin(), found.end(), algorithm) == found.end()) found.push_back(algorithm);
-  }
-  return found;
+// Files are proven for the counts of ranks that are asked for.
+Status prove_file(const std::string& path, const std::vector<int64_t>& ranks) {
+  const Result<ScheduleFile> file = read_schedules(path);
+  if (!file.ok()) return file.status();
+  constexpr int kSlots[] = {2, 3, 8};
+  for (const int64_t n : ranks)
+    if (const auto evidence = prove(*file, static_cast<int>(n), kSlots); !evidence.ok())
+      return evidence.status().within(path);
+  return {};
 }
 
-Result<Study> study_of(const SimulateArguments& a) {
+bool suits_some(const Algorithm& algorithm, const Study& study) {
+  return std::any_of(study.ranks.begin(), study.ranks.end(), [&](int64_t ranks) {
+    return algorithm.suits({study.kind, static_cast<int>(ranks), 0, false});
+  });
+}
+
+// Those that are named, or else all of the shelf that suit.
+Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study& study) {
+  const bool shared = shares_memory(study.network, static_cast<int>(study.ranks.front()));
+  for (const Algorithm& a : shelf.algorithms())
+    if (names.empty() && suits_some(a, study) && (!a.windows || shared))
+      study.algorithms.push_back(&a);
+  for (const std::string& name : names) {
+    const Result<const Algorithm*> algorithm = shelf.named(name);
+    if (!algorithm.ok()) return algorithm.status().within("--algorithm");
+    if (!suits_some(**algorithm, study))
+      return invalid_argument(concat("--algorithm \"", name, "\" does not serve ",
+                                     weft::name(study.kind),
+                                     " of these counts of ranks; see weft-schedule list."));
+    if (names_file(name)) WEFT_TRY(prove_file(name, study.ranks));
+    auto& all = study.algorithms;
+    if (std::find(all.begin(), all.end(), *algorithm) == all.end()) all.push_back(*algorithm);
+  }
+  return {};
+}
+
+Result<Study> study_of(const SimulateArguments& a, Shelf& shelf) {
   Study study;
   const std::optional<Kind> kind = parse_kind(a.kind);
   if (!kind || *kind == Kind::exchange)
@@ -110,8 +128,7 @@ Result<Study> study_of(const SimulateArguments& a) {
   WEFT_TRY(store(parse_steps("--ranks", a.ranks, a.factor, kMostRanks), study.ranks));
   WEFT_TRY(store(parse_steps("--bytes", a.bytes, a.factor, kMostBytes), study.bytes));
   for (const int64_t ranks : study.ranks) WEFT_TRY(check(study.network, static_cast<int>(ranks)));
-  const Collective smallest{study.kind, static_cast<int>(study.ranks.front()), 0, false};
-  WEFT_TRY(store(algorithms_named(a.algorithms, smallest, study.network), study.algorithms));
+  WEFT_TRY(add_algorithms(a.algorithms, shelf, study));
   WEFT_TRY(store(parse_end("--segment", a.segment, 1, kMostBytes), study.trial.segment_bytes));
   WEFT_TRY(store(parse_end("--slot", a.slot, 1, kMostBytes), study.trial.slot_bytes));
   study.trial.slots = a.slots;
@@ -264,8 +281,9 @@ std::vector<TraceEvent> events_of(const std::vector<SimulatedStep>& steps, const
   std::vector<Program> programs;
   for (Rank rank = 0; rank < ranks; ++rank) {
     Program program = trial.algorithm->build(trial.collective, rank, trial.parameters);
-    programs.push_back(trial.copies > 1 ? replicate(std::move(program), trial.copies)
-                                        : std::move(program));
+    programs.push_back(trial.copies > 1 && program.copies == 1
+                           ? replicate(std::move(program), trial.copies)
+                           : std::move(program));
   }
   std::vector<TraceEvent> events;
   for (const SimulatedStep& s : steps) {
@@ -318,7 +336,9 @@ Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::str
 
 void add_options(CLI::App& command, SimulateArguments& a) {
   command.add_option("--collective", a.kind, "all_reduce, broadcast, ...")->capture_default_str();
-  command.add_option("--algorithm", a.algorithms, "ring,double_tree,...; all that suit by default")
+  command
+      .add_option("--algorithm", a.algorithms,
+                  "ring,double_tree,... or FILE.json; all that suit by default")
       ->delimiter(',');
   command.add_option("--ranks", a.ranks, "8 or 8-65536")->capture_default_str();
   command.add_option("--bytes", a.bytes, "Of the message; 1M or 8-1G")->capture_default_str();
@@ -339,18 +359,13 @@ void add_options(CLI::App& command, SimulateArguments& a) {
   command.add_option("--format", a.format)->check(CLI::IsMember({"table", "json"}));
 }
 
-int simulate_what_is_asked(const SimulateArguments& arguments) {
-  Result<Study> study = study_of(arguments);
-  if (!study.ok()) {
-    std::cerr << "weft-schedule: " << study.status().message() << '\n';
-    return 2;
-  }
+int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {
+  Result<Study> study = study_of(arguments, shelf);
+  if (!study.ok()) return fail(study.status());
   if (const Status traced =
           arguments.trace.empty() ? Status() : write_trace(*study, arguments.trace);
-      !traced.ok()) {
-    std::cerr << "weft-schedule: " << traced.message() << '\n';
-    return 2;
-  }
+      !traced.ok())
+    return fail(traced);
   const bool table = arguments.format == "table";
   std::vector<std::string> told;
   for (const int64_t ranks : study->ranks) {

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "engine/tuner/simulate.h"
+#include "tools/shelf.h"
 
 namespace CLI {
 class App;
@@ -26,7 +27,7 @@ void add_options(CLI::App& command, SimulateArguments& arguments);
 
 // The exit status: 0, or 2 where the arguments are wrong. What no simulation could tell is listed
 // below the table.
-int simulate_what_is_asked(const SimulateArguments& arguments);
+int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf);
 
 // "8-65536" or "16": the first, the first times `factor` and so on, the last. K, M, G are 2^10, ...
 Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::string& text,

@@ -1,6 +1,7 @@
 // An algorithm: a pure function from a collective and a rank to that rank's program.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -17,22 +18,25 @@ struct Algorithm {
   std::string_view name;
   std::string_view summary;  // one line, with the source
   bool windows = false;      // needs every rank's window mapped in every other (one host)
+  bool lines = true;         // with windows: may run under ll (schedule/lines.h)
   bool canonical = false;    // folds every element in rank order on one rank, rounding once
   bool any_counts = false;   // serves the v-forms: sizes that only the two ends of a pair know
   bool radix = false;        // Parameters::radix matters
 
-  bool (*suits)(const Collective&) = nullptr;
+  std::function<bool(const Collective&)> suits = nullptr;
   // REQUIRES: suits(c), 0 <= me < c.ranks.
-  Program (*build)(const Collective& c, Rank me, const Parameters& parameters) = nullptr;
-  Cost (*cost)(const Collective& c, const Parameters& parameters) = nullptr;
+  std::function<Program(const Collective& c, Rank me, const Parameters& parameters)> build =
+      nullptr;
+  std::function<Cost(const Collective& c, const Parameters& parameters)> cost = nullptr;
   // By how many ranks a program may be turned: rank r + turn does what rank r does, with all peers
   // moved on by as many ranks (modulo all). 0, or no function: programs have no such symmetry.
-  int (*turn)(const Collective& c, const Parameters& parameters) = nullptr;
+  std::function<int(const Collective& c, const Parameters& parameters)> turn = nullptr;
 };
 
-// All algorithms, the order in which they are listed.
+// All that are built in, in the order in which they are listed.
 std::span<const Algorithm> catalog();
-const Algorithm* find_algorithm(std::string_view name);
+const Algorithm* find_algorithm(std::string_view name,
+                                std::span<const Algorithm> among = catalog());
 
 // All ranks' programs: for proofs, pictures and tests (production builds only its own).
 Schedule schedule_of(const Algorithm& algorithm, const Collective& c, const Parameters& parameters);

@@ -27,8 +27,8 @@ std::span<const Algorithm> catalog() {
   return algorithms;
 }
 
-const Algorithm* find_algorithm(std::string_view name) {
-  for (const Algorithm& algorithm : catalog())
+const Algorithm* find_algorithm(std::string_view name, std::span<const Algorithm> among) {
+  for (const Algorithm& algorithm : among)
     if (algorithm.name == name) return &algorithm;
   return nullptr;
 }

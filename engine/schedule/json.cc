@@ -1,9 +1,12 @@
 #include "engine/schedule/json.h"
 
+#include <algorithm>
+#include <cctype>
 #include <utility>
 #include <vector>
 
 #include "base/json_object.h"
+#include "base/text.h"
 #include "engine/schedule/verify_plan.h"
 
 namespace weft {
@@ -32,6 +35,7 @@ ordered_json write(const Signal& s) {
 ordered_json write(const Step& step);
 ordered_json write(const Lane& lane);
 ordered_json write(const Program& program);
+ordered_json write(const Schedule& schedule);
 
 template <class T>
 void write_list(ordered_json& out, const char* key, const std::vector<T>& list) {
@@ -66,6 +70,22 @@ ordered_json write(const Program& program) {
   if (program.scratch_slots != 0) out["scratch_slots"] = program.scratch_slots;
   out["lanes"] = ordered_json::array();
   write_list(out, "lanes", program.lanes);
+  return out;
+}
+
+ordered_json write(const Schedule& schedule) {
+  const Collective& c = schedule.collective;
+  const Program common = schedule.programs.empty() ? Program() : schedule.programs[0];
+  ordered_json out = {
+      {"collective",
+       {{"kind", name(c.kind)}, {"ranks", c.ranks}, {"root", c.root}, {"in_place", c.in_place}}},
+      {"pieces", common.pieces},
+      {"message_chunks", common.message_chunks},
+      {"window_slots", common.window_slots},
+      {"window_halves", common.window_halves},
+      {"copies", common.copies}};
+  out["programs"] = ordered_json::array();
+  write_list(out, "programs", schedule.programs);
   return out;
 }
 
@@ -206,26 +226,49 @@ Result<json> parse(std::string_view text) {
   }
 }
 
+// Names are printed in tables and messages, and given to --algorithm.
+bool good_name(std::string_view name) {
+  const auto good = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), good);
+}
+
+ScheduleFile read_file(Object in) {
+  in.only({"name", "summary", "schedules"});
+  in.required("name");
+  in.required("schedules");
+  ScheduleFile file;
+  file.name = in.text("name");
+  if (in.has("name") && !good_name(file.name))
+    in.complain(in.at("name"), "a name has 1 to 64 letters, digits, _ and -");
+  file.summary = in.text("summary");
+  in.list("schedules", [&](Object o) { file.schedules.push_back(read_schedule(o)); });
+  if (in.has("schedules") && file.schedules.empty())
+    in.complain(in.at("schedules"), "there is none");
+  return file;
+}
+
 }  // namespace
 
+std::string describe(const Collective& c) {
+  std::string text = concat(name(c.kind), " of ", c.ranks, c.ranks == 1 ? " rank" : " ranks");
+  if (has_root(c.kind)) text += concat(", root ", c.root);
+  return text + (c.in_place ? ", in place" : "");
+}
+
 std::string to_json(const Schedule& schedule) {
-  const Collective& c = schedule.collective;
-  const Program common = schedule.programs.empty() ? Program() : schedule.programs[0];
-  ordered_json out = {
-      {"collective",
-       {{"kind", name(c.kind)}, {"ranks", c.ranks}, {"root", c.root}, {"in_place", c.in_place}}},
-      {"pieces", common.pieces},
-      {"message_chunks", common.message_chunks},
-      {"window_slots", common.window_slots},
-      {"window_halves", common.window_halves},
-      {"copies", common.copies}};
-  out["programs"] = ordered_json::array();
-  write_list(out, "programs", schedule.programs);
+  std::string text;
+  print(write(schedule), 0, text);
+  return text += '\n';
+}
+
+std::string to_json(const ScheduleFile& file) {
+  ordered_json out = {{"name", file.name}, {"summary", file.summary}};
+  out["schedules"] = ordered_json::array();
+  write_list(out, "schedules", file.schedules);
   std::string text;
   print(out, 0, text);
   return text += '\n';
 }
-
 Result<Schedule> from_json(std::string_view text) {
   const Result<json> parsed = parse(text);
   if (!parsed.ok()) return parsed.status();
@@ -234,6 +277,23 @@ Result<Schedule> from_json(std::string_view text) {
   WEFT_TRY(reading.status);
   WEFT_TRY(symbolic::check_shape(schedule));
   return schedule;
+}
+
+Result<ScheduleFile> file_from_json(std::string_view text, std::string_view name) {
+  const Result<json> parsed = parse(text);
+  if (!parsed.ok()) return parsed.status();
+  if (!parsed->is_object() || !parsed->contains("schedules")) {
+    Result<Schedule> one = from_json(text);
+    if (!one.ok()) return one.status();
+    return ScheduleFile{std::string(name), {}, {one.take()}};
+  }
+  JsonReading reading{"the algorithm's JSON", {}};
+  ScheduleFile file = read_file(Object(*parsed, "", reading));
+  WEFT_TRY(reading.status);
+  for (const Schedule& schedule : file.schedules)
+    if (const Status shape = symbolic::check_shape(schedule); !shape.ok())
+      return shape.within(describe(schedule.collective));
+  return file;
 }
 
 }  // namespace weft

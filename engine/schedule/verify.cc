@@ -55,6 +55,8 @@ Proof verify(const Schedule& schedule, const VerifyOptions& options) {
   proof.status = plan.status();
   if (!proof.status.ok()) return proof;
   const int rounds = options.rounds > 0 ? options.rounds : plan->rounds_to_wrap(options.slots);
+  proof.status = plan->check_effort(rounds, options.slots);
+  if (!proof.status.ok()) return proof;
   const Call call = call_of(*plan, rounds, options);
   symbolic::Run run(std::span(&call, 1), options.slots, options.leases);
   proof.status = run.run();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/schedule/lines.h"
 
 namespace weft::symbolic {
@@ -10,7 +11,15 @@ namespace {
 
 std::string text(int value) { return std::to_string(value); }
 
+// What a proof may take: some seconds, and a few gigabytes.
 constexpr int64_t kMostOps = int64_t{1} << 28;
+constexpr int64_t kMostCells = int64_t{1} << 27;
+constexpr int64_t kMostEnds = int64_t{1} << 24;    // of links and signals
+constexpr int64_t kMostPlaces = int64_t{1} << 30;  // ranks x chunks
+
+Status too_large(std::string_view what) {
+  return invalid_argument(concat("The schedule is too large to be verified: ", what, "."));
+}
 
 class Lowering {
  public:
@@ -26,6 +35,8 @@ class Lowering {
     plan_.copies = first.copies;
     plan_.halves = first.window_halves;
     plan_.window_slots = first.window_slots;
+    if (int64_t{plan_.ranks} * plan_.chunks > kMostPlaces)
+      return too_large("it has too many chunks for so many ranks");
     lay_out_user_memory();
     WEFT_TRY(number());
     for (Rank r = 0; r < plan_.ranks; ++r) {
@@ -105,7 +116,9 @@ Status Lowering::number() {
       }
     }
   }
-  if (ops > kMostOps) return invalid_argument("The schedule has too many steps to be verified.");
+  if (ops > kMostOps) return too_large("it has too many steps");
+  if (links_.total() + cells_.total() > kMostEnds)
+    return too_large("numbers of links or cells are needlessly large; count from 0");
   links_.close();
   cells_.close();
   plan_.links.resize(links_.size());
@@ -285,6 +298,19 @@ int Plan::rounds_to_wrap(int slots) const {
   own += 2;
   // The copies do not all have the same number of rounds.
   return copies == 1 ? own : own * copies + 1;
+}
+
+Status Plan::check_effort(int rounds, int slots) const {
+  int64_t memory = int64_t{window_slots} * halves * ranks;
+  for (Rank r = 0; r < ranks; ++r)
+    memory += int64_t{user_cells(r)} * rounds + schedule->programs[r].scratch_slots;
+  memory += static_cast<int64_t>(cells.size()) * rounds;
+  memory += static_cast<int64_t>(links.size()) * slots;
+  if (memory > kMostCells) return too_large("it has too many chunks, slots or halves");
+  int64_t done = 0;
+  for (const PlanLane& lane : lanes)
+    done += int64_t{lane.ops.end - lane.ops.begin} * rounds_of(lane.copy, rounds);
+  return done > kMostOps ? too_large("it takes too many steps in all rounds") : Status();
 }
 
 std::string place_of(const Plan& plan, const PlanLane& lane, const Op& op) {

@@ -2,6 +2,8 @@
 // resolved to places; and the checks that need no run.
 #pragma once
 
+#include <cstdint>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,7 +17,8 @@ namespace weft::symbolic {
 class Triples {
  public:
   explicit Triples(int ranks = 0) : ranks_(ranks), begin_(size_t(ranks) * ranks + 1, 0) {}
-  // First every triple is noted, then close() is called, then index() may be.
+  // First every triple is noted, then close() is called if total() is no more than an int, then
+  // index() and size() may be.
   void note(Rank a, Rank b, int id) {
     int& largest = begin_[size_t(a) * ranks_ + b];
     if (largest <= id) largest = id + 1;
@@ -23,6 +26,7 @@ class Triples {
   void close();
   int index(Rank a, Rank b, int id) const { return begin_[size_t(a) * ranks_ + b] + id; }
   int size() const { return begin_.back(); }
+  int64_t total() const { return std::accumulate(begin_.begin(), begin_.end(), int64_t{0}); }
 
  private:
   int ranks_;
@@ -112,6 +116,8 @@ struct Plan {
   int rounds_of(int copy, int rounds) const { return (rounds - copy + copies - 1) / copies; }
   // Enough rounds that links of `slots`, window halves and lags wrap.
   int rounds_to_wrap(int slots) const;
+  // Not ok: running so many rounds would take more time or memory than a proof may.
+  Status check_effort(int rounds, int slots) const;
 };
 
 // "rank 2, lane 0, step 3 (recv_reduce_send of chunk 4)"

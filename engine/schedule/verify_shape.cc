@@ -10,6 +10,7 @@ constexpr int kLargestId = 1 << 20;  // of links, cells and slots: a guard again
 constexpr int kMostRanks = 1 << 14;
 constexpr int kMostChunks = 1 << 28;
 constexpr int kMostTimes = 1 << 20;
+constexpr int kMostLag = 1024;
 
 std::string text(int value) { return std::to_string(value); }
 
@@ -112,7 +113,8 @@ class StepCheck {
       return bad("it " + std::string(verb) + " rank " + text(s.peer) + ", which is not there");
     if (s.cell < 0 || s.cell >= kLargestId)
       return bad("cell " + text(s.cell) + " is not between 0 and " + text(kLargestId));
-    if (s.lag < 0) return bad("lag " + text(s.lag) + " is negative");
+    if (s.lag < 0 || s.lag > kMostLag)
+      return bad("lag " + text(s.lag) + " is not between 0 and " + text(kMostLag));
     return {};
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/schedule/json.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -80,12 +81,15 @@ std::string those_that_suit(const Collective& c, const Surroundings& around) {
 // The algorithm that options ask for, or why it cannot serve.
 Result<const Algorithm*> asked_for(const Call& call, const Collective& c,
                                    const Surroundings& around, const Options& options) {
-  const Algorithm* algorithm = find_algorithm(options.algorithm);
+  const Algorithm* algorithm = around.own ? around.own : find_algorithm(options.algorithm);
   const std::string quoted = "algorithm \"" + options.algorithm + "\" ";
   const std::string remedy = "; for " + std::string(name(c.kind)) + " on " +
                              std::to_string(c.ranks) + " ranks here there are " +
                              those_that_suit(c, around);
   if (!algorithm) return invalid_argument(quoted + "is not known" + remedy);
+  if (!algorithm->suits(c) && around.own)
+    return unsupported(quoted + "does not serve " + describe(c) + "; it has " +
+                       std::string(around.own_serves));
   if (!algorithm->suits(c)) return unsupported(quoted + "does not serve this call" + remedy);
   if (algorithm->windows && !around.windows)
     return unsupported(quoted + "needs all ranks to share memory, which they do not" + remedy);
@@ -131,7 +135,7 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   if (choice.algorithm->windows) choice.copies = std::min(choice.copies, kWindowLanesMax);
   choice.segment_bytes = segment_bytes(*choice.algorithm, c.ranks, options);
   // Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
-  if (choice.algorithm->windows && !call.varying)
+  if (choice.algorithm->windows && choice.algorithm->lines && !call.varying)
     choice.ll =
         options.protocol == "ll" || (options.protocol == "auto" && message_bytes(call) <= kLlBytes);
   return choice;

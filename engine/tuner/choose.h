@@ -11,7 +11,9 @@ namespace weft {
 // What the ranks of a communicator share, the same on all of them.
 struct Surroundings {
   int ranks = 1;
-  bool windows = false;  // every rank's window is mapped in every other
+  bool windows = false;              // every rank's window is mapped in every other
+  const Algorithm* own = nullptr;    // the one that options.algorithm asks for, where it is a file
+  std::string_view own_serves = {};  // for messages
 };
 
 struct Choice {

@@ -37,7 +37,8 @@ class Planner {
   Result<Plan> make() {
     for (Rank rank = 0; rank < plan_.ranks; ++rank) {
       Program program = trial_.algorithm->build(trial_.collective, rank, trial_.parameters);
-      if (trial_.copies > 1) program = replicate(std::move(program), trial_.copies);
+      if (trial_.copies > 1 && program.copies == 1)
+        program = replicate(std::move(program), trial_.copies);
       plan_.copies = program.copies;
       plan_.message_chunks = program.message_chunks;
       plan_.pieces = program.pieces;

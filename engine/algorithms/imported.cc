@@ -1,0 +1,190 @@
+#include "engine/algorithms/imported.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <set>
+
+#include "base/text.h"
+#include "engine/schedule/lines.h"
+#include "engine/schedule/prove.h"
+#include "kernels/reduce.h"
+
+namespace weft {
+namespace {
+
+// Copies of lanes multiply the numbers of links, and there are 2^20 in all.
+constexpr int kLinksMax = 1 << 14;
+
+// Of "some/where/my.json": "my", with what no name may have replaced.
+std::string name_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  std::string stem = path.substr(slash == std::string::npos ? 0 : slash + 1);
+  stem = stem.substr(0, std::min<size_t>(stem.rfind('.'), 64));
+  for (char& c : stem)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '-') c = '_';
+  return stem.empty() ? "imported" : stem;
+}
+
+Status check_step(const Step& step) {
+  const size_t operands = step.sources.size() + (step.from.used() ? 1 : 0);
+  if (operands > ReduceCall::kMaxSources)
+    return unsupported(concat("it folds ", operands, " values; a step can fold ",
+                              int{ReduceCall::kMaxSources}, "."));
+  if (std::max(step.from.id, step.to.id) >= kLinksMax)
+    return unsupported(concat("link number ", std::max(step.from.id, step.to.id),
+                              " is too large; count links between two ranks from 0."));
+  for (const auto* operands_of : {&step.sources, &step.targets})
+    for (const Operand& o : *operands_of)
+      if (o.rank >= 0 && (o.buffer == Buffer::input || o.buffer == Buffer::output))
+        return unsupported(concat("it names a rank's ", name(o.buffer),
+                                  "; executors reach other ranks' memory through links and "
+                                  "windows only, so leave \"rank\" out."));
+  return {};
+}
+
+// What the executors cannot do, though it may be proven.
+Status check_limits(const Schedule& schedule) {
+  for (size_t r = 0; r < schedule.programs.size(); ++r) {
+    const Program& program = schedule.programs[r];
+    for (size_t l = 0; l < program.lanes.size(); ++l)
+      for (size_t s = 0; s < program.lanes[l].steps.size(); ++s)
+        if (const Status status = check_step(program.lanes[l].steps[s]); !status.ok())
+          return status.within(concat("rank ", r, ", lane ", l, ", step ", s));
+  }
+  return {};
+}
+
+Status check_served_once(const ScheduleFile& file) {
+  std::set<std::string> seen;
+  for (const Schedule& schedule : file.schedules) {
+    const std::string what = describe(schedule.collective);
+    if (!seen.insert(what).second)
+      return invalid_argument(concat("There are two schedules for ", what, "; leave one out."));
+    if (schedule.collective.in_place && has_root(schedule.collective.kind))
+      return invalid_argument(
+          concat(what,
+                 ": where there is a root, one rank may be in place and another one not, so "
+                 "one schedule has to serve both; leave \"in_place\" out."));
+  }
+  return {};
+}
+
+// The schedule that serves a call, or -1.
+int serving(const ScheduleFile& file, const Evidence& evidence, const Collective& c) {
+  const auto index_of = [&](const Collective& wanted) {
+    for (size_t i = 0; i < file.schedules.size(); ++i)
+      if (file.schedules[i].collective == wanted) return static_cast<int>(i);
+    return -1;
+  };
+  const int exact = index_of(c);
+  if (exact >= 0 || !c.in_place) return exact;
+  Collective apart = c;
+  apart.in_place = false;
+  const int both = index_of(apart);
+  const auto& also = evidence.also_in_place;
+  return std::binary_search(also.begin(), also.end(), both) ? both : -1;
+}
+
+// Notes down what is proven; not ok: what is wrong.
+Status prove(const Schedule& schedule, std::span<const int> slots, Evidence& evidence) {
+  for (const WayToRun& way : ways_to_run(schedule, slots)) {
+    const Proof proof = prove(schedule, way);
+    if (!proof.status.ok())
+      return proof.status.within(
+          concat(describe(schedule.collective), " (with ", describe(way), ")"));
+    evidence.canonical &= proof.canonical;
+    evidence.same_bits &= proof.same_bits;
+  }
+  if (uses_windows(schedule)) evidence.lines &= check_lines(schedule).ok();
+  return {};
+}
+
+std::string in_words(const std::set<int>& numbers) {
+  std::string text;
+  for (const int n : numbers) text += concat(text.empty() ? "" : ", ", n);
+  return text;
+}
+
+}  // namespace
+
+bool names_file(std::string_view algorithm) { return algorithm.ends_with(".json"); }
+
+Result<std::string> read_text(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (!file) return system_error(path);
+  std::string text;
+  std::array<char, 1 << 16> part;
+  for (;;) {
+    const size_t count = std::fread(part.data(), 1, part.size(), file.get());
+    text.append(part.data(), count);
+    if (std::ferror(file.get())) return system_error(path);
+    if (count < part.size()) return text;
+  }
+}
+
+Result<ScheduleFile> import_schedules(std::string_view text, const std::string& path) {
+  Result<ScheduleFile> file = file_from_json(text, name_of(path));
+  if (!file.ok()) return file.status().within(path);
+  for (const Schedule& schedule : file->schedules)
+    if (const Status status = check_limits(schedule); !status.ok())
+      return status.within(concat(path, ": ", describe(schedule.collective)));
+  if (const Status once = check_served_once(*file); !once.ok()) return once.within(path);
+  return file;
+}
+
+Result<Evidence> prove(const ScheduleFile& file, int ranks, std::span<const int> slots) {
+  Evidence evidence;
+  for (size_t i = 0; i < file.schedules.size(); ++i) {
+    const Schedule& schedule = file.schedules[i];
+    if (ranks > 0 && schedule.collective.ranks != ranks) continue;
+    WEFT_TRY(prove(schedule, slots, evidence));
+    if (schedule.collective.in_place) continue;
+    Schedule in_place = schedule;
+    in_place.collective.in_place = true;
+    Evidence both = evidence;
+    const Status status = prove(in_place, slots, both);
+    if (status.ok()) {
+      evidence = std::move(both);
+      evidence.also_in_place.push_back(static_cast<int>(i));
+    } else if (has_root(schedule.collective.kind)) {
+      return status;
+    }
+  }
+  return evidence;
+}
+
+Algorithm imported(std::shared_ptr<const ScheduleFile> file, const Evidence& evidence) {
+  const auto& all = file->schedules;
+  Algorithm algorithm;
+  algorithm.name = file->name;
+  algorithm.summary = file->summary;
+  algorithm.windows = std::any_of(all.begin(), all.end(), uses_windows);
+  algorithm.lines = evidence.lines;
+  algorithm.canonical = evidence.canonical;
+  algorithm.suits = [file, evidence](const Collective& c) {
+    return serving(*file, evidence, c) >= 0;
+  };
+  algorithm.build = [file, evidence](const Collective& c, Rank me, const Parameters&) {
+    const int index = serving(*file, evidence, c);
+    WEFT_CHECK(index >= 0);
+    return file->schedules[static_cast<size_t>(index)].programs[static_cast<size_t>(me)];
+  };
+  return algorithm;
+}
+
+std::string list_served(const ScheduleFile& file) {
+  std::string text;
+  for (int k = 0; k < kKinds; ++k) {
+    std::set<int> ranks;
+    for (const Schedule& schedule : file.schedules)
+      if (schedule.collective.kind == static_cast<Kind>(k)) ranks.insert(schedule.collective.ranks);
+    if (ranks.empty()) continue;
+    text += concat(text.empty() ? "" : "; ", name(static_cast<Kind>(k)), " of ", in_words(ranks),
+                   *ranks.rbegin() == 1 ? " rank" : " ranks");
+  }
+  return text;
+}
+
+}  // namespace weft

@@ -1,0 +1,85 @@
+"""weft-schedule export, import and what is done with files. files.py WEFT_SCHEDULE"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def run(*arguments):
+    done = subprocess.run([sys.argv[1], *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def well(*arguments):
+    status, out, err = run(*arguments)
+    assert status == 0, (arguments, out, err)
+    return out
+
+
+def refused(*arguments, saying, status=2):
+    ended, out, err = run(*arguments)
+    assert ended == status and saying in out + err, (arguments, ended, out, err)
+
+
+folder = pathlib.Path(tempfile.mkdtemp())
+one, two = folder / "one.json", folder / "two.json"
+
+# Everything that is built in, for every collective, root and form: out, in, and out again.
+names = [line.split(":")[0] for line in well("list").splitlines() if not line.startswith(" ")]
+assert len(names) > 15, names
+for name in names:
+    well("export", "--algorithm", name, "--ranks", "1-4", "-o", one)
+    well("import", one, "-o", two)
+    assert one.read_text() == two.read_text(), name
+    well("export", "--algorithm", two, "--ranks", "1-4", "-o", one)
+    served = [schedule["collective"] for schedule in json.loads(two.read_text())["schedules"]]
+    assert served == [schedule["collective"] for schedule in json.loads(one.read_text())["schedules"]], name
+    if name == "pairwise":
+        assert any(c["in_place"] for c in served) and {c["ranks"] for c in served} == {1, 2, 3, 4}
+    if name == "knomial":
+        assert {c["root"] for c in served if c["kind"] == "broadcast" and c["ranks"] == 4} == {0, 1, 2, 3}
+
+# A file is shown, proven and simulated like what it was made of.
+well("export", "--algorithm", "knomial", "--radix", "3", "--collective", "broadcast", "--ranks", "5", "-o", one)
+case = ("--collective", "broadcast", "--ranks", "5", "--root", "2")
+assert well("show", "--algorithm", one, *case) == well("show", "--algorithm", "knomial", "--radix", "3", *case)
+assert "broadcast of 5 ranks, root 4: proven, in place too" in well("verify", one)
+assert well("verify", "--algorithm", one) == well("verify", one)
+well("export", "--algorithm", "swing", "--ranks", "2-8", "--name", "again", "-o", one)
+rows = json.loads(well("simulate", "--format", "json", "--algorithm", f"swing,{one}", "--ranks", "8",
+                       "--bytes", "1K-1M"))["rows"]
+times = [[row["time_us"] for row in rows if row["algorithm"] == name] for name in ("swing", "again")]
+assert times[0] == times[1] and len(times[0]) == 5, times
+refused("simulate", "--algorithm", one, "--ranks", "9", "--bytes", "8", saying="does not serve")
+
+# Single schedules become one algorithm.
+for ranks in (2, 3):
+    (folder / f"{ranks}.json").write_text(
+        well("show", "--collective", "all_reduce", "--algorithm", "ring", "--ranks", ranks, "--format", "json"))
+out = well("import", folder / "2.json", folder / "3.json", "--name", "mine", "--summary", "of two", "-o", one)
+assert out.startswith("mine: all_reduce of 2, 3 ranks\n"), out
+assert json.loads(one.read_text())["summary"] == "of two"
+refused("import", folder / "2.json", one, saying="two schedules for all_reduce of 2 ranks")
+
+# What is wrong is shown, but neither proven, imported nor simulated.
+wrong = json.loads(one.read_text())
+steps = wrong["schedules"][1]["programs"][1]["lanes"][0]["steps"]
+steps[2]["chunk"] = 0
+two.write_text(json.dumps(wrong))
+refused("verify", two, status=1, saying="NOT PROVEN: all_reduce of 3 ranks (with 2 slots): rank ")
+refused("import", two, "-o", folder / "never.json", status=1, saying="lane 0, step")
+assert not (folder / "never.json").exists()
+refused("simulate", "--algorithm", two, "--ranks", "3", "--bytes", "8", saying="lane 0, step")
+well("simulate", "--algorithm", two, "--ranks", "2", "--bytes", "8")
+well("show", "--algorithm", two, "--collective", "all_reduce", "--ranks", "3")
+steps[0]["to"]["peer"] = 9
+two.write_text(json.dumps(wrong))
+refused("show", "--algorithm", two, "--collective", "all_reduce", "--ranks", "3",
+        saying="rank 1, lane 0, step 0 (send of chunk 1): it sends to rank 9, which is not there")
+two.write_text("{")
+refused("verify", two, saying="two.json: The schedule is not JSON")
+refused("export", "--algorithm", folder / "none.json", saying="No such file")
+refused("export", "--algorithm", "magic", saying="files that end in .json")
+refused("export", "--algorithm", "ring", "--collective", "gather", saying="does not serve gather")
+refused("export", "--algorithm", "ring", "-o", "/nowhere/x", saying="/nowhere/x")

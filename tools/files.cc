@@ -1,0 +1,154 @@
+#include "tools/files.h"
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "base/text.h"
+#include "engine/schedule/verify.h"
+
+namespace weft {
+namespace {
+
+constexpr int kSlots[] = {2, 3, 8};
+
+Status write(const std::string& text, const std::string& path) {
+  if (path.empty()) {
+    std::cout << text << std::flush;
+    return std::cout ? Status() : system_error("standard output");
+  }
+  std::ofstream out(path);
+  out << text;
+  return out.flush() ? Status() : system_error(path);
+}
+
+// The schedule of the in-place form, where that of the other form cannot serve it.
+void add_in_place(const Algorithm& algorithm, const Collective& apart, const Parameters& parameters,
+                  ScheduleFile& file) {
+  Collective c = apart;
+  c.in_place = true;
+  if (has_root(c.kind) || !algorithm.suits(c)) return;
+  const ScheduleFile one{file.name, {}, {file.schedules.back()}};
+  const Result<Evidence> evidence = prove(one, 0, kSlots);
+  if (evidence.ok() && !evidence->also_in_place.empty()) return;
+  file.schedules.push_back(schedule_of(algorithm, c, parameters));
+}
+
+void add_kind(const Algorithm& algorithm, Kind kind, int ranks, const Parameters& parameters,
+              ScheduleFile& file) {
+  for (Rank root = 0; root < (has_root(kind) ? ranks : 1); ++root) {
+    const Collective c{kind, ranks, root, false};
+    if (!algorithm.suits(c)) continue;
+    file.schedules.push_back(schedule_of(algorithm, c, parameters));
+    add_in_place(algorithm, c, parameters, file);
+  }
+}
+
+Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
+  const Result<const Algorithm*> algorithm = shelf.named(args.algorithm);
+  if (!algorithm.ok()) return algorithm.status();
+  int first = 0, last = 0;
+  WEFT_TRY(parse_range(args.ranks, &first, &last));
+  std::optional<Kind> only;
+  if (!args.kind.empty()) {
+    const Result<Kind> kind = kind_named(args.kind);
+    if (!kind.ok()) return kind.status();
+    only = *kind;
+  }
+  ScheduleFile file{std::string((*algorithm)->name), std::string((*algorithm)->summary), {}};
+  if (!args.name.empty()) file.name = args.name;
+  for (int k = 0; k < kKinds; ++k)
+    for (int ranks = first; ranks <= last; ++ranks)
+      if (!only || static_cast<Kind>(k) == *only)
+        add_kind(**algorithm, static_cast<Kind>(k), ranks, {args.radix}, file);
+  if (!file.schedules.empty()) return file;
+  return invalid_argument(concat("Algorithm ", args.algorithm, " does not serve ",
+                                 args.kind.empty() ? "any collective" : args.kind, " of ",
+                                 args.ranks, " ranks."));
+}
+
+const char* yes_no(bool yes) { return yes ? "yes" : "no"; }
+
+std::string evidence_text(const Schedule& schedule, const Evidence& evidence,
+                          const VerifyOptions& options) {
+  const Proof proof = verify(schedule, options);
+  std::ostringstream out;
+  out << "proven" << (evidence.also_in_place.empty() ? "" : ", in place too") << "; same bits "
+      << yes_no(evidence.same_bits) << ", in rank order " << yes_no(evidence.canonical) << ", hops "
+      << proof.counted.hops << " (bound " << proof.hops_bound << "), chunks sent "
+      << proof.counted.chunks_sent << " (bound " << std::setprecision(3) << proof.chunks_bound
+      << ')';
+  return out.str();
+}
+
+// The schedules of all files as one. Each file was read, but together they may serve a call twice.
+Result<ScheduleFile> merged(const ImportArguments& args) {
+  ScheduleFile all;
+  for (const std::string& path : args.files) {
+    Result<ScheduleFile> file = read_schedules(path);
+    if (!file.ok()) return file.status();
+    if (all.name.empty()) all.name = file->name, all.summary = file->summary;
+    for (Schedule& schedule : file->schedules) all.schedules.push_back(std::move(schedule));
+  }
+  if (!args.name.empty()) all.name = args.name;
+  if (!args.summary.empty()) all.summary = args.summary;
+  return import_schedules(to_json(all), args.files.front());
+}
+
+}  // namespace
+
+void add_options(CLI::App& command, ExportArguments& a) {
+  command.add_option("--algorithm", a.algorithm, "See list")->required();
+  command.add_option("--collective", a.kind, "Only this one; all that it serves by default");
+  command.add_option("--ranks", a.ranks, "Such as 2-4, or 8")->capture_default_str();
+  command.add_option("--radix", a.radix)->check(CLI::Range(2, 1024));
+  command.add_option("--name", a.name, "Of the algorithm in the file; its own by default");
+  command.add_option("-o,--output", a.output, "FILE.json; standard output by default");
+}
+
+void add_options(CLI::App& command, ImportArguments& a) {
+  command.add_option("files", a.files, "Algorithms, or single schedules, as JSON")->required();
+  command.add_option("--name", a.name, "Of the algorithm; that of the first file by default");
+  command.add_option("--summary", a.summary, "What it is, and from where");
+  command.add_option("-o,--output", a.output, "Writes all of them as one algorithm: FILE.json");
+}
+
+int export_algorithm(const ExportArguments& arguments, Shelf& shelf) {
+  const Result<ScheduleFile> file = exported(arguments, shelf);
+  if (!file.ok()) return fail(file.status());
+  const std::string text = to_json(*file);
+  const Result<ScheduleFile> back = import_schedules(text, "the file to be written");
+  if (!back.ok()) return fail(back.status());
+  const Status status = write(text, arguments.output);
+  return status.ok() ? 0 : fail(status);
+}
+
+int import_files(const ImportArguments& arguments) {
+  const Result<ScheduleFile> file = merged(arguments);
+  if (!file.ok()) return fail(file.status());
+  if (const int wrong = verify_schedules(*file, {}); wrong != 0) return wrong;
+  if (arguments.output.empty()) return 0;
+  const Status status = write(to_json(*file), arguments.output);
+  return status.ok() ? 0 : fail(status);
+}
+
+int verify_schedules(const ScheduleFile& file, const std::vector<int>& asked) {
+  const std::vector<int> slots =
+      asked.empty() ? std::vector<int>(std::begin(kSlots), std::end(kSlots)) : asked;
+  int wrong = 0;
+  std::cout << file.name << ": " << list_served(file) << '\n';
+  for (const Schedule& schedule : file.schedules) {
+    const Result<Evidence> evidence = prove({file.name, {}, {schedule}}, 0, slots);
+    wrong += evidence.ok() ? 0 : 1;
+    if (evidence.ok())
+      std::cout << "  " << describe(schedule.collective) << ": "
+                << evidence_text(schedule, *evidence, {.slots = slots[0]}) << std::endl;
+    else
+      std::cout << "  NOT PROVEN: " << evidence.status().message() << std::endl;
+  }
+  return wrong > 0 ? 1 : 0;
+}
+
+}  // namespace weft

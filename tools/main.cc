@@ -1,0 +1,3 @@
+#include "tools/schedule_tool.h"
+
+int main(int argc, char** argv) { return weft::schedule_tool(argc, argv, weft::catalog()); }

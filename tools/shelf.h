@@ -1,0 +1,38 @@
+// The algorithms that a command may name: those that the tool was started with, and files.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "engine/algorithms/imported.h"
+
+namespace weft {
+
+class Shelf {
+ public:
+  explicit Shelf(std::span<const Algorithm> algorithms) : algorithms_(algorithms) {}
+
+  std::span<const Algorithm> algorithms() const { return algorithms_; }
+
+  // By its name, or by that of a file, which is read but not proven. The pointer stays.
+  Result<const Algorithm*> named(const std::string& text);
+
+ private:
+  std::span<const Algorithm> algorithms_;
+  std::deque<Algorithm> imported_;
+};
+
+Result<ScheduleFile> read_schedules(const std::string& path);
+
+Result<Kind> kind_named(const std::string& text);
+
+// "1-33" or "8".
+Status parse_range(const std::string& text, int* first, int* last);
+
+// Prints it as the tool's complaint; the exit status.
+int fail(const Status& status);
+
+}  // namespace weft
