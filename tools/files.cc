@@ -77,9 +77,8 @@ std::string evidence_text(const Schedule& schedule, const Evidence& evidence,
   std::ostringstream out;
   out << "proven" << (evidence.also_in_place.empty() ? "" : ", in place too") << "; same bits "
       << yes_no(evidence.same_bits) << ", in rank order " << yes_no(evidence.canonical) << ", hops "
-      << proof.counted.hops << " (bound " << proof.hops_bound << "), chunks sent "
-      << proof.counted.chunks_sent << " (bound " << std::setprecision(3) << proof.chunks_bound
-      << ')';
+      << proof.counted.hops << ", chunks sent " << proof.counted.chunks_sent << " (bound "
+      << std::setprecision(3) << proof.chunks_bound << ')';
   return out.str();
 }
 

@@ -230,13 +230,13 @@ std::string to_table(const std::vector<ProveRow>& rows, const ProveScope& scope)
   for (const int s : scope.slots) slots.append(slots.empty() ? "" : ",").append(std::to_string(s));
   out << "ranks " << scope.first_ranks << " to " << scope.last_ranks << ", slots " << slots
       << ", even and uneven chunks, one and two copies\n\n"
-      << std::left << std::setw(20) << "algorithm" << std::setw(16) << "collective" << std::right
+      << std::left << std::setw(23) << "algorithm" << std::setw(16) << "collective" << std::right
       << std::setw(6) << "roots" << std::setw(8) << "radix" << std::setw(10) << "in place"
       << std::setw(11) << "slots from" << std::setw(8) << "cases" << std::setw(9) << "seconds"
       << std::setw(11) << "same bits" << std::setw(11) << "canonical"
       << "  proven\n";
   for (const ProveRow& row : rows) {
-    out << std::left << std::setw(20) << row.algorithm->name << std::setw(16) << name(row.kind)
+    out << std::left << std::setw(23) << row.algorithm->name << std::setw(16) << name(row.kind)
         << std::right << std::setw(6) << row.most_roots << std::setw(8)
         << (row.algorithm->radix ? "2,3,4" : "-") << std::setw(10)
         << (row.in_place_forms > 1 ? "both" : "no") << std::setw(11) << row.least_slots

@@ -40,6 +40,7 @@ EDGES = {
     "bench/": ["base/", "engine/communicator.h", "fabric/"],
     "bench/micro_": ANYTHING,
     "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/"],
+    "examples/algorithms/": ["base/", "engine/schedule/", "engine/algorithms/", "tools/schedule_tool.h"],
     "tests/": ANYTHING,
 }
 
