@@ -116,6 +116,13 @@ Status run_cycles(const BenchOptions& options, Runner& runner, Reporter& reporte
   return {};
 }
 
+Status write_trace(const Tracer& tracer, const RunInfo& run) {
+  if (tracer.lost_some())
+    complain("--trace: some calls have more steps than are kept; of these it has the last ones.");
+  return tracer.write(run.options.trace_file,
+                      concat("weft-bench, ", run.ranks.size(), " ranks, ", run.date));
+}
+
 Result<int> run_all(const BenchOptions& options, const Job& job) {
   RunInfo info;
   info.version = WEFT_VERSION;
@@ -141,12 +148,15 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
   Reporter reporter(options, reports);
   reporter.begin(info);
   WEFT_TRY(warm_up(team->control()));
-  Runner runner({*team->measured, team->control(), options, info.calibration});
+  Tracer tracer(*team->measured, team->control());
+  Runner runner({*team->measured, team->control(), options, info.calibration,
+                 options.trace_file.empty() ? nullptr : &tracer});
   WEFT_TRY(run_cycles(options, runner, reporter, job.rank));
   const Totals& totals = runner.totals();
   reporter.end(totals);
   if (reports && !options.output_file.empty())
     WEFT_TRY(write_json(options.output_file, to_json(info, reporter.rows(), totals)));
+  if (reports && !options.trace_file.empty()) WEFT_TRY(write_trace(tracer, info));
   WEFT_TRY(team->control().barrier());  // nobody leaves while another one still works
   return totals.faults == 0 && !runner.saw_faults() ? kExitOk : kExitWrong;
 }

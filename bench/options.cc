@@ -84,6 +84,9 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->type_name("N");
   app.add_option("--plot", options.plot_file, "with --vs: draw time and busbw over size (gnuplot)")
       ->type_name("FILE.svg");
+  app.add_option("--trace", options.trace_file,
+                 "write what each lane of each rank did in a call of each size, for Perfetto")
+      ->type_name("FILE.json");
   app.add_option("-T,--timeout", f.timeout, "seconds a call may take (300)")->type_name("SECONDS");
   app.add_option("--ranks", f.ranks, "ranks to start (2)")->type_name("N");
   app.add_option("--here", f.here, "which of them this host starts: FIRST-LAST; needs --meet")
@@ -306,10 +309,10 @@ Status store_comparison(const Flags& f, BenchOptions& o) {
     return invalid_argument(
         concat("--plot: \"", o.plot_file, "\" does not end in .svg, which is what is written."));
   if (o.threads || o.hosts > 1 || !o.meet.empty() || !o.blocking || o.digest_elements > 0 ||
-      o.cycles != 1)
+      o.cycles != 1 || !o.trace_file.empty())
     return invalid_argument(
         "--vs compares blocking calls between processes of this host; leave --threads, --hosts, "
-        "--here, --meet, --digest, -z 0 and -N out (--rounds says how often to measure).");
+        "--here, --meet, --digest, --trace, -z 0 and -N out (--rounds says how often to measure).");
   return {};
 }
 

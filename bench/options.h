@@ -59,6 +59,7 @@ struct BenchOptions {
   std::vector<std::string> peers;
   int rounds = 5;
   std::string plot_file;
+  std::string trace_file;
 
   Options engine;
 

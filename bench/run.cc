@@ -123,6 +123,7 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   share.transports = transport_bits(row.info.transports);
   if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row.iterations, share));
   if (measures_in_place(what, options_)) WEFT_TRY(measure(true, row.iterations, share));
+  if (setup_.tracer) WEFT_TRY(trace_call());
   if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
   Result<Row> whole = combine(std::move(row), share);
   if (!whole.ok()) return whole.status();
@@ -232,6 +233,12 @@ Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bo
     samples.push_back(since_us(start) / options_.calls_per_iteration);
   }
   return {};
+}
+
+Status Runner::trace_call() {
+  Result<Placed> placed = place(!measures_out_of_place(what_, options_), 0);
+  if (!placed.ok()) return placed.status();
+  return setup_.tracer->add(describe(what_), [&] { return run_iteration(placed->invocation); });
 }
 
 Status Runner::check_calls(bool in_place, Share& share) {

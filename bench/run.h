@@ -7,19 +7,13 @@
 #include "bench/buffer.h"
 #include "bench/cases.h"
 #include "bench/data.h"
+#include "bench/gather.h"
 #include "bench/invocation.h"
 #include "bench/oracle.h"
 #include "bench/report.h"
+#include "bench/tracing.h"
 
 namespace weft::bench {
-
-// Every rank's value, by rank. T is copied as bytes.
-template <class T>
-Result<std::vector<T>> gather_values(Communicator& communicator, const T& mine) {
-  std::vector<T> all(static_cast<size_t>(communicator.size()));
-  WEFT_TRY(communicator.all_gather(&mine, all.data(), sizeof(T), DataType::uint8));
-  return all;
-}
 
 class Runner {
  public:
@@ -28,6 +22,7 @@ class Runner {
     Communicator& control;  // for barriers and results, where `measured` is bound to one algorithm
     const BenchOptions& options;
     std::optional<Calibration> calibration;  // on rank 0, where all ranks share the machine
+    Tracer* tracer = nullptr;                // null: no trace
   };
   using Sink = std::function<void(const Row&)>;
 
@@ -51,6 +46,7 @@ class Runner {
   Status measure(bool in_place, int iterations, Share& share);
   Status time_calls(const Placed& placed, int iterations, Share& share, bool in_place);
   Status run_iteration(const Invocation& invocation);
+  Status trace_call();
   Status check_calls(bool in_place, Share& share);
   Status check_barrier(Share& share);
   Status take_digest(Share& share);

@@ -80,4 +80,8 @@ Status Communicator::recv(Rank peer, void* memory, size_t count, DataType type) 
   return run(std::span(&transfer, 1));
 }
 
+Status Communicator::start_trace(size_t) {
+  return unsupported("this communicator does not note down what its lanes do");
+}
+
 }  // namespace weft

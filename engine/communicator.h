@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "bootstrap/rendezvous.h"
 #include "engine/call.h"
+#include "engine/schedule/trace.h"
 #include "engine/work.h"
 
 namespace weft {
@@ -83,6 +84,12 @@ class Communicator {
   virtual void abort(std::string_view why) = 0;
   // ok, or why the communicator has failed.
   virtual Status health() const = 0;
+
+  // From now on notes down what this rank's lanes do and when, the last `most` steps, in memory
+  // that is allocated here.
+  virtual Status start_trace(size_t most);
+  // Ends that, and gives what was noted, oldest first; times are those of steady_clock().
+  virtual std::vector<StepDone> end_trace() { return {}; }
 
   virtual Result<CallInfo> explain(const Call& call) = 0;
   virtual CommunicatorStats stats() const = 0;

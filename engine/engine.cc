@@ -246,6 +246,18 @@ Result<CallInfo> Engine::explain(const Call& call) {
                   .segment_bytes = plan.segment * plan.element_bytes};
 }
 
+Status Engine::start_trace(size_t most) {
+  const std::lock_guard lock(driver_);
+  shared_.trace = std::make_unique<StepRing>(most);
+  return {};
+}
+
+std::vector<StepDone> Engine::end_trace() {
+  const std::lock_guard lock(driver_);
+  const std::unique_ptr<StepRing> trace = std::move(shared_.trace);
+  return trace ? trace->in_order() : std::vector<StepDone>();
+}
+
 CommunicatorStats Engine::stats() const {
   return {calls_.load(std::memory_order_relaxed), plans_built_.load(std::memory_order_relaxed)};
 }

@@ -56,6 +56,8 @@ class Engine final : public Communicator {
   void abort(std::string_view why) override;
   Status health() const override;
   Result<CallInfo> explain(const Call& call) override;
+  Status start_trace(size_t most) override;
+  std::vector<StepDone> end_trace() override;
   CommunicatorStats stats() const override;
 
   // Manual progress: moves asynchronous calls along without waiting; whether any are left.

@@ -311,7 +311,7 @@ Status write_trace(const Study& study, const std::string& file) {
   if (!simulated.ok()) return simulated.status();
   std::ofstream out(file);
   out << to_trace_json(
-      events_of(steps, trial, simulated->ranks),
+      events_of(steps, trial, simulated->ranks), TraceKind::simulated,
       concat(trial.algorithm->name, " ", name(study.kind), " of ", study.ranks[0], " ranks, ",
              study.bytes[0], " bytes, simulated on ", study.network.name));
   return out.flush() ? Status() : system_error(file);

@@ -69,8 +69,10 @@ void CpuExecutor::finish_call() {
 
 CpuExecutor::Move CpuExecutor::run_lane(const PlanLane& lane, Cursor& at) {
   bool moved = false;
+  StepRing* const trace = shared_.trace.get();
   while (!at.finished) {
-    const Move move = run_step(lane, lane.steps[at.step], at);
+    const Move move =
+        trace ? run_traced(lane, at, *trace) : run_step(lane, lane.steps[at.step], at);
     if (move == Move::failed) return move;
     if (move == Move::blocked) return moved ? Move::moved : Move::blocked;
     moved = true;

@@ -21,6 +21,7 @@ struct Binding {
 };
 
 class SharedState;
+class StepRing;
 
 struct CallIdentity {
   uint64_t tag = 0;              // on every message; equal on all ranks that make this call
@@ -63,6 +64,7 @@ class CpuExecutor {
     uint64_t tag = 0;                  // of this chunk's messages
     const std::byte* input = nullptr;  // this chunk and round in Input, Output
     std::byte* output = nullptr;
+    int64_t began_ns = 0;                  // when traced
     size_t rest = 0;                       // elements that the message's later steps add
     size_t in_offset = 0, out_filled = 0;  // bytes of the message at hand, of the slot being filled
     Ticket first_ticket = 0, last_ticket = 0;
@@ -90,6 +92,7 @@ class CpuExecutor {
   bool lease_is_free_of(Rank rank) const;
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
+  Move run_traced(const PlanLane& lane, Cursor& at, StepRing& trace);
   void enter(const PlanStep& step, Cursor& at);
   void enter_transfers(int chunk, size_t begin, Cursor& at);
   void enter_message(const PlanStep& step, Cursor& at);

@@ -1,4 +1,5 @@
-// What a CpuExecutor says about itself when it does not move: who is waited for, and where.
+// What a CpuExecutor says about itself: who is waited for, and where, when it does not move; and
+// what it did when.
 #include <algorithm>
 
 #include "engine/executor/cpu_executor.h"
@@ -20,6 +21,27 @@ Step step_of(const PlanStep& lowered) {
 bool nothing_there(const PlanStep& step) { return step.receives_memory || !step.from->peek(); }
 
 }  // namespace
+
+// A step begins when it first finds something to do, and ends when it has posted its signals.
+CpuExecutor::Move CpuExecutor::run_traced(const PlanLane& lane, Cursor& at, StepRing& trace) {
+  const PlanStep& step = lane.steps[at.step];
+  StepDone done{.chunk = chunk_at(step, at.time, plan_->chunks),
+                .round = static_cast<uint32_t>(at.round),
+                .lane = static_cast<uint16_t>(&lane - plan_->lanes.data()),
+                .sources = static_cast<uint8_t>(step.sources.size()),
+                .receives = step.from != nullptr,
+                .writes = !step.targets.empty(),
+                .sends = step.to != nullptr};
+  if (!at.entered || at.position == 0) at.began_ns = media_.clock().now_ns();
+  done.begin_ns = at.began_ns;
+  const Move move = run_step(lane, step, at);
+  if (move != Move::moved || at.entered) return move;
+  // Where its chunk is empty, and nobody waits for it, there was nothing to do.
+  if (at.size == 0 && step.waits.empty() && step.posts.empty()) return move;
+  done.end_ns = media_.clock().now_ns();
+  trace.add(done);
+  return move;
+}
 
 std::string CpuExecutor::place(const PlanLane& lane, const Cursor& at) const {
   return "step " + std::to_string(at.step) + " (" + name(step_of(lane.steps[at.step])) +

@@ -2,9 +2,11 @@
 // space, scratch memory.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "engine/executor/lease.h"
+#include "engine/executor/step_ring.h"
 #include "engine/media.h"
 
 namespace weft {
@@ -19,8 +21,9 @@ class SharedState {
         finished_(media.ranks(), 0) {}
 
   LeaseRing ll, data;
-  uint64_t calls = 0;      // windowed calls begun
-  uint64_t ll_serial = 1;  // next unused ll flag
+  uint64_t calls = 0;               // windowed calls begun
+  uint64_t ll_serial = 1;           // next unused ll flag
+  std::unique_ptr<StepRing> trace;  // null: steps are not noted down
 
   // Posts made by this rank to (peer, cell), over all calls.
   uint64_t& posted(Rank peer, int cell) { return posted_[index(peer, cell)]; }

@@ -1,6 +1,7 @@
 // Who did what when, in the trace-event format that Perfetto and chrome://tracing open.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -16,8 +17,25 @@ struct TraceEvent {
   double begin_s = 0, end_s = 0;
 };
 
+// Of a rank there are two processes, so that a file with both has them side by side.
+enum class TraceKind : uint8_t { measured, simulated };
+
 // `title` says what the trace is of. Times are microseconds there.
 // Format: "Trace Event Format", Google, 2016 (complete events, "ph": "X").
-std::string to_trace_json(std::span<const TraceEvent> events, const std::string& title);
+std::string to_trace_json(std::span<const TraceEvent> events, TraceKind kind,
+                          const std::string& title);
+
+// A step that a lane has done, as an executor notes it down: times are its clock's.
+struct StepDone {
+  int64_t begin_ns = 0, end_ns = 0;
+  int32_t chunk = 0;
+  uint32_t round = 0;
+  uint16_t lane = 0;
+  uint8_t sources = 0;
+  bool receives = false, writes = false, sends = false;
+};
+
+// `begin_ns` is where the trace begins, on the same clock.
+TraceEvent to_event(const StepDone& done, Rank rank, int64_t begin_ns);
 
 }  // namespace weft

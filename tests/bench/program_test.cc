@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -59,6 +60,32 @@ TEST(Program, OneAlgorithmWhereItCan) {
   EXPECT_NE(ended.output.find("rows that the algorithm or library asked for cannot do"),
             std::string::npos);
   EXPECT_NE(ended.output.find("ring/"), std::string::npos);
+}
+
+// The steps of one call of each size, of all ranks.
+TEST(Program, Traces) {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / "weft-trace.json";
+  expect_right(
+      "all_reduce --algorithm ring --ranks 3 --hosts 3 -b 192 -e 1536 -f 8 -n 1 --no-floor "
+      "--trace " +
+      path.string());
+  std::ifstream file(path);
+  const nlohmann::json trace = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  std::map<int, int> steps;
+  std::set<std::string> names;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++steps[event.at("pid").get<int>()];
+    names.insert(event.at("name").get<std::string>());
+  }
+  // A ring of three takes five steps; one slice more is the call.
+  EXPECT_EQ(steps, (std::map<int, int>{{0, 12}, {2, 12}, {4, 12}}));
+  EXPECT_TRUE(names.contains("all_reduce float32 sum, 1536 bytes"));
+  EXPECT_TRUE(names.contains("recv_reduce_copy_send chunk 1"));
+  const Ended ended = weft_bench("all_reduce -e 4 -n 1 --no-floor --trace /nowhere/x.json");
+  EXPECT_EQ(ended.status, 3) << ended.output;
+  EXPECT_NE(ended.output.find("--trace: write /nowhere/x.json"), std::string::npos);
 }
 
 TEST(Program, OneMachinePlaysTwoHosts) {

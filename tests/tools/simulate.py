@@ -46,7 +46,9 @@ with tempfile.NamedTemporaryFile(suffix=".json") as file:
     trace = json.load(open(file.name))
 steps = [event for event in trace["traceEvents"] if event["ph"] == "X"]
 assert len(steps) == 4 * 7, len(steps)
-assert {event["pid"] for event in steps} == {0, 1, 2, 3}
+assert {event["pid"] for event in steps} == {1, 3, 5, 7}
+names = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
+assert names == {2 * rank + 1: f"rank {rank} simulated" for rank in range(4)}, names
 assert abs(max(event["ts"] + event["dur"] for event in steps) - one[0]["time_us"]) < 1e-6
 assert any(event["name"].startswith("recv_reduce") for event in steps)
 refused("--trace", "/tmp/x", "--ranks", "4-8", saying="one case")
