@@ -1,0 +1,44 @@
+// Error: how the Fabric level reports a failure. Below it everything returns Status or Result.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace weft {
+
+// The one exception that weft throws: a Status that nobody has to check.
+class Error : public std::runtime_error {
+ public:
+  // REQUIRES: !status.ok()
+  explicit Error(Status status) : std::runtime_error(status.to_string()), status_(status) {}
+
+  // What went wrong, as a value.
+  const Status& status() const { return status_; }
+  // Its kind, to tell failures apart.
+  Code code() const { return status_.code(); }
+
+ private:
+  Status status_;
+};
+
+// Throws where the status is a failure.
+inline void throw_if_failed(const Status& status) {
+  if (!status.ok()) throw Error(status);
+}
+
+// The value, or the failure thrown.
+template <class T>
+T value_or_throw(Result<T> result) {
+  throw_if_failed(result.status());
+  return result.take();
+}
+
+// Throws Code::invalid_argument: the caller's mistake.
+[[noreturn]] inline void throw_invalid(std::string message) {
+  throw Error(invalid_argument(std::move(message)));
+}
+
+}  // namespace weft
