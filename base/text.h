@@ -20,4 +20,14 @@ std::string concat(const Parts&... parts) {
   return text;
 }
 
+// "rank 1", "ranks 0 and 2", "ranks 0, 1, 2 and 5 more".
+template <class Ranks>
+std::string rank_list(const Ranks& ranks) {
+  constexpr size_t kNamed = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < kNamed; ++i)
+    text.append(concat(i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ", ranks[i]));
+  return ranks.size() > kNamed ? concat(text, " and ", ranks.size() - kNamed, " more") : text;
+}
+
 }  // namespace weft

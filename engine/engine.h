@@ -85,6 +85,7 @@ class Engine final : public Communicator {
   Status check_pairs(const Call& call);
   Status describe_timeout(Operation& op) const;
   Status time_out(Operation& op);
+  Status with_last_words(const Status& status, const std::vector<Rank>& blamed);
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
 
   // engine_async.cc: many operations
@@ -138,6 +139,7 @@ class Engine final : public Communicator {
   std::atomic<bool> failed_{false};
   std::atomic<bool> told_{false};
   bool abandoned_ = false;
+  std::vector<Rank> reporters_;                      // of failures; written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 };
 

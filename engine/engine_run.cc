@@ -196,8 +196,8 @@ Status Engine::look_around(Operation& op) {
     // Perhaps they waited for this rank: say whom it waits for itself.
     const Status own = describe_timeout(op);
     tell_all(failure_note(own, rank()));
-    return Status(Code::timeout, std::string(heard.message()) + "; " + std::string(own.message()),
-                  own.peer());
+    const Status both(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer());
+    return with_last_words(both, op.executor.blocked_peers());
   }
   if (Status status = op.executor.check(); !status.ok()) {
     if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
@@ -221,7 +221,10 @@ void Engine::state_call(Operation& op, int64_t now_ns) {
 
 Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
-    if (auto failure = parse_failure_note(note->text)) return fail(std::move(*failure), false);
+    if (auto failure = parse_failure_note(note->text)) {
+      reporters_.push_back(note->from);
+      return fail(std::move(*failure), false);
+    }
     if (Status status = agreement_.compare(note->from, note->text, rank()); !status.ok()) {
       media_->tell(note->from, agreement_.statement());
       return fail(std::move(status), true);
@@ -253,24 +256,42 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
                 peer);
 }
 
-// Those who are waited for may themselves have waited for somebody: their word goes into the
-// report.
 Status Engine::time_out(Operation& op) {
   const std::vector<Rank> blamed = op.executor.blocked_peers();
-  Status status = fail(describe_timeout(op), true);
+  return with_last_words(fail(describe_timeout(op), true), blamed);
+}
+
+// After a timeout, which all ranks of the call tell each other: those who are waited for may
+// themselves have waited for somebody, and their word goes into the report; whoever says nothing is
+// not in the call, or stuck. (A rank can only tell of those that it deals with.)
+Status Engine::with_last_words(const Status& status, const std::vector<Rank>& blamed) {
+  const auto among = [](const std::vector<Rank>& ranks, Rank r) {
+    return std::find(ranks.begin(), ranks.end(), r) != ranks.end();
+  };
+  const auto silent = [&] {
+    std::vector<Rank> ranks;
+    for (Rank r = 0; r < size(); ++r)
+      if (media_->acquainted(r) && !among(reporters_, r)) ranks.push_back(r);
+    return ranks;
+  };
+  std::optional<Status> cause;
   const Deadline patience = Deadline::after(kLastWords_s, media_->clock());
-  while (!patience.expired()) {
+  while (!patience.expired() && !silent().empty()) {
     media_->poll();
     while (const auto note = media_->hear()) {
-      if (std::find(blamed.begin(), blamed.end(), note->from) == blamed.end()) continue;
-      if (const auto theirs = parse_failure_note(note->text))
-        return Status(Code::timeout,
-                      std::string(status.message()) + "; " + std::string(theirs->message()),
-                      theirs->peer());
+      const auto theirs = parse_failure_note(note->text);
+      if (!theirs) continue;
+      if (!among(reporters_, note->from)) reporters_.push_back(note->from);
+      if (!cause && among(blamed, note->from)) cause = theirs;
     }
     media_->wait(patience);
   }
-  return status;
+  std::string text(status.message());
+  if (cause) text.append("; ").append(cause->message());
+  const std::vector<Rank> missing = silent();
+  if (!missing.empty()) text.append("; no word from ").append(rank_list(missing));
+  const Rank peer = !missing.empty() ? missing.front() : cause ? cause->peer() : status.peer();
+  return Status(Code::timeout, std::move(text), peer);
 }
 
 Status Engine::describe_timeout(Operation& op) const {

@@ -36,6 +36,7 @@ class Media {
   void tell(Rank peer, std::string_view text);
   void abandon();  // see Transport::abandon()
   std::optional<Note> hear();
+  bool acquainted(Rank peer) const { return routes_[peer] && routes_[peer]->acquainted(peer); }
   Status peer_status(Rank peer) const;
   const Clock& clock() const;
 

@@ -179,6 +179,8 @@ class Transport {
   // Best effort: dropped where the peer was never connected or its queue is full.
   virtual void tell(Rank peer, std::string_view text) = 0;
   virtual std::optional<Note> hear() = 0;
+  // Whether anything was opened to or by this peer: else no notes pass between the two.
+  virtual bool acquainted(Rank) const { return true; }
 
   // ok, or why this peer cannot be reached any more (Code::peer_lost, peer() == peer).
   virtual Status peer_status(Rank peer) const = 0;

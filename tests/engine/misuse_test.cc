@@ -150,6 +150,30 @@ TEST_P(Misuse, DifferentCountsAreReportedWithBothSides) {
   });
 }
 
+// In a ring rank 1 waits for rank 0 alone, and that for rank 3, which says so.
+TEST_P(Misuse, ATimeoutNamesWhoSaidNothing) {
+  Cluster four = cluster(4);
+  four.options.timeout_s = 0.3;
+  four.options.algorithm = "ring";
+  run_ranks(four, [](Communicator& c) {
+    std::vector<float> in(64, 1), out(64);
+    if (c.rank() == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      return;
+    }
+    const Status status =
+        c.all_reduce(in.data(), out.data(), in.size(), DataType::float32, ReduceOp::sum);
+    EXPECT_EQ(status.code(), Code::timeout);
+    if (c.rank() == 0) {  // has nothing to do with rank 2
+      EXPECT_TRUE(contains(status, "rank 3 waited for rank 2")) << status.to_string();
+      EXPECT_FALSE(contains(status, "no word")) << status.to_string();
+    } else {
+      EXPECT_EQ(status.peer(), 2);
+      EXPECT_TRUE(contains(status, "no word from rank 2")) << status.to_string();
+    }
+  });
+}
+
 // Where all ranks know all counts, windows are leased by them: a disagreement must not pass.
 TEST_P(Misuse, DifferentCountsByRankAreReported) {
   for (const bool check : {false, true}) {

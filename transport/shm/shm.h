@@ -39,6 +39,7 @@ class ShmTransport final : public Transport {
   void abandon() override {}
   void tell(Rank peer, std::string_view text) override;
   std::optional<Note> hear() override;
+  bool acquainted(Rank peer) const override { return find(peer) != nullptr; }
   Status peer_status(Rank peer) const override;
 
  private:

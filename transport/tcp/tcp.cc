@@ -242,6 +242,11 @@ std::optional<Note> TcpTransport::hear() {
   return note;
 }
 
+bool TcpTransport::acquainted(Rank peer) const {
+  const auto index = static_cast<size_t>(peer);
+  return index < pairs_.size() && pairs_[index] != nullptr;
+}
+
 Status TcpTransport::peer_status(Rank peer) const {
   const auto index = static_cast<size_t>(peer);
   return index < pairs_.size() && pairs_[index] ? pairs_[index]->status() : Status();

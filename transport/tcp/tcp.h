@@ -44,6 +44,7 @@ class TcpTransport final : public Transport, public Host {
   void abandon() override;
   void tell(Rank peer, std::string_view text) override;
   std::optional<Note> hear() override;
+  bool acquainted(Rank peer) const override;
   Status peer_status(Rank peer) const override;
 
   Answer admit(const Hello& hello) override;
