@@ -4,13 +4,10 @@
 #include <thread>
 
 #include "base/text.h"
-#include "bench/cpus.h"
-#include "bench/processes.h"
+#include "bootstrap/local_job.h"
 
 namespace weft::bench {
 namespace {
-
-constexpr double kGraceS = 3;  // from the first rank that fails until the others are killed
 
 // The job of a rank that meets the others in `rendezvous`. Refers to what it is given.
 Job make_job(Rendezvous& rendezvous, const BenchOptions& options, std::string launcher,
@@ -56,44 +53,6 @@ int run_threads(const BenchOptions& options, const Environment& environment,
   return *std::max_element(statuses.begin(), statuses.end());
 }
 
-// The ranks that this process starts: all of a local job, or its part of one over several hosts.
-struct Crew {
-  Rank first = 0;
-  int count = 0;
-};
-
-Crew crew_of(const BenchOptions& options) {
-  return options.meet.empty() ? Crew{0, ranks_to_start(options)}
-                              : Crew{options.first_here, options.ranks_here};
-}
-
-ProcessSpec rank_process(const BenchOptions& options, const Meeting& meeting,
-                         const std::vector<int>& cpus, Rank rank) {
-  const int ranks = ranks_to_start(options);
-  const Crew crew = crew_of(options);
-  const int local_rank = rank - crew.first;
-  ProcessSpec spec;
-  spec.program = "/proc/self/exe";
-  spec.name = "weft-bench";
-  spec.arguments = options.command_line;
-  spec.environment = {{"WEFT_RANK", std::to_string(rank)},
-                      {"WEFT_WORLD_SIZE", std::to_string(ranks)},
-                      {"WEFT_LOCAL_RANK", std::to_string(local_rank)},
-                      {"WEFT_LOCAL_SIZE", std::to_string(crew.count)},
-                      {"WEFT_RENDEZVOUS", meeting.address}};
-  // As mpirun does: a core each where there are enough, else it is the scheduler's affair.
-  if (options.bind && crew.count <= static_cast<int>(cpus.size()))
-    spec.cpu = cpus[static_cast<size_t>(local_rank)];
-  if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
-  const std::string host = host_of_local_rank(options, ranks, rank);
-  if (!host.empty()) spec.environment.emplace_back("WEFT_HOST", host);
-  if (meeting.listener.get() >= 0 && rank == 0) {
-    spec.environment.emplace_back("WEFT_RENDEZVOUS", concat("fd:", meeting.listener.get()));
-    spec.inherited_fd = meeting.listener.get();
-  }
-  return spec;
-}
-
 int run_processes(const BenchOptions& options) {
   Result<Meeting> meeting = options.meet.empty() ? make_meeting(options.engine.interfaces)
                                                  : Meeting{{}, concat("tcp://", options.meet), {}};
@@ -101,18 +60,22 @@ int run_processes(const BenchOptions& options) {
     complain(meeting.status().message());
     return kExitFailed;
   }
-  const std::vector<int> cpus = cpus_core_by_core();
-  std::vector<ProcessSpec> specs;
-  const Crew crew = crew_of(options);
-  for (Rank rank = crew.first; rank < crew.first + crew.count; ++rank)
-    specs.push_back(rank_process(options, *meeting, cpus, rank));
-  const Result<Outcome> outcome = run_together(specs, kGraceS);
+  LocalJob job;
+  job.ranks = ranks_to_start(options);
+  job.first = options.meet.empty() ? 0 : options.first_here;
+  job.count = options.meet.empty() ? job.ranks : options.ranks_here;
+  job.name = "weft-bench";
+  job.arguments = options.command_line;
+  job.bind = options.bind;
+  for (Rank rank = 0; rank < job.ranks && options.hosts > 1; ++rank)
+    job.hosts.push_back(host_of_local_rank(options, job.ranks, rank));
+  const Result<Outcome> outcome = run_local_job(job, *meeting);
   if (!outcome.ok()) {
     complain(outcome.status().message());
     return kExitFailed;
   }
   if (outcome->first_failed >= 0)
-    complain(concat("rank ", crew.first + outcome->first_failed, " ", outcome->reason, "."));
+    complain(concat("rank ", job.first + outcome->first_failed, " ", outcome->reason, "."));
   return outcome->exit_status;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "bench/processes.h"
+#include "bootstrap/processes.h"
 
 namespace weft::bench {
 

@@ -1,4 +1,4 @@
-#include "bench/cpus.h"
+#include "bootstrap/cpus.h"
 
 #include <sched.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-namespace weft::bench {
+namespace weft {
 namespace {
 
 std::vector<int> usable_cpus() {
@@ -54,4 +54,4 @@ void bind_to_cpu(int cpu) {
   ::sched_setaffinity(0, sizeof one, &one);
 }
 
-}  // namespace weft::bench
+}  // namespace weft

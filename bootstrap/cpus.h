@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace weft::bench {
+namespace weft {
 
 // The CPUs that this process may use, one of every physical core first, then their siblings: so
 // that ranks share a core's execution units only when there are more ranks than cores. `sysfs`: the
@@ -14,4 +14,4 @@ std::vector<int> cpus_core_by_core(const std::string& sysfs = "/sys/devices/syst
 // Best effort: unbound, a process is only slower.
 void bind_to_cpu(int cpu);
 
-}  // namespace weft::bench
+}  // namespace weft

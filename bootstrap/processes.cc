@@ -1,4 +1,4 @@
-#include "bench/processes.h"
+#include "bootstrap/processes.h"
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "base/text.h"
-#include "bench/cpus.h"
+#include "bootstrap/cpus.h"
 
-namespace weft::bench {
+namespace weft {
 namespace {
 
 constexpr int kPollUs = 10000;
@@ -47,7 +47,7 @@ void stand_apart(const ProcessSpec& spec) {
   arguments.push_back(nullptr);
   ::execv(spec.program.c_str(), arguments.data());
   const std::string line =
-      concat("weft-bench: cannot run ", spec.program, ": ", std::strerror(errno), "\n");
+      concat("weft: cannot run ", spec.program, ": ", std::strerror(errno), "\n");
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   ::_exit(kExecFailed);
 }
@@ -72,6 +72,7 @@ class Group {
     const Deadline grace = Deadline::after(grace_s);
     while (alive_ > 0 && !grace.expired())
       if (!reap(WNOHANG)) ::usleep(kPollUs);
+    killing_ = true;
     kill_rest();
     while (alive_ > 0 && reap(0)) continue;
     return outcome_;
@@ -88,12 +89,14 @@ class Group {
     if (it == pids_.end()) return true;
     *it = 0;
     --alive_;
-    if (outcome_.first_failed < 0 && status != 0)
+    const bool only_secondary = outcome_.first_failed < 0 || outcome_.exit_status == kExitSecondary;
+    if (status != 0 && only_secondary && !killing_)
       note(static_cast<int>(it - pids_.begin()), status);
     return true;
   }
 
   void note(int index, int status) {
+    if (outcome_.first_failed >= 0 && exit_status_of(status) == kExitSecondary) return;
     outcome_.first_failed = index;
     outcome_.exit_status = exit_status_of(status);
     outcome_.reason = describe_end(status);
@@ -106,6 +109,7 @@ class Group {
 
   std::vector<pid_t> pids_;  // 0: ended
   int alive_ = 0;
+  bool killing_ = false;
   Outcome outcome_;
 };
 
@@ -136,4 +140,4 @@ Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace
   return group.wait(grace_s);
 }
 
-}  // namespace weft::bench
+}  // namespace weft

@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 
-namespace weft::bench {
+namespace weft {
 
 struct ProcessSpec {
   std::string program;                                           // path
@@ -37,6 +37,10 @@ Result<pid_t> start_process(const ProcessSpec& spec);
 int exit_status_of(int wait_status);
 std::string describe_end(int wait_status);
 
+// What a process exits with that failed only because another one did: that one's status is the
+// group's, whichever is seen to end first.
+inline constexpr int kExitSecondary = 76;
+
 struct Outcome {
   int first_failed = -1;  // index of the process that failed first, -1 where none did
   int exit_status = 0;    // exit_status_of() it
@@ -46,4 +50,4 @@ struct Outcome {
 // Starts all, waits for all. REQUIRES: the calling process has one thread, and no other children.
 Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s);
 
-}  // namespace weft::bench
+}  // namespace weft

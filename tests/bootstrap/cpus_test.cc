@@ -1,4 +1,4 @@
-#include "bench/cpus.h"
+#include "bootstrap/cpus.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace weft::bench {
+namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
@@ -52,4 +52,4 @@ TEST_F(CpusTest, CoresOfTwoPackagesAreTwoCores) {
 }
 
 }  // namespace
-}  // namespace weft::bench
+}  // namespace weft

@@ -1,4 +1,4 @@
-#include "bench/processes.h"
+#include "bootstrap/processes.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-namespace weft::bench {
+namespace weft {
 namespace {
 
 ProcessSpec shell(const std::string& script) {
@@ -48,6 +48,19 @@ TEST(Processes, OthersMayEndByThemselvesFirst) {
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->exit_status, 3);
   EXPECT_LT(seconds_since(begin), 30);
+}
+
+// Whichever is seen to end first: the echo of a failure does not hide it.
+TEST(Processes, ASecondaryFailureGivesWay) {
+  const std::string echo = "exit " + std::to_string(kExitSecondary);
+  const Result<Outcome> outcome =
+      run_together({shell(echo), shell("sleep 0.3; exit 5"), shell(echo)}, 60);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->first_failed, 1);
+  EXPECT_EQ(outcome->exit_status, 5);
+  const Result<Outcome> alone = run_together({shell("exit 0"), shell(echo)}, 60);
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(alone->exit_status, kExitSecondary);
 }
 
 TEST(Processes, SignalsAreNamed) {
@@ -105,4 +118,4 @@ TEST(Processes, NoneOutlivesItsParent) {
 }
 
 }  // namespace
-}  // namespace weft::bench
+}  // namespace weft

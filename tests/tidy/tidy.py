@@ -38,7 +38,7 @@ EDGES = {
     "fabric/": ["base/", "bootstrap/", "kernels/number.h", "engine/communicator.h"],
     "examples/": ["fabric/"],
     "nccl/": ["base/", "engine/communicator.h"],
-    "bench/": ["base/", "engine/communicator.h", "fabric/"],
+    "bench/": ["base/", "bootstrap/", "engine/communicator.h", "fabric/"],
     "bench/micro_": ANYTHING,
     "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/"],
     "examples/algorithms/": ["base/", "engine/schedule/", "engine/algorithms/", "tools/schedule_tool.h"],

@@ -1,0 +1,32 @@
+// The ranks that a process starts on its machine: this very program again, told by its environment
+// which rank it is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bootstrap/processes.h"
+#include "bootstrap/rendezvous.h"
+
+namespace weft {
+
+struct LocalJob {
+  int ranks = 1;   // of the job
+  Rank first = 0;  // `count` ranks from this one are started here
+  int count = 1;
+  std::string name;                    // that tools show; empty: the path of this program
+  std::vector<std::string> arguments;  // without the program
+  // To a core each where there are enough, as mpirun does; else it is the scheduler's affair.
+  bool bind = false;
+  std::vector<std::string> hosts;  // by rank, the host that it plays (WEFT_HOST); empty: none
+};
+
+// Starts all, waits for all; when one fails, the others get a few seconds. Rank 0 gets the
+// meeting's listener where it has one. REQUIRES: the calling process has one thread, and no other
+// children.
+Result<Outcome> run_local_job(const LocalJob& job, const Meeting& meeting);
+
+// The arguments of this process, without the program.
+std::vector<std::string> own_arguments();
+
+}  // namespace weft
