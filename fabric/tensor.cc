@@ -194,6 +194,17 @@ void Tensor::copy_from(const Tensor& from) const {
     copy_box(data_, strides_, from.data_, from.strides_, shape_, 0, size_of(dtype_));
 }
 
+Tensor Tensor::reinterpret(DataType dtype, Shape shape) const {
+  require_contiguous("reinterpret");
+  check_shape(shape);
+  Tensor result = *this;
+  result.set(data_, dtype, std::move(shape));
+  if (result.bytes() != bytes())
+    throw_invalid(concat("cannot read ", type_text(), " as ", result.type_text(),
+                         "; both must have the same number of bytes."));
+  return result;
+}
+
 Tensor Tensor::to(Device device) const {
   check_device(device);
   return *this;

@@ -155,6 +155,9 @@ class Tensor {
   Tensor clone() const;
   // Overwrites the elements. Dtype and shape must be the same, the memory must not overlap.
   void copy_from(const Tensor& from) const;
+  // The same bytes as elements of another type. REQUIRES (or throws): is_contiguous(), and the new
+  // shape has as many bytes.
+  Tensor reinterpret(DataType dtype, Shape shape) const;
   // A tensor on that device; itself where it is there already.
   Tensor to(Device device) const;
 

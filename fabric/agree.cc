@@ -1,0 +1,158 @@
+#include "fabric/agree.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "fabric/error.h"
+
+namespace weft {
+namespace {
+
+// What ranks tell each other first; equal digests mean equal intents.
+struct Note {
+  uint64_t digest = 0;
+  uint64_t failed = 0;
+  uint64_t extra = 0;
+};
+constexpr size_t kNoteWords = sizeof(Note) / sizeof(uint64_t);
+
+uint64_t digest_of(const Intent& intent) {
+  uint64_t digest = hash_of(intent.call);
+  for (const std::string& leaf : intent.leaves) digest = mix(digest, hash_of(leaf));
+  return digest;
+}
+
+// One line each: "f CODE" and the message of a rank that cannot, or the call and its leaves.
+std::string text_of(const Intent& intent) {
+  if (!intent.own.ok())
+    return concat("f", static_cast<int>(intent.own.code()), "\n", intent.own.message());
+  std::string text = concat("i", intent.call);
+  for (const std::string& leaf : intent.leaves) text.append("\n").append(leaf);
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+// "float32[2] on ranks 0 and 1; float32[3] on rank 2"
+std::string who_gave_what(const std::vector<std::string>& given) {
+  std::string text;
+  for (size_t r = 0; r < given.size(); ++r) {
+    if (std::find(given.begin(), given.begin() + static_cast<long>(r), given[r]) !=
+        given.begin() + static_cast<long>(r))
+      continue;
+    std::vector<Rank> ranks;
+    for (size_t s = r; s < given.size(); ++s)
+      if (given[s] == given[r]) ranks.push_back(static_cast<Rank>(s));
+    text.append(concat(text.empty() ? "" : "; ", given[r], " on ", rank_list(ranks)));
+  }
+  return text;
+}
+
+// The failures, where there are any. `texts` by rank.
+std::optional<Status> failure_in(const std::vector<std::vector<std::string>>& texts) {
+  std::vector<std::string> messages;
+  std::vector<Rank> ranks;
+  Code code = Code::ok;
+  for (size_t r = 0; r < texts.size(); ++r) {
+    if (!texts[r][0].starts_with('f')) continue;
+    std::string message;
+    for (size_t i = 1; i < texts[r].size(); ++i)
+      message.append(i > 1 ? "\n" : "").append(texts[r][i]);
+    if (!messages.empty() && message != messages[0]) continue;  // the first is enough
+    messages.push_back(message);
+    ranks.push_back(static_cast<Rank>(r));
+    if (code == Code::ok) code = static_cast<Code>(std::stoi(texts[r][0].substr(1)));
+  }
+  if (ranks.empty()) return std::nullopt;
+  if (ranks.size() == texts.size()) return Status(code, messages[0]);
+  return Status(code, concat(rank_list(ranks), ": ", messages[0]), ranks[0]);
+}
+
+Status difference_in(const std::vector<std::vector<std::string>>& texts) {
+  for (size_t line = 0;; ++line) {
+    std::vector<std::string> given;
+    Rank other = -1;
+    for (size_t r = 0; r < texts.size(); ++r) {
+      given.push_back(line < texts[r].size() ? texts[r][line].substr(line == 0 ? 1 : 0)
+                                             : "nothing more");
+      if (other < 0 && given[r] != given[0]) other = static_cast<Rank>(r);
+    }
+    if (other < 0 && given[0] == "nothing more")
+      return internal_error("ranks' calls differ in their digests only");
+    if (other < 0) continue;
+    if (line == 0)
+      return Status(Code::mismatch,
+                    concat("ranks make different calls: ", who_gave_what(given),
+                           ". All ranks of a group must make the same calls in the same order."),
+                    other);
+    return Status(Code::mismatch,
+                  concat(texts[0][0].substr(1), ": ranks differ: ", who_gave_what(given),
+                         ". Keys, dtypes and shapes must be the same on all ranks."),
+                  other);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> all_gather_texts(Communicator& communicator, const std::string& mine) {
+  const auto ranks = static_cast<size_t>(communicator.size());
+  const uint64_t length = mine.size();
+  std::vector<uint64_t> lengths(ranks);
+  throw_if_failed(communicator.all_gather(&length, lengths.data(), 1, DataType::uint64));
+  const std::vector<size_t> counts(lengths.begin(), lengths.end());
+  size_t total = 0;
+  for (const size_t count : counts) total += count;
+  std::string all(total, '\0');
+  throw_if_failed(communicator.run({.kind = Kind::all_gather,
+                                    .input = mine.data(),
+                                    .output = all.data(),
+                                    .type = DataType::uint8,
+                                    .varying = true,
+                                    .counts = counts}));
+  std::vector<std::string> texts;
+  size_t begin = 0;
+  for (const size_t count : counts) {
+    texts.push_back(all.substr(begin, count));
+    begin += count;
+  }
+  return texts;
+}
+
+std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s) {
+  const Note mine{digest_of(intent), intent.own.ok() ? 0u : 1u, intent.extra};
+  std::vector<Note> notes(static_cast<size_t>(communicator.size()));
+  throw_if_failed(communicator
+                      .run({.kind = Kind::all_gather,
+                            .input = &mine,
+                            .output = notes.data(),
+                            .count = kNoteWords,
+                            .type = DataType::uint64,
+                            .timeout_s = timeout_s})
+                      .within(intent.call));
+  const bool agreed = std::all_of(notes.begin(), notes.end(), [&](const Note& note) {
+    return note.failed == 0 && note.digest == mine.digest;
+  });
+  if (!agreed) {
+    std::vector<std::vector<std::string>> texts;
+    for (const std::string& text : all_gather_texts(communicator, text_of(intent)))
+      texts.push_back(lines_of(text));
+    const auto failure = failure_in(texts);
+    throw Error(failure ? *failure : difference_in(texts));
+  }
+  std::vector<uint64_t> extras;
+  for (const Note& note : notes) extras.push_back(note.extra);
+  return extras;
+}
+
+}  // namespace weft

@@ -1,0 +1,28 @@
+// Agreement before a call: every rank says what it is about to do, and all go on or none does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/communicator.h"
+
+namespace weft {
+
+// What one rank is about to do.
+struct Intent {
+  std::string call;                 // "all_reduce(sum)": must be the same on all ranks
+  std::vector<std::string> leaves;  // and these, one by one
+  Status own;                       // why this rank cannot, where its arguments are wrong
+  uint64_t extra = 0;               // told to all, may differ
+};
+
+// Collective. Gives all ranks' `extra` by rank, after one all_gather of a few bytes. Where a rank
+// cannot, or where intents differ, every rank throws the same Error, which says which rank gave
+// what; the communicator stays good. `timeout_s`: 0 is the communicator's.
+std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s = 0);
+
+// An all_gather of texts of any length.
+std::vector<std::string> all_gather_texts(Communicator& communicator, const std::string& mine);
+
+}  // namespace weft

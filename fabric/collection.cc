@@ -1,0 +1,145 @@
+#include "fabric/collection.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result += '"';
+}
+
+}  // namespace
+
+Collection::Collection(Tensor tensor) : kind_(Kind::tensor), tensor_(std::move(tensor)) {}
+
+Collection::Collection(std::string text) : kind_(Kind::text), text_(std::move(text)) {}
+
+Collection Collection::branch(Kind kind, std::vector<Collection> items) {
+  Collection result;
+  result.kind_ = kind;
+  result.items_ = std::move(items);
+  return result;
+}
+
+Collection Collection::list(std::vector<Collection> items) {
+  return branch(Kind::list, std::move(items));
+}
+
+Collection Collection::tuple(std::vector<Collection> items) {
+  return branch(Kind::tuple, std::move(items));
+}
+
+Collection Collection::map(std::map<std::string, Collection> items) {
+  Collection result = branch(Kind::map, {});
+  for (auto& [key, item] : items) {
+    result.keys_.push_back(key);
+    result.items_.push_back(std::move(item));
+  }
+  return result;
+}
+
+const Collection* Collection::find(std::string_view key) const {
+  const auto it = std::lower_bound(keys_.begin(), keys_.end(), key);
+  return it != keys_.end() && *it == key ? &items_[static_cast<size_t>(it - keys_.begin())]
+                                         : nullptr;
+}
+
+const Collection& Collection::operator[](std::string_view key) const {
+  if (const Collection* item = find(key)) return *item;
+  std::string known;
+  for (const std::string& k : keys_) known.append(known.empty() ? "" : ", ").append(quoted(k));
+  throw_invalid(concat("key ", quoted(key), " is not in this ", kind_text(),
+                       known.empty() ? "" : "; it has ", known, "."));
+}
+
+const Collection& Collection::operator[](size_t i) const {
+  if (i >= items_.size())
+    throw_invalid(
+        concat("index is ", i, ", but this ", kind_text(), " has ", items_.size(), " items."));
+  return items_[i];
+}
+
+const Tensor& Collection::tensor() const {
+  if (kind_ != Kind::tensor)
+    throw_invalid(concat("a tensor or number is asked for, but this is a ", kind_text(), "."));
+  return tensor_;
+}
+
+const std::string& Collection::text() const {
+  if (kind_ != Kind::text)
+    throw_invalid(concat("text is asked for, but this is a ", kind_text(), "."));
+  return text_;
+}
+
+std::vector<Tensor> Collection::tensors() const {
+  std::vector<Tensor> result;
+  (void)transform([&result](const std::string&, const Collection& leaf) {
+    if (leaf.kind_ == Kind::tensor) result.push_back(leaf.tensor_);
+    return Collection();
+  });
+  return result;
+}
+
+Collection Collection::with_tensors(std::span<const Tensor> tensors) const {
+  size_t next = 0;
+  return transform([&](const std::string&, const Collection& leaf) -> Collection {
+    if (leaf.kind_ != Kind::tensor) return leaf;
+    return tensors[next++];
+  });
+}
+
+std::string Collection::path_of(const std::string& path, size_t i) const {
+  if (kind_ != Kind::map) return concat(path, "[", i, "]");
+  return concat(path, path.empty() ? "" : ".", keys_[i]);
+}
+
+std::string Collection::kind_text() const {
+  switch (kind_) {
+    case Kind::null: return "null";
+    case Kind::tensor: return tensor_.type_text();
+    case Kind::text: return "text";
+    case Kind::list: return "list";
+    case Kind::tuple: return "tuple";
+    case Kind::map: return "map";
+  }
+  return {};
+}
+
+std::vector<std::string> Collection::describe() const {
+  std::vector<std::string> lines;
+  (void)transform([&lines](const std::string& path, const Collection& leaf) {
+    lines.push_back(concat(path, path.empty() ? "" : ": ", leaf.kind_text()));
+    return Collection();
+  });
+  return lines;
+}
+
+std::string Collection::to_string() const {
+  switch (kind_) {
+    case Kind::null: return "null";
+    case Kind::tensor: return tensor_.to_string();
+    case Kind::text: return quoted(text_);
+    default: break;
+  }
+  std::string text;
+  for (size_t i = 0; i < items_.size(); ++i)
+    text.append(concat(i > 0 ? ", " : "", kind_ == Kind::map ? quoted(keys_[i]) + ": " : "",
+                       items_[i].to_string()));
+  if (kind_ == Kind::map) return concat("{", text, "}");
+  return kind_ == Kind::list ? concat("[", text, "]") : concat("(", text, ")");
+}
+
+std::ostream& operator<<(std::ostream& out, const Collection& collection) {
+  return out << collection.to_string();
+}
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+// Collection: a tree of maps, lists and tuples whose leaves are tensors, numbers and text.
+//
+// A number is a tensor without dimensions. Leaves have an order, which all ranks share: that of the
+// items of a list or tuple, and that of a map's keys, which are sorted.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <iosfwd>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fabric/tensor.h"
+
+namespace weft {
+
+// See the top of this file.
+class Collection {
+ public:
+  // What a node of the tree is.
+  enum class Kind : uint8_t {
+    null,    // nothing
+    tensor,  // also a number
+    text,    // bytes, UTF-8 where they are to be printed
+    list,    // items by position
+    tuple,   // the same, told apart because Python does
+    map      // items by key
+  };
+
+  // Nothing.
+  Collection() = default;
+  Collection(Tensor tensor);  // NOLINT: implicit, so that trees can be written down
+  template <Scalar T>
+  Collection(T number) : Collection(Tensor(number)) {}  // NOLINT: as above
+  template <Scalar T>
+  Collection(std::vector<T> values) : Collection(Tensor(std::move(values))) {}  // NOLINT: as above
+  Collection(std::string text);                                                 // NOLINT: as above
+  Collection(const char* text) : Collection(std::string(text)) {}               // NOLINT: as above
+
+  static Collection list(std::vector<Collection> items);
+  static Collection tuple(std::vector<Collection> items);
+  static Collection map(std::map<std::string, Collection> items);
+
+  Kind kind() const { return kind_; }
+  // Items of a list, tuple or map; 0 for a leaf.
+  size_t size() const { return items_.size(); }
+  // In order; empty for a leaf.
+  std::span<const Collection> items() const { return items_; }
+  // Of a map, beside items(); empty for anything else.
+  std::span<const std::string> keys() const { return keys_; }
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
+  // Throws where there is no such item.
+  const Collection& operator[](std::string_view key) const;
+  const Collection& operator[](size_t i) const;
+
+  // The leaf as what it is; throws where it is something else.
+  const Tensor& tensor() const;
+  const std::string& text() const;
+  // The number at a leaf, converted.
+  template <Scalar T>
+  T item() const {
+    return tensor().item<T>();
+  }
+
+  // All tensors, in order.
+  std::vector<Tensor> tensors() const;
+  // The same tree with other tensors at its leaves, as many as tensors() gives.
+  Collection with_tensors(std::span<const Tensor> tensors) const;
+  // The same tree with `change(path, leaf)` in the place of each leaf that is no tensor, too.
+  template <std::invocable<const std::string&, const Collection&> Change>
+  Collection transform(const Change& change, const std::string& path = {}) const {
+    if (is_leaf()) return change(path, *this);
+    Collection result = *this;
+    for (size_t i = 0; i < items_.size(); ++i)
+      result.items_[i] = items_[i].transform(change, path_of(path, i));
+    return result;
+  }
+
+  // One line per leaf with its path and type, "layers[0].weight: float32[2, 3]"; of text and null
+  // the word. Equal lines mean: same keys, same shapes, same dtypes.
+  std::vector<std::string> describe() const;
+  // "{"loss": 0.5, "shape": [2, 3]}"; tuples in parentheses.
+  std::string to_string() const;
+
+ private:
+  static Collection branch(Kind kind, std::vector<Collection> items);
+  bool is_leaf() const { return kind_ <= Kind::text; }
+  const Collection* find(std::string_view key) const;
+  std::string path_of(const std::string& path, size_t i) const;
+  std::string kind_text() const;
+
+  Kind kind_ = Kind::null;
+  Tensor tensor_;
+  std::string text_;
+  std::vector<std::string> keys_;  // of a map, sorted
+  std::vector<Collection> items_;
+};
+
+// As Collection::to_string().
+std::ostream& operator<<(std::ostream& out, const Collection& collection);
+
+}  // namespace weft

@@ -1,0 +1,95 @@
+#include "fabric/fabric.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/text.h"
+#include "fabric/agree.h"
+#include "fabric/start.h"
+
+namespace weft {
+namespace {
+
+constexpr const char* kNotLaunched = "the fabric is not launched; call launch() first";
+
+Options options_of(const FabricConfig& config) {
+  return config.options ? *config.options : value_or_throw(options_from(Environment::of_process()));
+}
+
+}  // namespace
+
+Fabric::Fabric(FabricConfig config) : Group(kNotLaunched), config_(std::move(config)) {}
+
+Fabric Fabric::join(Rendezvous& rendezvous, FabricConfig config) {
+  const Options options = options_of(config);
+  Fabric fabric(std::move(config));
+  static_cast<Group&>(fabric) = Group(value_or_throw(Communicator::create(rendezvous, options)));
+  return fabric;
+}
+
+void Fabric::launch() {
+  if (is_member()) throw_invalid("the fabric is launched already; call launch() once.");
+  const Environment env = Environment::of_process();
+  const StartPlan plan = value_or_throw(plan_start(config_, env));
+  switch (plan.how) {
+    case StartPlan::How::join: {
+      const auto rendezvous = value_or_throw(make_rendezvous(plan.join, env));
+      *this = join(*rendezvous, config_);
+      return;
+    }
+    case StartPlan::How::processes:
+      std::fflush(nullptr);
+      std::exit(supervise(plan.job, plan.meet));  // NOLINT(concurrency-mt-unsafe): one thread
+    case StartPlan::How::threads:
+      throw_invalid(
+          "strategy is threads, which launch() cannot start in the middle of a program; use "
+          "weft::launch(config, body).");
+  }
+}
+
+int Fabric::local_rank() const {
+  const std::vector<int>& hosts = communicator().host_of_rank();
+  const auto me = hosts.begin() + rank();
+  return static_cast<int>(std::count(hosts.begin(), me, *me));
+}
+
+int Fabric::node_rank() const { return communicator().host_of_rank()[static_cast<size_t>(rank())]; }
+
+int Fabric::num_nodes() const {
+  const std::vector<int>& hosts = communicator().host_of_rank();
+  return *std::max_element(hosts.begin(), hosts.end()) + 1;
+}
+
+Collection Fabric::to_device(const Collection& value) const {
+  std::vector<Tensor> tensors = value.tensors();
+  for (Tensor& tensor : tensors) tensor = to_device(tensor);
+  return value.with_tensors(tensors);
+}
+
+void Fabric::to_standard_output(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Fabric::let_others_go(const Status& own, double timeout_s) const {
+  (void)agree(communicator(), {"rank_zero_first", {}, own}, timeout_s);
+}
+
+void Fabric::tell_failure_of_block(const std::exception_ptr& thrown, double timeout_s) const {
+  Status why(Code::aborted, "the block of rank_zero_first threw something that is no exception");
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    why = error.status().within("the block of rank_zero_first failed");
+  } catch (const std::exception& error) {
+    why = Status(Code::aborted, concat("the block of rank_zero_first failed: ", error.what()));
+  } catch (...) {  // NOLINT(bugprone-empty-catch): said above
+  }
+  try {
+    let_others_go(why, timeout_s);
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): what the block threw says more
+  }
+}
+
+}  // namespace weft

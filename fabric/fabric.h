@@ -1,0 +1,135 @@
+// Fabric: the ranks of a job. Who they are, how they are started, and, being a Group, every call
+// that they make together.
+//
+//   int main() {
+//     return weft::launch({.devices = 4}, [](weft::Fabric& fabric) {
+//       fabric.print("sum of ranks:", fabric.all_reduce(fabric.global_rank(),
+//       weft::ReduceOp::sum));
+//     });
+//   }
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <type_traits>
+
+#include "base/options.h"
+#include "fabric/group.h"
+
+namespace weft {
+
+// What ranks compute on.
+enum class Accelerator : uint8_t {
+  automatic,  // GPUs where weft can use them, else CPUs
+  cpu,        // host memory
+  gpu         // not in this version
+};
+
+// How local ranks are started where no launcher has.
+enum class Strategy : uint8_t {
+  processes,  // this program again, once per rank
+  threads     // of this process; only by weft::launch(config, body)
+};
+
+// Describes a job. What is left at its default is taken from the launcher that started the process;
+// what is not must agree with it.
+struct FabricConfig {
+  Accelerator accelerator = Accelerator::automatic;  // of all ranks
+  int devices = 0;                                   // ranks per node; 0: the launcher's, else 1
+  int num_nodes = 0;                                 // machines; 0: the launcher's, else 1
+  Strategy strategy = Strategy::processes;           // where this process starts ranks
+  std::optional<Options> options = {};               // of the engine; none: the environment's
+};
+
+// See the top of this file.
+class Fabric : public Group {
+ public:
+  // Nothing happens before launch().
+  explicit Fabric(FabricConfig config = {});
+  // One of the ranks that meet in `rendezvous`, launched.
+  static Fabric join(Rendezvous& rendezvous, FabricConfig config = {});
+
+  // Makes this process a rank of the job. Where a launcher (torchrun, srun, mpirun, WEFT_*) has
+  // started it, or it is the only rank, it joins. Else it starts the ranks, waits for them and
+  // exits with their status without returning: the program runs from its beginning in each rank. Of
+  // several nodes each runs this with MASTER_ADDR, MASTER_PORT and NODE_RANK in its environment.
+  // REQUIRES: the process has one thread, and no children.
+  void launch();
+
+  // Ranks in all, and this one: 0 to world_size() - 1.
+  int world_size() const { return size(); }
+  int global_rank() const { return rank(); }
+  // This rank among those of its machine.
+  int local_rank() const;
+  // Its machine, counted in the order of the lowest ranks, and how many machines there are.
+  int node_rank() const;
+  int num_nodes() const;
+  bool is_global_zero() const { return rank() == 0; }
+  // Where this rank's tensors live.
+  Device device() const { return {}; }
+
+  // The tensor, or all tensors of the collection, on this rank's device.
+  Tensor to_device(const Tensor& tensor) const { return tensor.to(device()); }
+  Collection to_device(const Collection& value) const;
+
+  // Runs block() on rank 0 first, then on the others; with `local`, on local rank 0 of each machine
+  // first. Gives what the block gives. When a first rank's block throws, so does this call on every
+  // rank, naming it, and the others' blocks do not run. `timeout_s`: how long the others wait.
+  template <class F>
+  auto rank_zero_first(F block, bool local = false, double timeout_s = 0) const {
+    using T = std::invoke_result_t<F&>;
+    if (local ? local_rank() != 0 : !is_global_zero()) {
+      let_others_go({}, timeout_s);
+      return block();
+    }
+    const auto guarded = [&]() -> T {
+      try {
+        return block();
+      } catch (...) {
+        tell_failure_of_block(std::current_exception(), timeout_s);
+        throw;
+      }
+    };
+    if constexpr (std::is_void_v<T>) {
+      guarded();
+      let_others_go({}, timeout_s);
+    } else {
+      T result = guarded();
+      let_others_go({}, timeout_s);
+      return result;
+    }
+  }
+
+  // A line of all arguments, separated by spaces, on standard output or another stream; on rank 0
+  // only.
+  template <class... Args>
+  void print(const Args&... args) const {
+    if (!is_global_zero()) return;
+    std::ostringstream line;
+    write_line(line, args...);
+    to_standard_output(line.str());
+  }
+  template <class... Args>
+  void print_to(std::ostream& out, const Args&... args) const {
+    if (is_global_zero()) write_line(out, args...);
+  }
+
+ private:
+  template <class... Args>
+  static void write_line(std::ostream& out, const Args&... args) {
+    const char* separator = "";
+    ((out << separator << args, separator = " "), ...);
+    out << '\n';
+  }
+  static void to_standard_output(const std::string& text);
+  void let_others_go(const Status& own, double timeout_s) const;
+  void tell_failure_of_block(const std::exception_ptr& thrown, double timeout_s) const;
+
+  FabricConfig config_;
+};
+
+}  // namespace weft

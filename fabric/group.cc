@@ -1,0 +1,67 @@
+#include "fabric/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "fabric/agree.h"
+#include "fabric/group_state.h"
+
+namespace weft {
+
+Group::Group(std::unique_ptr<Communicator> communicator)
+    : state_(std::make_shared<State>(std::move(communicator))) {}
+
+Group::State& Group::state() const {
+  if (!state_) throw_invalid(absent_);
+  return *state_;
+}
+
+int Group::rank() const { return state_ ? state_->communicator->rank() : -1; }
+
+int Group::size() const { return state_ ? state_->communicator->size() : -1; }
+
+Communicator& Group::communicator() const { return *state().communicator; }
+
+Communicator& Group::turn() const {
+  State& s = state();
+  s.turns.wait_idle();
+  return *s.communicator;
+}
+
+void Group::give(std::function<void()> task) const { state().turns.give(std::move(task)); }
+
+// The agreement is an all_gather: nobody has it before everybody came.
+void Group::barrier(std::string_view name, double timeout_s) const {
+  (void)agree(turn(), {.call = concat("barrier(\"", name, "\")"), .leaves = {}, .own = {}},
+              timeout_s);
+}
+
+Group Group::split(int color, int key) const {
+  Communicator& parent = turn();
+  (void)agree(parent, {.call = "split", .leaves = {}, .own = {}});
+  std::unique_ptr<Communicator> part = value_or_throw(parent.split(color, key));
+  return part ? Group(std::move(part)) : Group();
+}
+
+Group Group::new_group(const std::vector<int>& ranks) const {
+  Communicator& parent = turn();
+  Intent intent{.call = "new_group(", .leaves = {}, .own = {}};
+  std::vector<int> sorted = ranks;
+  std::sort(sorted.begin(), sorted.end());
+  for (const int r : ranks) intent.call.append(concat(intent.call.ends_with('(') ? "" : ", ", r));
+  intent.call += ')';
+  if (ranks.empty() || sorted.front() < 0 || sorted.back() >= parent.size() ||
+      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    intent.own = invalid_argument(concat(
+        intent.call, ": list at least one rank, each once, from 0 to ", parent.size() - 1, "."));
+  (void)agree(parent, intent);
+  const auto mine = std::find(ranks.begin(), ranks.end(), parent.rank());
+  const int color = mine == ranks.end() ? -1 : 0;
+  auto part = value_or_throw(parent.split(color, static_cast<int>(mine - ranks.begin())));
+  return part ? Group(std::move(part)) : Group();
+}
+
+void Group::abort(std::string_view why) const { communicator().abort(why); }
+
+}  // namespace weft

@@ -1,0 +1,259 @@
+// The collective calls of a group: agreement, flat buffers, one collective for each of them.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+#include "fabric/agree.h"
+#include "fabric/flat.h"
+#include "fabric/group_state.h"
+#include "fabric/object.h"
+
+namespace weft {
+namespace {
+
+// A tensor larger than this is broadcast where it lies, a smaller one packed with its layout.
+constexpr size_t kPackedBytes = 64 << 10;
+constexpr uint64_t kUnpacked = uint64_t{1} << 63;  // in the extra of a broadcast's intent
+
+Status check_rank(const char* what, int rank, const Communicator& c) {
+  if (rank >= 0 && rank < c.size()) return {};
+  return invalid_argument(
+      concat(what, " is ", rank, "; the group's ranks go from 0 to ", c.size() - 1, "."));
+}
+
+// Text and null can be sent, but not added up or stacked.
+Status check_leaves(const Collection& value) {
+  Status status;
+  (void)value.transform([&](const std::string& path, const Collection& leaf) {
+    if (leaf.kind() != Collection::Kind::tensor && status.ok())
+      status = invalid_argument(concat("the leaf ", path.empty() ? "" : concat("'", path, "' "),
+                                       "is ", leaf.describe()[0],
+                                       "; only tensors and numbers can be reduced or stacked. "
+                                       "all_gather_objects takes anything."));
+    return Collection();
+  });
+  return status;
+}
+
+Status check_reduction(const Collection& value, ReduceOp op) {
+  if (op == ReduceOp::premulsum)
+    return invalid_argument(
+        "op is premulsum, which needs a factor; use the communicator() for it.");
+  WEFT_TRY(check_leaves(value));
+  for (const Tensor& tensor : value.tensors())
+    if (!defined(op, tensor.dtype()))
+      return invalid_argument(
+          concat("op ", name(op), " has no meaning on ", tensor.type_text(), "."));
+  return {};
+}
+
+Status check_concat(const Collection& value, std::optional<Concat> concat_along) {
+  WEFT_TRY(check_leaves(value));
+  if (!concat_along) return {};
+  try {
+    for (const Tensor& tensor : value.tensors()) (void)tensor.axis(concat_along->dim);
+  } catch (const Error& error) {
+    return error.status();
+  }
+  return {};
+}
+
+std::string gather_text(const char* name, std::optional<Concat> concat_along) {
+  return concat_along ? concat(name, "(concat dim ", concat_along->dim) : concat(name, "(stack");
+}
+
+// Of tensors with a leading dimension of ranks.
+void join(std::vector<Tensor>& tensors, Concat along) {
+  for (Tensor& tensor : tensors) {
+    std::vector<Tensor> parts;
+    for (int64_t r = 0; r < tensor.size(0); ++r) parts.push_back(tensor[r]);
+    const int axis = parts[0].axis(along.dim);
+    if (axis > 0) {
+      tensor = concatenate(parts, axis);
+    } else {
+      Shape shape = parts[0].shape();
+      shape[0] *= tensor.size(0);
+      tensor = tensor.reshape(std::move(shape));
+    }
+  }
+}
+
+// Runs `call` for every buffer; gives the tree of the results, shaped [leading, count] where
+// `leading` is not 0. Without `receives`, there are none.
+template <class RunCall>
+std::optional<Collection> run_flat(const Collection& value, int64_t leading, bool receives,
+                                   std::optional<Concat> concat_along, const RunCall& call) {
+  const std::vector<FlatBuffer> buffers = flatten(value.tensors());
+  std::vector<Tensor> results;
+  for (const FlatBuffer& buffer : buffers) {
+    const int64_t count = buffer.memory.count();
+    Tensor result;
+    if (receives)
+      result = Tensor::empty(buffer.dtype, leading > 0 ? Shape{leading, count} : Shape{count});
+    throw_if_failed(call(buffer.memory, result.data()));
+    results.push_back(std::move(result));
+  }
+  if (!receives) return std::nullopt;
+  std::vector<Tensor> tensors = unflatten(buffers, results);
+  if (concat_along) join(tensors, *concat_along);
+  return value.with_tensors(tensors);
+}
+
+}  // namespace
+
+Collection Group::all_reduce_tree(const Collection& value, ReduceOp op) const {
+  Communicator& c = turn();
+  const std::string text = concat("all_reduce(", name(op), ")");
+  (void)agree(c, {text, value.describe(), check_reduction(value, op)});
+  return *run_flat(value, 0, true, {}, [&](const Tensor& in, void* out) {
+    return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), op)
+        .within(text);
+  });
+}
+
+std::optional<Collection> Group::reduce_tree(const Collection& value, int dst, ReduceOp op) const {
+  Communicator& c = turn();
+  const std::string text = concat("reduce(", name(op), ", dst=", dst, ")");
+  Status own = check_rank("dst", dst, c);
+  if (own.ok()) own = check_reduction(value, op);
+  (void)agree(c, {text, value.describe(), own});
+  return run_flat(value, 0, c.rank() == dst, {}, [&](const Tensor& in, void* out) {
+    return c.reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), op, dst)
+        .within(text);
+  });
+}
+
+Collection Group::all_gather_tree(const Collection& value,
+                                  std::optional<Concat> concat_along) const {
+  Communicator& c = turn();
+  const std::string text = concat(gather_text("all_gather", concat_along), ")");
+  (void)agree(c, {text, value.describe(), check_concat(value, concat_along)});
+  return *run_flat(value, c.size(), true, concat_along, [&](const Tensor& in, void* out) {
+    return c.all_gather(in.data(), out, static_cast<size_t>(in.count()), in.dtype()).within(text);
+  });
+}
+
+std::optional<Collection> Group::gather_tree(const Collection& value, int dst,
+                                             std::optional<Concat> concat_along) const {
+  Communicator& c = turn();
+  const std::string text = concat(gather_text("gather", concat_along), ", dst=", dst, ")");
+  Status own = check_rank("dst", dst, c);
+  if (own.ok()) own = check_concat(value, concat_along);
+  (void)agree(c, {text, value.describe(), own});
+  return run_flat(value, c.size(), c.rank() == dst, concat_along, [&](const Tensor& in, void* out) {
+    return c.gather(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), dst).within(text);
+  });
+}
+
+Collection Group::broadcast_tree(const Collection& value, int src) const {
+  Communicator& c = turn();
+  const std::string text = concat("broadcast(src=", src, ")");
+  const bool mine = c.rank() == src;
+  const bool alone = value.kind() == Collection::Kind::tensor;
+  const bool packed = !alone || value.tensor().bytes() <= kPackedBytes;
+  std::string layout;
+  Tensor object;
+  if (mine && packed) object = object_of(value);
+  if (mine && !packed) layout = layout_of(value);
+  const uint64_t bytes = packed ? object.bytes() : layout.size() | kUnpacked;
+  const uint64_t told =
+      agree(c, {text, {}, check_rank("src", src, c), bytes})[static_cast<size_t>(src)];
+  const auto send = [&](void* memory, size_t count, DataType type) {
+    throw_if_failed(c.broadcast(memory, memory, count, type, src).within(text));
+  };
+  if ((told & kUnpacked) == 0) {
+    if (!mine) object = Tensor::empty(DataType::uint8, {static_cast<int64_t>(told)});
+    send(object.data(), told, DataType::uint8);
+    return mine ? value : from_object(object);
+  }
+  layout.resize(told & ~kUnpacked);
+  send(layout.data(), layout.size(), DataType::uint8);
+  const Tensor tensor =
+      mine ? value.tensor().contiguous() : from_layout(layout, [](DataType type, Shape shape) {
+                                             return Tensor::empty(type, std::move(shape));
+                                           }).tensor();
+  send(tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype());
+  return mine ? value : tensor;
+}
+
+std::vector<Collection> Group::all_gather_trees(const Collection& value) const {
+  Communicator& c = turn();
+  const std::string text = "all_gather_objects";
+  const Tensor object = object_of(value);
+  const std::vector<uint64_t> sizes = agree(c, {text, {}, {}, object.bytes()});
+  const std::vector<size_t> counts(sizes.begin(), sizes.end());
+  int64_t total = 0;
+  for (const uint64_t size : sizes) total += static_cast<int64_t>(size);
+  const Tensor all = Tensor::empty(DataType::uint8, {total});
+  throw_if_failed(c.run({.kind = Kind::all_gather,
+                         .input = object.data(),
+                         .output = all.data(),
+                         .type = DataType::uint8,
+                         .varying = true,
+                         .counts = counts})
+                      .within(text));
+  std::vector<Collection> values;
+  int64_t begin = 0;
+  for (const uint64_t size : sizes) {
+    const int64_t end = begin + static_cast<int64_t>(size);
+    values.push_back(from_object(all.slice(0, begin, end)));
+    begin = end;
+  }
+  return values;
+}
+
+Collection Group::scatter_trees(const std::vector<Collection>& parts, int src) const {
+  Communicator& c = turn();
+  const std::string text = concat("scatter(src=", src, ")");
+  const bool mine = c.rank() == src;
+  Status own = check_rank("src", src, c);
+  if (own.ok() && mine && static_cast<int>(parts.size()) != c.size())
+    own = invalid_argument(concat(text, ": ", parts.size(), " parts were given for ", c.size(),
+                                  " ranks; give one for each rank, in order."));
+  (void)agree(c, {text, {}, own});
+  std::vector<Tensor> objects;
+  std::vector<uint64_t> sizes;
+  for (const Collection& part : parts) {
+    objects.push_back(object_of(part));
+    sizes.push_back(objects.back().bytes());
+  }
+  uint64_t size = 0;
+  throw_if_failed(c.scatter(sizes.data(), &size, 1, DataType::uint64, src).within(text));
+  const Tensor all = mine ? concatenate(objects, 0) : Tensor();
+  const std::vector<size_t> counts(sizes.begin(), sizes.end());
+  const Tensor object = Tensor::empty(DataType::uint8, {static_cast<int64_t>(size)});
+  throw_if_failed(c.run({.kind = Kind::scatter,
+                         .input = all.data(),
+                         .output = object.data(),
+                         .count = size,
+                         .type = DataType::uint8,
+                         .root = src,
+                         .varying = true,
+                         .counts = counts})
+                      .within(text));
+  return from_object(object);
+}
+
+void Group::broadcast_into(const Tensor& in_out, int src) const {
+  Communicator& c = turn();
+  const std::string text = concat("broadcast_into(src=", src, ")");
+  (void)agree(c, {text, {in_out.type_text()}, check_rank("src", src, c)});
+  const Tensor dense = in_out.contiguous();
+  throw_if_failed(c.broadcast(dense.data(), dense.data(), static_cast<size_t>(dense.count()),
+                              dense.dtype(), src)
+                      .within(text));
+  if (dense.data() != in_out.data()) in_out.copy_from(dense);
+}
+
+void Group::all_reduce_into(const Tensor& in_out, ReduceOp op) const {
+  Communicator& c = turn();
+  const std::string text = concat("all_reduce_into(", name(op), ")");
+  (void)agree(c, {text, {in_out.type_text()}, check_reduction(in_out, op)});
+  const Tensor dense = in_out.contiguous();
+  throw_if_failed(c.all_reduce(dense.data(), dense.data(), static_cast<size_t>(dense.count()),
+                               dense.dtype(), op)
+                      .within(text));
+  if (dense.data() != in_out.data()) in_out.copy_from(dense);
+}
+
+}  // namespace weft

@@ -1,0 +1,157 @@
+// Sends and receives of a group. Every message is preceded by a header that says what it is, so
+// that a receiver need not know, and finds out where it expected something else.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+#include "fabric/group_state.h"
+#include "fabric/object.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kMagic = 0x77656674;
+constexpr int kDimsMax = 8;  // a tensor of more travels as an object
+
+struct Header {
+  uint32_t magic = kMagic;
+  uint8_t is_object = 0;
+  uint8_t dtype = 0;
+  uint16_t dims = 0;
+  std::array<int64_t, kDimsMax> shape{};
+};
+
+Header header_of(const Tensor& tensor, bool is_object) {
+  Header header{.is_object = is_object,
+                .dtype = static_cast<uint8_t>(tensor.dtype()),
+                .dims = static_cast<uint16_t>(tensor.dims())};
+  std::copy(tensor.shape().begin(), tensor.shape().end(), header.shape.begin());
+  return header;
+}
+
+Shape shape_of(const Header& header) {
+  return {header.shape.begin(), header.shape.begin() + header.dims};
+}
+
+std::string text_of(const Header& header) {
+  if (header.is_object) return "a collection";
+  return concat(name(static_cast<DataType>(header.dtype)), to_string(shape_of(header)));
+}
+
+// What sender and receiver pass in one group: the header, then the elements.
+std::array<Transfer, 2> transfers(Transfer::Direction direction, Rank peer, Header& header,
+                                  const Tensor& tensor) {
+  return {Transfer{direction, peer, &header, sizeof header, DataType::uint8},
+          Transfer{direction, peer, tensor.data(), static_cast<size_t>(tensor.count()),
+                   tensor.dtype()}};
+}
+
+// Where a receiver's memory does not fit, the stream between the two ranks cannot be used on.
+Status check_header(const Communicator& c, const Header& header, const Tensor& room, Rank src) {
+  if (header.magic != kMagic || header.dims > kDimsMax || header.dtype >= kDataTypes)
+    return Status(Code::mismatch,
+                  concat("rank ", c.rank(), " receives from rank ", src,
+                         " what is no message of this kind; pair each send with one receive."),
+                  src);
+  const bool fits = !header.is_object && static_cast<DataType>(header.dtype) == room.dtype() &&
+                    shape_of(header) == room.shape();
+  if (fits) return {};
+  return Status(Code::mismatch,
+                concat("rank ", src, " sends ", text_of(header), " but rank ", c.rank(),
+                       " receives into ", room.type_text(), "; dtype and shape must be the same."),
+                src);
+}
+
+[[noreturn]] void give_up(Communicator& c, const Status& status) {
+  c.abort(status.message());
+  throw Error(status);
+}
+
+}  // namespace
+
+struct PairTransfer {
+  Header header;
+  Tensor tensor;
+  Work work;
+};
+
+void Group::State::start(const std::shared_ptr<PairTransfer>& pair, Transfer::Direction direction,
+                         Rank peer) {
+  pair->work = communicator->start(transfers(direction, peer, pair->header, pair->tensor));
+  const std::lock_guard lock(mutex);
+  std::erase_if(pairs, [](const auto& old) { return old->work.test(); });
+  pairs.push_back(pair);
+}
+
+void Group::send_tree(const Collection& value, int dst) const {
+  const bool plain = value.kind() == Collection::Kind::tensor && value.tensor().dims() <= kDimsMax;
+  const Tensor tensor = plain ? value.tensor().contiguous() : object_of(value);
+  Header header = header_of(tensor, !plain);
+  throw_if_failed(communicator()
+                      .run(transfers(Transfer::Direction::send, dst, header, tensor))
+                      .within(concat("send(dst=", dst, ")")));
+}
+
+Collection Group::recv_tree(int src) const {
+  Communicator& c = communicator();
+  const std::string text = concat("recv(src=", src, ")");
+  Header header;
+  throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
+  Header readable = header;
+  readable.is_object = 0;
+  const bool is_header = header.magic == kMagic && header.dims <= kDimsMax;
+  const Tensor tensor =
+      Tensor::empty(static_cast<DataType>(header.dtype), is_header ? shape_of(header) : Shape{0});
+  if (Status status = check_header(c, readable, tensor, src); !status.ok()) give_up(c, status);
+  throw_if_failed(
+      c.recv(src, tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype()).within(text));
+  return header.is_object ? from_object(tensor) : Collection(tensor);
+}
+
+void Group::recv_into(const Tensor& out, int src) const {
+  Communicator& c = communicator();
+  const std::string text = concat("recv_into(src=", src, ")");
+  Header header;
+  throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
+  if (Status status = check_header(c, header, out, src); !status.ok()) give_up(c, status);
+  const Tensor dense = out.is_contiguous() ? out : Tensor::empty(out.dtype(), out.shape());
+  throw_if_failed(
+      c.recv(src, dense.data(), static_cast<size_t>(dense.count()), dense.dtype()).within(text));
+  if (dense.data() != out.data()) out.copy_from(dense);
+}
+
+Future<void> Group::isend(const Tensor& tensor, int dst) const {
+  if (tensor.dims() > kDimsMax)
+    throw_invalid(concat("isend takes tensors of at most ", kDimsMax, " dimensions, not ",
+                         tensor.type_text(), "; reshape it."));
+  auto pair = std::make_shared<PairTransfer>();
+  pair->tensor = tensor.contiguous();
+  pair->header = header_of(pair->tensor, false);
+  state().start(pair, Transfer::Direction::send, dst);
+  return {
+      [pair] { return pair->work.test(); },
+      [pair, dst] { throw_if_failed(pair->work.wait().within(concat("isend(dst=", dst, ")"))); }};
+}
+
+Future<void> Group::irecv_into(const Tensor& out, int src) const {
+  auto pair = std::make_shared<PairTransfer>();
+  pair->tensor = out;
+  pair->header.magic = 0;
+  if (!out.is_contiguous())
+    throw_invalid(concat("irecv_into needs a contiguous tensor; this ", out.type_text(),
+                         " has strides ", to_string(out.strides()), "."));
+  state().start(pair, Transfer::Direction::receive, src);
+  return {[pair] { return pair->work.test(); },
+          [pair, src, group = *this] {
+            const Status status = pair->work.wait();
+            Communicator& c = group.communicator();
+            const Status fits = pair->header.magic == 0
+                                    ? Status()
+                                    : check_header(c, pair->header, pair->tensor, src);
+            if (!fits.ok()) give_up(c, fits);
+            throw_if_failed(status.within(concat("irecv_into(src=", src, ")")));
+          }};
+}
+
+}  // namespace weft

@@ -1,0 +1,31 @@
+// What the handles of a group share.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "fabric/group.h"
+#include "fabric/turns.h"
+
+namespace weft {
+
+// A send or receive under way.
+struct PairTransfer;
+
+struct Group::State {
+  explicit State(std::unique_ptr<Communicator> c) : communicator(std::move(c)) {}
+  ~State() {
+    if (!turns.idle()) communicator->abort("a group was dropped with calls under way");
+  }
+
+  // Starts a send or receive and keeps its memory until it is done, whoever drops the Future.
+  void start(const std::shared_ptr<PairTransfer>& pair, Transfer::Direction direction, Rank peer);
+
+  std::mutex mutex;  // of `pairs`
+  std::vector<std::shared_ptr<PairTransfer>> pairs;
+  std::unique_ptr<Communicator> communicator;
+  Turns turns;
+};
+
+}  // namespace weft

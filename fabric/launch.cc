@@ -1,0 +1,94 @@
+#include "fabric/launch.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "base/text.h"
+#include "fabric/start.h"
+
+namespace weft {
+namespace {
+
+constexpr int kExitFailed = 1;
+constexpr int kExitCannotStart = 2;
+// How long a rank that is done waits for the others to be done.
+constexpr double kLeaveTogether_s = 24 * 3600;
+
+struct End {
+  int exit_status = 0;
+  std::string message;
+};
+
+// A failure that is only the echo of another rank's.
+bool secondary(Code code) { return code == Code::aborted || code == Code::peer_lost; }
+
+End run_body(Fabric& fabric, const std::function<void(Fabric&)>& body) {
+  End end;
+  try {
+    body(fabric);
+    fabric.barrier("end of the job", kLeaveTogether_s);
+    return end;
+  } catch (const Error& error) {
+    end = {secondary(error.code()) ? kExitSecondary : kExitFailed, error.what()};
+  } catch (const std::exception& error) {
+    end = {kExitFailed, error.what()};
+  } catch (...) {
+    end = {kExitFailed, "something that is no exception was thrown"};
+  }
+  if (fabric.is_member() && end.exit_status == kExitFailed) fabric.abort(end.message);
+  return end;
+}
+
+End run_process(const FabricConfig& config, const std::function<void(Fabric&)>& body) {
+  Fabric fabric(config);
+  try {
+    fabric.launch();
+  } catch (const Error& error) {
+    return {kExitCannotStart, error.what()};
+  }
+  End end = run_body(fabric, body);
+  if (!end.message.empty()) end.message = concat("rank ", fabric.rank(), ": ", end.message);
+  return end;
+}
+
+// The end of the rank that failed by itself, if any.
+End run_threads(const FabricConfig& config, int ranks, const std::function<void(Fabric&)>& body) {
+  std::vector<std::unique_ptr<Rendezvous>> meeting = make_in_process_rendezvous(ranks);
+  std::vector<End> ends(static_cast<size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (size_t r = 0; r < ends.size(); ++r)
+    threads.emplace_back([&, r] {
+      try {
+        Fabric fabric = Fabric::join(*meeting[r], config);
+        ends[r] = run_body(fabric, body);
+      } catch (const Error& error) {
+        ends[r] = {kExitCannotStart, error.what()};
+      }
+      if (!ends[r].message.empty()) ends[r].message = concat("rank ", r, ": ", ends[r].message);
+    });
+  for (std::thread& thread : threads) thread.join();
+  const auto failed = [](const End& end) { return end.exit_status != 0; };
+  auto found = std::find_if(ends.begin(), ends.end(), [&](const End& end) {
+    return failed(end) && end.exit_status != kExitSecondary;
+  });
+  if (found == ends.end()) found = std::find_if(ends.begin(), ends.end(), failed);
+  return found == ends.end() ? End{} : *found;
+}
+
+}  // namespace
+
+int launch(const FabricConfig& config, const std::function<void(Fabric&)>& body) {
+  const Result<StartPlan> plan = plan_start(config, Environment::of_process());
+  End end;
+  if (!plan.ok())
+    end = {kExitCannotStart, plan.status().to_string()};
+  else if (plan->how == StartPlan::How::threads)
+    end = run_threads(config, plan->job.ranks, body);
+  else
+    end = run_process(config, body);
+  if (!end.message.empty()) complain(end.message);
+  return end.exit_status;
+}
+
+}  // namespace weft

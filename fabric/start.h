@@ -1,0 +1,29 @@
+// What launch() has to do: join a job, or start one.
+#pragma once
+
+#include <string>
+
+#include "bootstrap/local_job.h"
+#include "fabric/fabric.h"
+
+namespace weft {
+
+struct StartPlan {
+  enum class How : uint8_t { join, processes, threads };
+  How how = How::join;
+  RendezvousConfig join;
+  LocalJob job;      // processes, threads
+  std::string meet;  // where the nodes of the job meet; empty where there is one
+};
+
+// An error where the config and the launcher's environment contradict each other, or where what is
+// asked for cannot be.
+Result<StartPlan> plan_start(const FabricConfig& config, const Environment& env);
+
+// Runs the processes to their end and gives the job's exit status.
+int supervise(const LocalJob& job, const std::string& meet);
+
+// "weft: ..." on standard error.
+void complain(const std::string& message);
+
+}  // namespace weft

@@ -1,0 +1,30 @@
+// Turns: runs what a group does asynchronously, one after the other, on a thread of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace weft {
+
+// The thread starts with the first task.
+class Turns {
+ public:
+  Turns();
+  // Waits for the task under way; tasks that have not begun are dropped.
+  ~Turns();
+  Turns(const Turns&) = delete;
+  Turns& operator=(const Turns&) = delete;
+
+  // Runs `task` after all that were given before. It must not throw.
+  void give(std::function<void()> task);
+  // Returns when all that was given has run; at once on the thread itself.
+  void wait_idle() const;
+  // Whether nothing is under way.
+  bool idle() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace weft

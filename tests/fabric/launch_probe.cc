@@ -1,0 +1,54 @@
+// A job that ends as its arguments say; launch_test.cc looks at what comes of it.
+//   weft-launch-probe RANKS well|threads|throw|exit|kill|stray|plain [RANK]
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "fabric/launch.h"
+
+namespace {
+
+constexpr int kStatus = 42;
+
+void act(weft::Fabric& fabric, const std::string& what, int culprit) {
+  if (what == "throw" || what == "throw-threads") {
+    fabric.barrier("begin");
+    if (fabric.rank() == culprit) throw std::runtime_error("the disk is full");
+    fabric.barrier("that never is");
+  }
+  if (fabric.rank() == culprit) {
+    if (what == "exit") std::_Exit(kStatus);
+    if (what == "kill") std::raise(SIGKILL);
+  }
+  if (what == "exit" || what == "kill") {
+    if (fabric.rank() % 2) ::pause();  // some wait in a call, some elsewhere
+    fabric.barrier("that never is");
+  }
+  if (what == "stray" && fabric.rank() != culprit) return;  // leaves early, which is no failure
+  const int sum = fabric.all_reduce(fabric.rank(), weft::ReduceOp::sum);
+  fabric.print("ranks", fabric.world_size(), "sum", sum, "local", fabric.local_rank());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
+  const std::string what = argc > 2 ? argv[2] : "well";
+  const int culprit = argc > 3 ? std::atoi(argv[3]) : -1;
+  const bool threads = what.ends_with("threads");
+  const weft::FabricConfig config{
+      .devices = ranks > 0 ? ranks : 0,
+      .num_nodes = ranks < 0 ? -ranks : 0,
+      .strategy = threads ? weft::Strategy::threads : weft::Strategy::processes};
+  if (what != "plain")
+    return weft::launch(config, [&](weft::Fabric& fabric) { act(fabric, what, culprit); });
+  weft::Fabric fabric(config);
+  fabric.launch();
+  act(fabric, what, culprit);
+  fabric.barrier("end");
+  return 0;
+}

@@ -1,0 +1,114 @@
+// launch() as its users see it: output, messages, exit status, and nothing left behind.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace weft::test {
+namespace {
+
+struct Ran {
+  int status = -1;
+  std::string output;  // and errors
+  double seconds = 0;
+};
+
+Ran probe(const std::string& arguments, const std::string& environment = {}) {
+  const std::string command =
+      "env WEFT_TIMEOUT=30 " + environment + " " WEFT_LAUNCH_PROBE " " + arguments + " 2>&1";
+  const int64_t begin = steady_clock().now_ns();
+  Ran ran;
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  std::array<char, 4096> room;
+  for (size_t got; (got = std::fread(room.data(), 1, room.size(), pipe)) > 0;)
+    ran.output.append(room.data(), got);  // to the end: until no process holds the pipe any more
+  const int status = ::pclose(pipe);
+  ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ran.seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+  return ran;
+}
+
+bool has(const Ran& ran, const std::string& text) {
+  return ran.output.find(text) != std::string::npos;
+}
+
+TEST(Launch, RunsEveryRank) {
+  for (const char* how : {"well", "threads", "plain"})
+    for (const int ranks : {1, 2, 4}) {
+      const Ran ran = probe(std::to_string(ranks) + " " + how);
+      EXPECT_EQ(ran.status, 0);
+      EXPECT_EQ(ran.output, "ranks " + std::to_string(ranks) + " sum " +
+                                std::to_string(ranks * (ranks - 1) / 2) + " local 0\n");
+    }
+}
+
+TEST(Launch, AThrownMessageWins) {
+  for (const char* how : {"throw", "throw-threads"}) {
+    const Ran ran = probe(std::string("4 ") + how + " 2");
+    EXPECT_EQ(ran.status, 1) << ran.output;
+    EXPECT_TRUE(has(ran, "weft: rank 2: the disk is full\n")) << ran.output;
+    EXPECT_LT(ran.seconds, 15);
+  }
+  const Ran ran = probe("4 throw 2");
+  EXPECT_TRUE(has(ran, "rank 2 aborted: the disk is full"))
+      << "others are not told: " << ran.output;
+  EXPECT_TRUE(has(ran, "weft: rank 2 exited with status 1.")) << ran.output;
+}
+
+TEST(Launch, TheStatusOfWhoFailsFirstWins) {
+  const Ran exited = probe("4 exit 2");
+  EXPECT_EQ(exited.status, 42) << exited.output;
+  EXPECT_TRUE(has(exited, "weft: rank 2 exited with status 42.")) << exited.output;
+  const Ran killed = probe("4 kill 0");
+  EXPECT_EQ(killed.status, 128 + 9) << killed.output;
+  EXPECT_TRUE(has(killed, "weft: rank 0 was ended by signal 9")) << killed.output;
+  EXPECT_LT(exited.seconds + killed.seconds, 30) << "a rank was left behind";
+}
+
+TEST(Launch, AdoptsALaunchersEnvironment) {
+  std::vector<Ran> ran(2);
+  std::vector<std::thread> ranks;
+  for (int r = 0; r < 2; ++r)
+    ranks.emplace_back([&ran, r] {
+      ran[static_cast<size_t>(r)] = probe("0",
+                                          "MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 "
+                                          "RANK=" +
+                                              std::to_string(r));
+    });
+  for (std::thread& rank : ranks) rank.join();
+  EXPECT_EQ(ran[0].output, "ranks 2 sum 1 local 0\n");
+  EXPECT_EQ(ran[1].output, "");
+  const Ran wrong = probe("3", "MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 RANK=0");
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_TRUE(has(wrong, "part of a job of 2 (torchrun)")) << wrong.output;
+}
+
+TEST(Launch, SeveralNodesStartTheirParts) {
+  std::vector<Ran> ran(2);
+  std::vector<std::thread> nodes;
+  for (int n = 0; n < 2; ++n)
+    nodes.emplace_back([&ran, n] {
+      const std::string node = std::to_string(n);
+      ran[static_cast<size_t>(n)] =
+          probe("-2", "MASTER_ADDR=127.0.0.1 MASTER_PORT=29518 NODE_RANK=" + node +
+                          " WEFT_HOST=node" + node);
+    });
+  for (std::thread& node : nodes) node.join();
+  EXPECT_EQ(ran[0].output, "ranks 2 sum 1 local 0\n");
+  EXPECT_EQ(ran[1].output, "");
+  EXPECT_EQ(ran[0].status + ran[1].status, 0);
+}
+
+TEST(Launch, ArgumentsAreHandedOn) {
+  const Ran ran = probe("2 well '' 'a b'");
+  EXPECT_EQ(ran.status, 0) << ran.output;
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,111 @@
+// Who is where, who goes first, who prints.
+#include "tests/fabric/ranks.h"
+
+#include <atomic>
+#include <chrono>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+namespace weft::test {
+namespace {
+
+TEST(Ranks, AreCountedByMachine) {
+  Cluster cluster;
+  cluster.ranks = 4;
+  cluster.hosts = {"a", "b", "a", "b"};
+  on_ranks(cluster, [](Fabric& f) {
+    EXPECT_EQ(f.world_size(), 4);
+    EXPECT_EQ(f.num_nodes(), 2);
+    EXPECT_EQ(f.node_rank(), f.global_rank() % 2);
+    EXPECT_EQ(f.local_rank(), f.global_rank() / 2);
+    EXPECT_EQ(f.is_global_zero(), f.global_rank() == 0);
+  });
+}
+
+TEST(RankZeroFirst, RunsFirst) {
+  std::atomic<int> done{0};
+  on_ranks(4, [&](Fabric& f) {
+    const int order = f.rank_zero_first([&] { return done++; });
+    EXPECT_EQ(order == 0, f.is_global_zero());
+  });
+}
+
+TEST(RankZeroFirst, LocallyOnEachMachine) {
+  Cluster cluster;
+  cluster.ranks = 4;
+  cluster.hosts = {"a", "b", "a", "b"};
+  std::atomic<int> done{0};
+  on_ranks(cluster, [&](Fabric& f) {
+    const int order = f.rank_zero_first([&] { return done++; }, /*local=*/true);
+    EXPECT_EQ(order < 2, f.local_rank() == 0);
+  });
+}
+
+TEST(RankZeroFirst, AFailureIsEverybodys) {
+  on_ranks(3, [](Fabric& f) {
+    std::atomic<bool> ran{false};
+    const auto block = [&] {
+      ran = true;
+      if (f.is_global_zero()) throw std::runtime_error("the disk is full");
+    };
+    if (f.is_global_zero()) {
+      EXPECT_THROW(f.rank_zero_first(block), std::runtime_error);
+    } else {
+      expect_failure(Code::aborted, {"rank 0: ", "the disk is full"},
+                     [&] { f.rank_zero_first(block); });
+      EXPECT_FALSE(ran);
+    }
+    f.barrier("after");
+  });
+}
+
+TEST(RankZeroFirst, AnotherRanksFailureIsItsOwn) {
+  on_ranks(3, [](Fabric& f) {
+    const auto block = [&] {
+      if (f.rank() == 1) throw std::runtime_error("mine");
+    };
+    if (f.rank() == 1)
+      EXPECT_THROW(f.rank_zero_first(block), std::runtime_error);
+    else
+      f.rank_zero_first(block);
+    f.barrier("after");
+  });
+}
+
+TEST(Barrier, NamesWhoDidNotCome) {
+  Cluster cluster;
+  cluster.ranks = 4;
+  on_ranks(cluster, [](Fabric& f) {
+    if (f.rank() == 3) {
+      const Deadline late = Deadline::after(1.5);
+      while (!late.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_THROW(f.barrier("epoch 3"), Error);
+      return;
+    }
+    const Status status = failure_of([&] { f.barrier("epoch 3", 0.3); });
+    EXPECT_EQ(status.code(), Code::timeout);
+    EXPECT_NE(status.message().find("barrier(\"epoch 3\")"), std::string::npos);
+    EXPECT_NE(status.message().find("no word from rank 3"), std::string::npos)
+        << status.to_string();
+  });
+}
+
+TEST(Print, IsRankZeros) {
+  on_ranks(2, [](Fabric& f) {
+    std::ostringstream out;
+    f.print_to(out, "loss", 0.5, Tensor::of({1, 2}));
+    EXPECT_EQ(out.str(), f.is_global_zero() ? "loss 0.5 [1, 2]\n" : "");
+  });
+}
+
+TEST(Device, IsTheHost) {
+  on_ranks(1, [](Fabric& f) {
+    EXPECT_EQ(f.device(), Device{});
+    EXPECT_EQ(f.to_device(Tensor(2)).item<int>(), 2);
+    EXPECT_EQ(f.to_device(Collection::list({1, "x"})).to_string(), "[1, \"x\"]");
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
