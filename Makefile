@@ -7,7 +7,7 @@ export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 # What `make tidy` and `make format` read.
-FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl bench tools tests)
+FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl bench tools examples tests)
 
 .DEFAULT_GOAL := help
 
@@ -42,7 +42,7 @@ tidy: build-release ## layers, sizes, formatting, headers that compile alone, cl
 	ctest --preset release -L tidy
 	cmake --build --preset release -j $(JOBS) --target weft_headers_alone
 	run-clang-tidy-14 -quiet -p build/release -j $(JOBS) \
-	  '^$(CURDIR)/(base|kernels|transport|bootstrap|engine|fabric|nccl|bench|tools)/.*\.cc$$'
+	  '^$(CURDIR)/(base|kernels|transport|bootstrap|engine|fabric|nccl|bench|tools|examples)/.*\.cc$$'
 
 format: ## clang-format everything in place
 	find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
