@@ -95,6 +95,10 @@ class Group {
     all_reduce_into(Tensor::view(in_out), op);
   }
 
+  // The sum (or another operation) of all ranks' tensors, of which rank i gets the i-th part along
+  // the first dimension.
+  Tensor reduce_scatter(const Tensor& value, ReduceOp op = ReduceOp::sum) const;
+
   // As all_reduce, all_gather; the result is on rank `dst` only, nothing elsewhere.
   template <Exchangeable T>
   std::optional<T> reduce(const T& value, int dst = 0, ReduceOp op = ReduceOp::sum) const {

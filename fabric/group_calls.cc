@@ -234,6 +234,23 @@ Collection Group::scatter_trees(const std::vector<Collection>& parts, int src) c
   return from_object(object);
 }
 
+Tensor Group::reduce_scatter(const Tensor& value, ReduceOp op) const {
+  Communicator& c = turn();
+  const std::string text = concat("reduce_scatter(", name(op), ")");
+  Status own = check_reduction(value, op);
+  if (own.ok() && (value.dims() == 0 || value.size(0) % c.size() != 0))
+    own = invalid_argument(concat(text, ": the first dimension of ", value.type_text(),
+                                  " does not divide into ", c.size(), " equal parts."));
+  (void)agree(c, {text, {value.type_text()}, own});
+  Shape shape = value.shape();
+  shape[0] /= c.size();
+  const Tensor dense = value.contiguous(), result = Tensor::empty(value.dtype(), std::move(shape));
+  throw_if_failed(c.reduce_scatter(dense.data(), result.data(), static_cast<size_t>(result.count()),
+                                   value.dtype(), op)
+                      .within(text));
+  return result;
+}
+
 void Group::broadcast_into(const Tensor& in_out, int src) const {
   Communicator& c = turn();
   const std::string text = concat("broadcast_into(src=", src, ")");

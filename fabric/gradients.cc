@@ -1,0 +1,69 @@
+#include "fabric/gradients.h"
+
+#include <utility>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+// As many equal parts along a dimension as there are ranks.
+std::vector<Tensor> parts_of(const Tensor& whole, int dim, int ranks) {
+  const int64_t size = whole.size(dim) / ranks;
+  if (size * ranks != whole.size(dim))
+    throw_invalid(concat("dim ", dim, " of ", whole.type_text(), " does not divide into ", ranks,
+                         " equal parts."));
+  std::vector<Tensor> parts;
+  for (int r = 0; r < ranks; ++r) parts.push_back(whole.slice(dim, r * size, (r + 1) * size));
+  return parts;
+}
+
+}  // namespace
+
+Tensor all_gather_backward(const Group& group, const Tensor& gradient) {
+  const Tensor mine = group.reduce_scatter(gradient);
+  return mine.reshape({mine.shape().begin() + 1, mine.shape().end()});
+}
+
+Tensor all_gather_backward(const Group& group, const Tensor& gradient, Concat concat_along) {
+  if (gradient.axis(concat_along.dim) == 0) return group.reduce_scatter(gradient);
+  const std::vector<Tensor> parts = parts_of(gradient, concat_along.dim, group.size());
+  const Shape shape = parts[0].shape();
+  const Tensor mine = group.reduce_scatter(concatenate(parts, 0));
+  return mine.reshape(shape);
+}
+
+Tensor all_reduce_backward(const Group& group, const Tensor& gradient, ReduceOp op) {
+  if (op != ReduceOp::sum && op != ReduceOp::avg)
+    throw_invalid(concat("op is ", name(op), "; only sum and avg have a backward here."));
+  return group.all_reduce(gradient, op);
+}
+
+Tensor reduce_scatter_backward(const Group& group, const Tensor& gradient) {
+  return group.all_gather(gradient, Concat{0});
+}
+
+Tensor broadcast_backward(const Group& group, const Tensor& gradient, int src) {
+  const auto sum = group.reduce(gradient, src, ReduceOp::sum);
+  return sum ? *sum : Tensor::zeros(gradient.dtype(), gradient.shape());
+}
+
+Tensor reduce_backward(const Group& group, const std::optional<Tensor>& gradient, int dst) {
+  return group.broadcast(gradient.value_or(Tensor()), dst);
+}
+
+Tensor gather_backward(const Group& group, const std::optional<Tensor>& gradient, int dst) {
+  std::vector<Tensor> parts;
+  for (int64_t r = 0; gradient && gradient->dims() > 0 && r < gradient->size(0); ++r)
+    parts.push_back((*gradient)[r]);
+  return group.scatter(parts, dst);
+}
+
+std::vector<Tensor> scatter_backward(const Group& group, const Tensor& gradient, int src) {
+  const auto all = group.gather(gradient, src);
+  std::vector<Tensor> parts;
+  for (int64_t r = 0; all && r < all->size(0); ++r) parts.push_back((*all)[r]);
+  return parts;
+}
+
+}  // namespace weft
