@@ -1,0 +1,111 @@
+#include "fabric/gradient_sync.h"
+
+#include <map>
+#include <utility>
+
+#include "base/text.h"
+#include "fabric/agree.h"
+#include "fabric/flat.h"
+
+namespace weft {
+
+struct GradientSync::Bucket {
+  std::vector<size_t> members;  // gradients
+  std::vector<Tensor> tensors;  // theirs
+  size_t bytes = 0;
+  size_t missing = 0;  // members that are not ready in this pass
+
+  // Runs beside the caller. One contiguous gradient is reduced where it lies.
+  void reduce(Communicator& c, ReduceOp op) const {
+    const std::vector<FlatBuffer> flat = flatten(tensors);
+    const Tensor& memory = flat[0].memory;
+    throw_if_failed(c.all_reduce(memory.data(), memory.data(), static_cast<size_t>(memory.count()),
+                                 memory.dtype(), op)
+                        .within("GradientSync"));
+    const std::vector<Tensor> results = unflatten(flat, std::span(&memory, 1));
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (results[i].data() != tensors[i].data()) tensors[i].copy_from(results[i]);
+  }
+};
+
+GradientSync::GradientSync(const Group& group, const std::vector<Tensor>& gradients,
+                           GradientSyncOptions options)
+    : group_(group),
+      op_(options.average ? ReduceOp::avg : ReduceOp::sum),
+      gradients_(gradients),
+      bucket_of_(gradients.size()),
+      ready_(gradients.size()) {
+  Intent intent{.call = concat("GradientSync(", name(op_), ", ", options.bucket_bytes, " bytes)"),
+                .leaves = {},
+                .own = {}};
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    intent.leaves.push_back(concat("gradient ", i, ": ", gradients[i].type_text()));
+    if (!defined(op_, gradients[i].dtype()) && intent.own.ok())
+      intent.own = invalid_argument(concat("gradient ", i, " is ", gradients[i].type_text(),
+                                           ", which has no ", name(op_), "."));
+  }
+  group_.barrier();  // after what runs beside the caller
+  (void)agree(group_.communicator(), intent);
+  make_buckets(options);
+}
+
+GradientSync::~GradientSync() = default;
+
+void GradientSync::make_buckets(const GradientSyncOptions& options) {
+  std::map<DataType, size_t> open;  // the bucket of each dtype that still takes gradients
+  for (size_t i = gradients_.size(); i-- > 0;) {
+    const Tensor& gradient = gradients_[i];
+    const auto it = open.find(gradient.dtype());
+    const bool fits =
+        it != open.end() && buckets_[it->second]->bytes + gradient.bytes() <= options.bucket_bytes;
+    if (!fits) {
+      open[gradient.dtype()] = buckets_.size();
+      buckets_.push_back(std::make_shared<Bucket>());
+    }
+    bucket_of_[i] = open[gradient.dtype()];
+    Bucket& bucket = *buckets_[bucket_of_[i]];
+    bucket.members.push_back(i);
+    bucket.tensors.push_back(gradient);
+    bucket.bytes += gradient.bytes();
+  }
+}
+
+void GradientSync::begin() {
+  if (in_pass_)
+    throw_invalid("backward() was called inside backward(); one pass ends before the next begins.");
+  in_pass_ = true;
+  started_ = 0;
+  reductions_.clear();
+  ready_.assign(ready_.size(), false);
+  for (const auto& bucket : buckets_) bucket->missing = bucket->members.size();
+}
+
+void GradientSync::ready(size_t i) {
+  if (!in_pass_) throw_invalid("ready() was called outside of backward(); call it in its block.");
+  if (i >= gradients_.size())
+    throw_invalid(concat("gradient ", i, " is ready, but there are ", gradients_.size(),
+                         ", counted from 0."));
+  if (ready_[i])
+    throw_invalid(concat("gradient ", i, " was ready already in this pass; it may be on its way."));
+  ready_[i] = true;
+  --buckets_[bucket_of_[i]]->missing;
+  if (paused_ == 0) start_full();
+}
+
+// All ranks start buckets in the same order, whatever order gradients become ready in.
+void GradientSync::start_full() {
+  for (; started_ < buckets_.size() && buckets_[started_]->missing == 0; ++started_)
+    reductions_.push_back(group_.async([bucket = buckets_[started_], group = group_, op = op_] {
+      bucket->reduce(group.communicator(), op);
+    }));
+}
+
+void GradientSync::finish() {
+  in_pass_ = false;
+  if (paused_ > 0) return;
+  for (const auto& bucket : buckets_) bucket->missing = 0;
+  start_full();
+  for (const Future<void>& reduction : reductions_) reduction.get();
+}
+
+}  // namespace weft

@@ -1,0 +1,163 @@
+#include "fabric/gradient_sync.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/fabric/ranks.h"
+
+namespace weft::test {
+namespace {
+
+class Sync : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Sync, testing::Values(1, 2, 3, 4, 6));
+
+// Gradients of several shapes and dtypes, one of them strided; all elements of gradient i on rank r
+// are (i + 1) * (r + 1).
+std::vector<Tensor> some_gradients() {
+  return {Tensor::zeros(DataType::float32, {3, 5}),
+          Tensor::zeros(DataType::float64, {7}),
+          Tensor::zeros(DataType::float32, {4, 6}).slice(1, 1, 4),
+          Tensor::zeros(DataType::float32, {1000}),
+          Tensor::zeros(DataType::float64, {2, 2}),
+          Tensor::zeros(DataType::float32, {})};
+}
+
+void fill(const Tensor& tensor, double value) {
+  const Tensor dense = tensor.clone();
+  for (int64_t i = 0; i < dense.count(); ++i) {
+    if (dense.dtype() == DataType::float32)
+      dense.data<float>()[i] = static_cast<float>(value);
+    else
+      dense.data<double>()[i] = value;
+  }
+  tensor.copy_from(dense);
+}
+
+void expect_all(const Tensor& tensor, double value) {
+  const Tensor flat = tensor.reshape({tensor.count()});
+  for (int64_t i = 0; i < flat.count(); ++i) ASSERT_NEAR(flat[i].item<double>(), value, 1e-5);
+}
+
+double mean_rank(int n) { return (n + 1) / 2.0; }  // of rank + 1
+
+TEST_P(Sync, AveragesWhateverTheBucketsAndTheOrder) {
+  for (const size_t bucket_bytes : {size_t{1}, size_t{100}, size_t{1} << 20})
+    on_ranks(GetParam(), [&](Fabric& f) {
+      const std::vector<Tensor> gradients = some_gradients();
+      GradientSync sync(f, gradients, {.bucket_bytes = bucket_bytes});
+      std::mt19937 generator(static_cast<unsigned>(f.rank()));
+      for (int pass = 0; pass < 3; ++pass) {
+        std::vector<size_t> order(gradients.size());
+        std::iota(order.begin(), order.end(), size_t{0});
+        std::shuffle(order.begin(), order.end(), generator);  // another one on every rank
+        const uint64_t before = f.communicator().stats().calls;
+        sync.backward([&] {
+          for (const size_t i : order) {
+            fill(gradients[i], (static_cast<double>(i) + 1) * (f.rank() + 1));
+            if (i % 2 == 0) sync.ready(i);  // the others are taken at the end
+          }
+        });
+        EXPECT_EQ(f.communicator().stats().calls - before, sync.buckets());
+        for (size_t i = 0; i < gradients.size(); ++i)
+          expect_all(gradients[i], (static_cast<double>(i) + 1) * mean_rank(f.size()));
+      }
+    });
+}
+
+TEST(Buckets, AreOfOneDtypeAndBounded) {
+  on_ranks(1, [](Fabric& f) {
+    EXPECT_EQ(GradientSync(f, some_gradients(), {.bucket_bytes = 1}).buckets(), 6u);
+    EXPECT_EQ(GradientSync(f, some_gradients(), {.bucket_bytes = 1 << 20}).buckets(), 2u);
+    // float32 from the back: 4 + 4000, then 48 + 60; float64: 32 + 56.
+    EXPECT_EQ(GradientSync(f, some_gradients(), {.bucket_bytes = 4010}).buckets(), 3u);
+    EXPECT_EQ(GradientSync(f, {}).buckets(), 0u);
+  });
+}
+
+TEST_P(Sync, SumsWhereAsked) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float64, {3});
+    GradientSync sync(f, {gradient}, {.average = false});
+    sync.backward([&] { fill(gradient, f.rank() + 1); });
+    expect_all(gradient, f.size() * mean_rank(f.size()));
+  });
+}
+
+// Gradient accumulation: nothing is sent until the last step, then everything once.
+TEST_P(Sync, IsPausedInsideTheScope) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float32, {4});
+    GradientSync sync(f, {gradient});
+    const auto calls = [&] { return f.communicator().stats().calls; };
+    const uint64_t before = calls();
+    constexpr int kSteps = 4;
+    for (int step = 0; step < kSteps; ++step) {
+      const auto pause = sync.no_backward_sync(step + 1 < kSteps);
+      sync.backward([&] {
+        for (float& value : gradient.span<float>()) value += static_cast<float>(f.rank() + 1);
+        sync.ready(0);
+      });
+      EXPECT_EQ(calls() - before, step + 1 < kSteps ? 0u : 1u);
+    }
+    expect_all(gradient, kSteps * mean_rank(f.size()));
+  });
+}
+
+TEST(Overlap, ABucketIsReducedWhileTheBlockGoesOn) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor early = Tensor::zeros(DataType::float64, {1}), late = early.clone();
+    GradientSync sync(f, {late, early}, {.bucket_bytes = 1});
+    sync.backward([&] {
+      const uint64_t before = f.communicator().stats().calls;
+      early.span<double>()[0] = f.rank() + 1;
+      sync.ready(1);
+      const Deadline deadline = Deadline::after(30);
+      while (f.communicator().stats().calls == before && !deadline.expired())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      EXPECT_FALSE(deadline.expired()) << "nothing was sent before the end of the block";
+      late.span<double>()[0] = 10.0 * (f.rank() + 1);
+    });
+    EXPECT_EQ(early.item<double>(), 1.5);
+    EXPECT_EQ(late.item<double>(), 15);
+  });
+}
+
+TEST(WrongUse, IsNamed) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float32, {2});
+    GradientSync sync(f, {gradient});
+    expect_failure(Code::invalid_argument, {"outside of backward()"}, [&] { sync.ready(0); });
+    sync.backward([&] {
+      expect_failure(Code::invalid_argument, {"gradient 1 is ready, but there are 1"},
+                     [&] { sync.ready(1); });
+      sync.ready(0);
+      expect_failure(Code::invalid_argument, {"gradient 0 was ready already"},
+                     [&] { sync.ready(0); });
+      expect_failure(Code::invalid_argument, {"inside backward()"}, [&] { sync.backward([] {}); });
+    });
+    const Tensor other = Tensor::zeros(DataType::float32, {f.rank() + 2});
+    expect_failure(Code::mismatch,
+                   {"gradient 1: float32[2] on rank 0; gradient 1: float32[3] on rank 1"}, [&] {
+                     GradientSync(f, {gradient, other});
+                   });
+    expect_failure(Code::invalid_argument, {"gradient 0 is boolean[]"},
+                   [&] { GradientSync(f, {Tensor(true)}); });
+  });
+}
+
+// Whoever throws in a pass can begin another one; the others are told by launch().
+TEST(WrongUse, ABlockThatThrowsEndsThePass) {
+  on_ranks(1, [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float32, {2});
+    GradientSync sync(f, {gradient});
+    EXPECT_THROW(sync.backward([] { throw std::runtime_error("no"); }), std::runtime_error);
+    sync.backward([&] { sync.ready(0); });
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
