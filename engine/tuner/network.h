@@ -32,7 +32,8 @@ struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
-  double rank_rate = 0;           // at which a rank itself moves bytes into and out of the medium
+  double rank_rate = 0;           // at which a rank itself moves bytes into and out of the medium;
+                                  // inside a node: windows of other ranks, too
   friend bool operator==(const Medium&, const Medium&) = default;
 };
 
@@ -56,7 +57,8 @@ struct Network {
   int node_ranks = 0;              // 0: all ranks are on one node
   int node_cores = 0;              // 0: a core for each rank
   int node_nics = 0;               // 0: a NIC for each rank
-  double step_s = 0;               // a rank's own time per step
+  double call_s = 0;               // a rank's own time per call
+  double step_s = 0;               // and per step
   double switch_s = 0;             // when a core turns to another rank
   std::vector<MemoryRate> memory;  // ascending; empty: no limit
   Medium inside, between;

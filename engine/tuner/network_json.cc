@@ -73,12 +73,13 @@ void read(JsonObject in, Tier& tier, int below) {
 }
 
 void read(JsonObject in, Network& network) {
-  in.only({"name", "node_ranks", "node_cores", "node_nics", "step_us", "switch_us", "memory",
-           "inside", "between", "tiers", "torus", "hop_us"});
+  in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "switch_us",
+           "memory", "inside", "between", "tiers", "torus", "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
   in.read("node_cores", network.node_cores);
   in.read("node_nics", network.node_nics);
+  in.read("call_us", network.call_s, kMicro);
   in.read("step_us", network.step_s, kMicro);
   in.read("switch_us", network.switch_s, kMicro);
   in.list("memory", [&](JsonObject o) {
@@ -110,6 +111,7 @@ std::string to_json(const Network& network) {
   write(out, "node_ranks", network.node_ranks);
   write(out, "node_cores", network.node_cores);
   write(out, "node_nics", network.node_nics);
+  write(out, "call_us", network.call_s, kMicro);
   write(out, "step_us", network.step_s, kMicro);
   write(out, "switch_us", network.switch_s, kMicro);
   for (const MemoryRate& m : network.memory)

@@ -28,7 +28,8 @@ class Game {
         trial_(trial),
         network_(network),
         bytes_(round_bytes),
-        memory_rate_(network.memory_rate(footprint)) {}
+        fresh_rate_(network.memory_rate(footprint)),
+        again_rate_(network.memory_rate(std::min(footprint, 2 * round_bytes * plan.chunks))) {}
 
   // The time that a message of `rounds` rounds takes.
   Result<double> play(double rounds, std::vector<SimulatedStep>* trace) {
@@ -149,7 +150,8 @@ class Game {
     double time = network_.step_s;
     if (core.last != rank && core.last != kNobody) time += network_.switch_s;
     core.last = rank;
-    if (memory_rate_ > 0) time += op.streams * bytes_ / memory_rate_;
+    if (fresh_rate_ > 0) time += (op.fresh / fresh_rate_ + op.again / again_rate_) * bytes_;
+    if (network_.inside.rank_rate > 0) time += op.shared * bytes_ / network_.inside.rank_rate;
     if (op.from >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.from)], false);
     if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], true);
     return time;
@@ -225,7 +227,7 @@ class Game {
   const Trial& trial_;
   const Network& network_;
   const double bytes_;  // of a chunk in one round
-  const double memory_rate_;
+  const double fresh_rate_, again_rate_;
   std::vector<SimulatedStep>* trace_ = nullptr;
 
   std::vector<LaneState> lanes_;
@@ -289,7 +291,7 @@ Result<Simulated> Simulation::run(double bytes, std::vector<SimulatedStep>* trac
   const double played = result.rounds_played;
   const Result<double> whole = game.play(played, trace);
   if (!whole.ok()) return whole.status();
-  result.seconds = *whole;
+  result.seconds = network_.call_s + *whole;
   if (result.rounds > played) {
     const double half = std::floor(played / 2), quarter = std::floor(played / 4);
     const Result<double> of_half = game.play(half, nullptr);

@@ -10,6 +10,8 @@
 namespace weft::simulation {
 namespace {
 
+constexpr Rank kNobody = -1;
+
 // What is between two ranks, seen from the end that is played: the peer is how far it is away.
 struct Between {
   Rank rank = 0;  // receiver or waiter
@@ -42,6 +44,8 @@ class Planner {
       plan_.copies = program.copies;
       plan_.message_chunks = program.message_chunks;
       plan_.pieces = program.pieces;
+      plan_.chunks = blocks(trial_.collective) * program.pieces;
+      touched_.resize(2 * static_cast<size_t>(plan_.chunks), kNobody);
       for (size_t l = 0; l < program.lanes.size(); ++l)
         add(program.lanes[l], rank, static_cast<int>(l));
       if (plan_.steps > trial_.step_budget) return too_many();
@@ -72,8 +76,7 @@ class Planner {
     op.begins = begins;
     op.ends = !step.more;
     op.times = step.times;
-    op.streams = static_cast<int>(step.sources.size() + step.targets.size()) +
-                 (step.from.used() ? 1 : 0) + (step.to.used() ? 1 : 0);
+    add_streams(step, rank, op);
     if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
     if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
     op.waits_begin = static_cast<int>(plan_.waits.size());
@@ -84,6 +87,34 @@ class Planner {
     op.posts_end = static_cast<int>(plan_.posts.size());
     plan_.steps += step.times;
     plan_.ops.push_back(op);
+  }
+
+  void add_streams(const Step& step, Rank rank, Op& op) {
+    op.again = (step.from.used() ? 1 : 0) + (step.to.used() ? 1 : 0);
+    const auto add = [&](const Operand& operand) {
+      if (operand.buffer == Buffer::window) {
+        op.shared += 1;
+      } else if (operand.buffer == Buffer::scratch) {
+        op.again += 1;
+      } else {
+        const double fresh = double(touch(operand.buffer, step, rank)) / step.times;
+        op.fresh += fresh;
+        op.again += 1 - fresh;
+      }
+    };
+    for (const Operand& source : step.sources) add(source);
+    for (const Operand& target : step.targets) add(target);
+  }
+
+  // How many of the step's chunks the rank touches there for the first time.
+  int touch(Buffer buffer, const Step& step, Rank rank) {
+    const size_t side = buffer == Buffer::output ? static_cast<size_t>(plan_.chunks) : 0;
+    int fresh = 0;
+    for (int i = 0; i < step.times; ++i) {
+      Rank& last = touched_[side + static_cast<size_t>(chunk_at(step, i, plan_.chunks))];
+      fresh += std::exchange(last, rank) != rank;
+    }
+    return fresh;
   }
 
   Between between(Rank from, Rank to, int id) const {
@@ -121,6 +152,7 @@ class Planner {
   const Network& network_;
   const int all_;
   Plan plan_;
+  std::vector<Rank> touched_;  // by buffer and chunk: the last rank that did
   std::unordered_map<Between, int, Hash> links_, cells_;
   std::unordered_map<Port, int> ports_;
 };

@@ -13,7 +13,9 @@ struct Op {
   int from = -1, to = -1;  // links
   int waits_begin = 0, waits_end = 0, posts_begin = 0, posts_end = 0;
   int times = 1;
-  int streams = 0;                  // chunks read and written in memory
+  // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
+  // round), and in windows, which other ranks write or read.
+  double fresh = 0, again = 0, shared = 0;
   bool begins = true, ends = true;  // its messages
 };
 
@@ -37,7 +39,7 @@ struct PlayedLane {
 
 struct Plan {
   int ranks = 0;  // that are played
-  int copies = 1, message_chunks = 1, pieces = 1;
+  int copies = 1, message_chunks = 1, pieces = 1, chunks = 1;
   std::vector<Op> ops;
   std::vector<PlayedLane> lanes;
   std::vector<Wait> waits;
