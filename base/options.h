@@ -41,6 +41,9 @@ struct Options {
   // Network interfaces that may be used: "eth,ib" (prefixes), "=eth0" (exact), "^docker" (not
   // these). Empty: every one that is up, the default route's first.  WEFT_SOCKET_IFNAME
   std::string interfaces;
+  // What rank 0 knows of this machine's prices, by which algorithms are chosen: "auto" (what
+  // weft-bench --tune left in the cache, if anything), "off", or a FILE that it wrote.  WEFT_TUNING
+  std::string tuning = "auto";
   // Name of this host; ranks with equal names share memory. Empty: told from the machine. WEFT_HOST
   std::string host;
   // "error", "warning", "info", "debug".  WEFT_DEBUG

@@ -71,6 +71,7 @@ class Reporter {
     if (options_.json_lines) return print_line("row", to_json(row));
     if (first) print(titles_text(row.what.operation, options_));
     print(row_text(row));
+    if (options_.explain) print(explanation_text(row));
   }
   void end(const Totals& totals) {
     if (!reports_) return;

@@ -3,6 +3,7 @@
 
 #include "bench/job.h"
 #include "bench/launch.h"
+#include "bench/tune.h"
 #include "bench/versus.h"
 
 int main(int argc, char** argv) {
@@ -18,6 +19,7 @@ int main(int argc, char** argv) {
     std::fputs(options->help.c_str(), stdout);
     return bench::kExitOk;
   }
+  if (options->tune) return bench::tune(*options, environment);
   if (!options->peers.empty()) return bench::compare(*options, environment);
   return bench::launch(*options, environment, bench::make_weft_team);
 }

@@ -41,6 +41,7 @@ struct Flags {
   std::string iterations, warmup, calls, cycles, average, checks, op, type, root, blocking;
   std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, slot, slots,
       radix, window, rounds;
+  std::string tuning;
   std::string device = "cpu", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
@@ -101,6 +102,13 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
                  "auto, one that weft-schedule list names, or a file that holds one (my.json)")
       ->type_name("NAME");
   app.add_option("--protocol", f.protocol, "auto, ll, simple")->type_name("NAME");
+  app.add_option("--tuning", f.tuning,
+                 "prices to choose by: auto (those that --tune left, if any), off, or a file")
+      ->type_name("FILE");
+  app.add_flag("--tune", options.tune,
+               "measure this machine's links and kernels, keep the prices for all jobs, and end");
+  app.add_flag("--explain", options.explain,
+               "print below each row what the choice was made from, and how far prices are off");
   app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");
   app.add_option("--slot", f.slot, "bytes of a link's slot; 0 chooses")->type_name("SIZE");
   app.add_option("--slots", f.slots, "slots of a link; 0 chooses")->type_name("N");
@@ -240,6 +248,7 @@ Status store_engine(const Flags& f, Options& o) {
   WEFT_TRY(store_word("--transport", f.transport, {"auto", "shm", "tcp"}, o.transport));
   WEFT_TRY(store_word("--protocol", f.protocol, {"auto", "ll", "simple"}, o.protocol));
   if (!f.algorithm.empty()) o.algorithm = f.algorithm;
+  if (!f.tuning.empty()) o.tuning = f.tuning;
   WEFT_TRY(store_int("--lanes", f.lanes, 0, 1 << 16, o.lanes));
   WEFT_TRY(store_int("--slots", f.slots, 0, 1 << 16, o.slots));
   WEFT_TRY(store_int("--radix", f.radix, 0, 1 << 16, o.radix));

@@ -55,6 +55,8 @@ struct BenchOptions {
   bool bind = true;  // local ranks, to a CPU each
   std::string output_file;
   bool json_lines = false;
+  bool explain = false;  // print what each choice was made from
+  bool tune = false;     // measure the machine instead
   // A comparison: with which libraries, or programs ("name=path"), in how many rounds.
   std::vector<std::string> peers;
   int rounds = 5;

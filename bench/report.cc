@@ -99,6 +99,21 @@ std::string titles_text(Operation operation, const BenchOptions& options) {
   return text;
 }
 
+std::string explanation_text(const Row& row) {
+  if (row.info.prices.empty())
+    return "#   chosen by table: nothing is known of this machine's prices (weft-bench --tune)\n";
+  std::string text = "#   us by price:";
+  const auto& figure = row.out_of_place ? row.out_of_place : row.in_place;
+  std::string off;
+  for (const CallInfo::Price& price : row.info.prices) {
+    const double us = price.seconds * 1e6;
+    text.append(" ").append(price.algorithm).append(" ").append(time_text(us));
+    if (price.algorithm == row.info.algorithm && figure && us > 0)
+      off = format("; measured / price of what ran: %.2f", figure->time_us / us);
+  }
+  return text + off + "\n";
+}
+
 std::string row_text(const Row& row) {
   const std::string op = row.what.op ? std::string(weft::name(*row.what.op)) : "none";
   const std::string root = row.what.root ? std::to_string(*row.what.root) : "-1";

@@ -78,6 +78,8 @@ std::string header_text(const RunInfo& run);
 // Column titles; before the rows of each operation.
 std::string titles_text(Operation operation, const BenchOptions& options);
 std::string row_text(const Row& row);
+// Why it ran what it ran: what the cost model says of everything that could have run.
+std::string explanation_text(const Row& row);
 std::string footer_text(const Totals& totals);
 
 // The line a terminal shows while waiting: "[3/120] all_reduce float32 sum".

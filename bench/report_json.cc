@@ -21,6 +21,7 @@ Json to_json(const Options& o) {
           {"tcp_streams", o.tcp_streams},
           {"timeout_s", o.timeout_s},
           {"deterministic", o.deterministic},
+          {"tuning", o.tuning},
           {"check", o.check},
           {"interfaces", o.interfaces},
           {"host", o.host}};
@@ -74,6 +75,12 @@ Json to_json(const std::optional<Figure>& figure) {
   return json;
 }
 
+Json prices_of(const CallInfo& info) {
+  Json prices = Json::object();
+  for (const CallInfo::Price& price : info.prices) prices[price.algorithm] = price.seconds * 1e6;
+  return prices;
+}
+
 template <class T>
 Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -114,6 +121,7 @@ Json to_json(const Row& row) {
                {"out_of_place", to_json(row.out_of_place)},
                {"in_place", to_json(row.in_place)},
                {"floor_us", or_null(row.floor_us)},
+               {"prices_us", prices_of(row.info)},
                {"algorithm", row.info.algorithm},
                {"protocol", row.info.protocol},
                {"transports", row.info.transports},

@@ -35,7 +35,7 @@ endfunction()
 # weft_test(NAME SOURCES... DEPENDS... [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest program
 # under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
 # A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
-# `make test`, only of CI.
+# `make test`, only of CI. What this machine's user keeps in his cache has no influence.
 function(weft_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -56,6 +56,6 @@ function(weft_test name)
     add_test(NAME ${test} COMMAND ${name})
     set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
       LABELS "${ARG_LABELS}"
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index};XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/none")
   endforeach()
 endfunction()

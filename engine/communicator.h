@@ -31,6 +31,12 @@ struct CallInfo {
   int radix = 2;
   size_t rounds = 0;
   size_t segment_bytes = 0;  // bytes of a chunk in one round
+  // What the choice was made from, the cheapest first; empty where it was made without prices.
+  struct Price {
+    std::string algorithm;
+    double seconds = 0;  // that the cost model says the call takes
+  };
+  std::vector<Price> prices{};
 };
 
 struct CommunicatorStats {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -6,6 +8,7 @@
 #include "base/text.h"
 #include "bootstrap/topology.h"
 #include "engine/engine.h"
+#include "engine/tuner/tuning.h"
 #include "transport/backends.h"
 
 namespace weft {
@@ -22,7 +25,8 @@ json shared_options(const Options& o) {
           {"protocol", o.protocol},   {"lanes", o.lanes},
           {"slot", o.slot_bytes},     {"slots", o.slots},
           {"radix", o.radix},         {"window", o.window_bytes},
-          {"check", o.check},         {"deterministic", o.deterministic}};
+          {"check", o.check},         {"deterministic", o.deterministic},
+          {"tuning", o.tuning}};
 }
 
 Result<std::vector<json>> parse_all(const std::vector<std::string>& texts) {
@@ -153,6 +157,36 @@ json greeting_of(const CreateConfig& config) {
   return greeting;
 }
 
+// Rank 0's knowledge of prices goes into its greeting, so that all ranks choose alike.
+void add_tuning(const Options& options, json& greeting) {
+  if (options.tuning == "off") return;
+  const bool named = options.tuning != "auto";
+  const std::string path = named ? options.tuning : tuning_path(Environment::of_process());
+  if (!named && (path.empty() || ::access(path.c_str(), R_OK) != 0)) return;
+  const Result<Tuning> tuning = read_tuning(path);
+  if (tuning.ok())
+    greeting["tuning"] = json::parse(to_json(*tuning));
+  else if (named)
+    greeting["tuning_error"] = std::string(tuning.status().message());
+  else
+    log_line(LogLevel::info, 0, concat("ignored: ", tuning.status().message()));
+}
+
+// Null where rank 0 knows no prices, or not for such a job.
+Result<std::shared_ptr<const Network>> network_from(const json& greeting,
+                                                    const std::vector<int>& hosts,
+                                                    const Options& options) {
+  if (greeting.contains("tuning_error"))
+    return invalid_argument(
+        concat("rank 0 cannot use its tuning: ", greeting.value("tuning_error", "")));
+  if (!greeting.contains("tuning")) return std::shared_ptr<const Network>();
+  const Result<Tuning> tuning = tuning_from_json(greeting["tuning"].dump());
+  if (!tuning.ok()) return tuning.status();
+  Result<Network> network = network_of_job(*tuning, hosts, options.transport);
+  if (!network.ok()) return std::shared_ptr<const Network>();
+  return std::shared_ptr<const Network>(std::make_shared<Network>(network.take()));
+}
+
 Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConfig config) {
   const Options& options = config.options;
   WEFT_TRY(validate(options));
@@ -165,12 +199,16 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConf
   }
   json greeting = greeting_of(config);
   if (!unread.ok()) greeting["file_error"] = std::string(unread.message());
+  if (meet.rank() == 0) add_tuning(options, greeting);
   auto parsed = exchange(meet, greeting, deadline);
   if (!parsed.ok()) return parsed.status();
   WEFT_TRY(agree(*parsed));
   WEFT_TRY(agree_on_file(*parsed, options.algorithm));
 
   std::vector<int> hosts = number_hosts(*parsed);
+  auto network = network_from(parsed->front(), hosts, options);
+  if (!network.ok()) return network.status();
+  config.network = network.take();
   const TransportConfig transport_config{.rank = meet.rank(),
                                          .size = meet.size(),
                                          .job = (*parsed)[0].value("name", ""),

@@ -45,6 +45,7 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       host_of_rank_(std::move(host_of_rank)),
       media_(std::move(media)),
       shared_(*media_),
+      tuner_(config_.network ? std::make_unique<Tuner>(*config_.network) : nullptr),
       crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
       inline_(*media_, shared_),
       backoff_(crowded_) {}
@@ -237,13 +238,17 @@ Result<CallInfo> Engine::explain(const Call& call) {
   auto entry = plan_for(op);
   if (!entry.ok()) return entry.status();
   const Plan& plan = *(*entry)->plan;
-  return CallInfo{.algorithm = std::string(plan.request.algorithm),
-                  .protocol = std::string(name(plan.request.protocol)),
-                  .transports = plan.transports,
-                  .lanes = plan.copies,
-                  .radix = plan.request.radix,
-                  .rounds = plan.rounds,
-                  .segment_bytes = plan.segment * plan.element_bytes};
+  CallInfo info{.algorithm = std::string(plan.request.algorithm),
+                .protocol = std::string(name(plan.request.protocol)),
+                .transports = plan.transports,
+                .lanes = plan.copies,
+                .radix = plan.request.radix,
+                .rounds = plan.rounds,
+                .segment_bytes = plan.segment * plan.element_bytes};
+  if (const std::vector<Offer>* priced = offers(op.call, surroundings(), config_.options))
+    for (const Offer& offer : *priced)
+      info.prices.push_back({std::string(offer.algorithm->name), offer.seconds});
+  return info;
 }
 
 Status Engine::start_trace(size_t most) {

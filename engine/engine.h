@@ -31,6 +31,7 @@ struct CreateConfig {
   std::function<Result<std::unique_ptr<Transport>>(std::string_view, const TransportConfig&)> make;
   bool manual_progress = false;  // no thread: asynchronous calls move when poll() is called
   std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
+  std::shared_ptr<const Network> network = nullptr;             // null: no prices are known
 };
 
 // A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails
@@ -72,6 +73,8 @@ class Engine final : public Communicator {
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
   Result<PlanCache::Entry*> plan_for(const Operation& op);
+  Surroundings surroundings() const;
+  LinkShape link_shape() const;
   Result<std::unique_ptr<Plan>> build_plan(const Operation& op, bool in_place);
   CallIdentity identify(Operation& op, const Plan& plan);
   Status drive(Operation& op);
@@ -115,6 +118,7 @@ class Engine final : public Communicator {
   std::unique_ptr<Media> media_;
   SharedState shared_;
   PlanCache plans_;
+  std::unique_ptr<Tuner> tuner_;  // null: no prices are known
   PlanCache::Key key_;
   Agreement agreement_;
   bool crowded_ = false;

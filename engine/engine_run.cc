@@ -102,14 +102,30 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   return plans_.insert(key_, plan.take(), fingerprint(signature(op.call)));
 }
 
+LinkShape Engine::link_shape() const {
+  const Options& options = config_.options;
+  LinkShape shape = kLinks;
+  if (options.slot_bytes > 0)
+    shape.slot_bytes = static_cast<uint32_t>((options.slot_bytes + 63) / 64 * 64);
+  if (options.slots > 0) shape.slots = static_cast<uint32_t>(options.slots);
+  return shape;
+}
+
+Surroundings Engine::surroundings() const {
+  Surroundings around{.ranks = size(), .windows = media_->windows_everywhere()};
+  if (const auto& imported = config_.imported)
+    around.own = &imported->algorithm, around.own_serves = imported->serves;
+  around.tuner = tuner_.get();
+  around.slot_bytes = link_shape().slot_bytes;
+  around.slots = static_cast<int>(link_shape().slots);
+  return around;
+}
+
 Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool aliased) {
   Options options = config_.options;
   if (op.internal) options.algorithm = "auto";
   // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
-  Surroundings around{.ranks = size(), .windows = media_->windows_everywhere()};
-  if (const auto& imported = config_.imported)
-    around.own = &imported->algorithm, around.own_serves = imported->serves;
-  auto choice = choose(op.call, around, options);
+  auto choice = choose(op.call, surroundings(), options);
   if (!choice.ok()) return choice.status();
   PlanRequest request;
   request.algorithm = choice->algorithm->name;
@@ -119,10 +135,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   request.op = op.call.op;
   request.protocol = choice->ll ? Protocol::ll : Protocol::simple;
   request.segment_bytes = choice->segment_bytes;
-  request.links = kLinks;
-  if (options.slot_bytes > 0)
-    request.links.slot_bytes = static_cast<uint32_t>((options.slot_bytes + 63) / 64 * 64);
-  if (options.slots > 0) request.links.slots = static_cast<uint32_t>(options.slots);
+  request.links = link_shape();
   request.streaming = op.call.count * size_of(op.call.type) >= kStreamingBytes;
   if (op.is_group) {
     request.type = DataType::uint8;

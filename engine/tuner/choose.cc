@@ -16,10 +16,6 @@ constexpr size_t kLlBytes = 248;  // one line
 constexpr size_t kTwoShotBytes = 8 * kKiB;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * kKiB;
-constexpr size_t kWindowSegmentBytes = 64 * kKiB;
-constexpr size_t kTwoShotWindowBytes =
-    256 * kKiB;  // of all shares together: stays in a core's cache
-constexpr size_t kLinkSegmentBytes = 64 * kKiB;
 constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
 
 // Bytes that one rank contributes to, or takes from, one block.
@@ -103,14 +99,25 @@ Result<const Algorithm*> asked_for(const Call& call, const Collective& c,
   return algorithm;
 }
 
-size_t segment_bytes(const Algorithm& algorithm, int ranks, const Options& options) {
-  if (options.slot_bytes > 0) return options.slot_bytes;
-  if (algorithm.name == "window_two_shot")
-    return std::clamp<size_t>(kTwoShotWindowBytes / ranks, 8 * kKiB, 128 * kKiB);
-  return algorithm.windows ? kWindowSegmentBytes : kLinkSegmentBytes;
-}
-
 }  // namespace
+
+const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
+                                 const Options& options) {
+  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
+  const bool priced = call.kind != Kind::exchange && call.kind != Kind::barrier;
+  if (!around.tuner || !priced || around.ranks < 2) return nullptr;
+  Demand demand;
+  demand.collective = c;
+  demand.windows = around.windows;
+  demand.rank_order = options.deterministic;
+  demand.any_counts = pair_sizes(call);
+  demand.slot_bytes = around.slot_bytes;
+  demand.slots = around.slots;
+  const bool whole =
+      c.kind == Kind::all_reduce || c.kind == Kind::reduce || c.kind == Kind::broadcast;
+  const size_t parts = whole ? 1 : static_cast<size_t>(c.ranks);
+  return &around.tuner->offers(demand, message_bytes(call) * parts);
+}
 
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options) {
   const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
@@ -123,7 +130,10 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
     if (!asked.ok()) return asked.status();
     choice.algorithm = *asked;
   } else {
-    choice.algorithm = find_algorithm(by_table(call, around, options.deterministic));
+    const std::vector<Offer>* const priced = offers(call, around, options);
+    choice.algorithm = priced && !priced->empty()
+                           ? priced->front().algorithm
+                           : find_algorithm(by_table(call, around, options.deterministic));
   }
   if (!choice.algorithm->suits(c))
     return unsupported(describe(call) + " cannot be folded in rank order on " +
@@ -133,7 +143,8 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   choice.radix = options.radix > 0 ? options.radix : 2;
   choice.copies = options.lanes > 0 && call.kind != Kind::exchange ? options.lanes : 1;
   if (choice.algorithm->windows) choice.copies = std::min(choice.copies, kWindowLanesMax);
-  choice.segment_bytes = segment_bytes(*choice.algorithm, c.ranks, options);
+  choice.segment_bytes =
+      options.slot_bytes > 0 ? options.slot_bytes : usual_segment_bytes(*choice.algorithm, c.ranks);
   // Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
   if (choice.algorithm->windows && choice.algorithm->lines && !call.varying)
     choice.ll =

@@ -1,10 +1,11 @@
-// Which algorithm runs a call, and how: by a table over sizes. Pure, so that all ranks choose
-// alike.
+// Which algorithm runs a call, and how: by price where this machine's prices are known, else by a
+// table over sizes. The same on all ranks, as it depends on nothing that differs between them.
 #pragma once
 
 #include "base/options.h"
 #include "engine/algorithms/algorithm.h"
 #include "engine/call.h"
+#include "engine/tuner/tuner.h"
 
 namespace weft {
 
@@ -14,6 +15,9 @@ struct Surroundings {
   bool windows = false;              // every rank's window is mapped in every other
   const Algorithm* own = nullptr;    // the one that options.algorithm asks for, where it is a file
   std::string_view own_serves = {};  // for messages
+  Tuner* tuner = nullptr;            // null: nothing was measured
+  size_t slot_bytes = 0;             // of links, which have `slots` of them
+  int slots = 0;
 };
 
 struct Choice {
@@ -23,6 +27,11 @@ struct Choice {
   int copies = 1;
   size_t segment_bytes = 0;
 };
+
+// What could run the call, the cheapest first; null where nothing is known of prices, or the kind
+// of call leaves no choice.
+const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
+                                 const Options& options);
 
 // An error where options ask for what cannot serve this call; it says what can.
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options);

@@ -39,6 +39,7 @@ EDGES = {
     "examples/": ["fabric/"],
     "nccl/": ["base/", "engine/communicator.h"],
     "bench/": ["base/", "bootstrap/", "engine/communicator.h", "fabric/"],
+    "bench/tune": ["base/", "bench/", "engine/measure.h", "engine/tuner/tuning.h"],
     "bench/micro_": ANYTHING,
     "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/"],
     "examples/algorithms/": ["base/", "engine/schedule/", "engine/algorithms/", "tools/schedule_tool.h"],

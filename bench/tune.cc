@@ -1,0 +1,62 @@
+#include "bench/tune.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/text.h"
+#include "bench/job.h"
+#include "engine/measure.h"
+#include "engine/tuner/tuning.h"
+
+namespace weft::bench {
+namespace {
+
+void print(const Network& network) {
+  const Medium& medium = network.inside;
+  std::printf(
+      "%s: a call %.3f us, a step %.3f, a message out %.3f, in %.3f, on its way %.3f; %.1f GB/s\n",
+      network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, medium.send_s * 1e6,
+      medium.recv_s * 1e6, medium.latency_s * 1e6, medium.rank_rate * 1e-9);
+}
+
+void print(const Tuning& tuning) {
+  print(tuning.shm);
+  print(tuning.tcp);
+  std::printf("%d cores, a switch %.1f us; memory", tuning.shm.node_cores,
+              tuning.shm.switch_s * 1e6);
+  for (const MemoryRate& m : tuning.shm.memory)
+    std::printf(" %.0f GB/s in %.0f KiB", m.rate * 1e-9, m.footprint / 1024);
+  std::printf("\n");
+}
+
+Result<Tuning> measure() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  Result<Network> shm = measure_node("shm"), tcp = measure_node("tcp");
+  if (!shm.ok()) return shm.status();
+  if (!tcp.ok()) return tcp.status();
+  return Tuning{host, shm.take(), tcp.take()};
+}
+
+}  // namespace
+
+int tune(const BenchOptions& options, const Environment& environment) {
+  const std::string& asked = options.engine.tuning;
+  const std::string path = asked == "auto" || asked == "off" ? tuning_path(environment) : asked;
+  if (path.empty()) {
+    complain("--tune has no place for its file: set HOME, XDG_CACHE_HOME, or --tuning FILE.");
+    return kExitUsage;
+  }
+  const Result<Tuning> tuning = measure();
+  const Status written = tuning.ok() ? write_tuning(*tuning, path) : tuning.status();
+  if (!written.ok()) {
+    complain(written.message());
+    return kExitFailed;
+  }
+  print(*tuning);
+  std::printf("Written to %s; jobs on this host choose by it from now on.\n", path.c_str());
+  return kExitOk;
+}
+
+}  // namespace weft::bench

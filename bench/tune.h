@@ -1,0 +1,13 @@
+// weft-bench --tune: measures this machine once, for all jobs that choose by price.
+#pragma once
+
+#include "base/env.h"
+#include "bench/options.h"
+
+namespace weft::bench {
+
+// Writes the prices to options.engine.tuning, if that names a file, else to the cache, and prints
+// them. An exit status.
+int tune(const BenchOptions& options, const Environment& environment);
+
+}  // namespace weft::bench

@@ -1,0 +1,364 @@
+#include "engine/measure.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/random.h"
+#include "engine/backoff.h"
+#include "engine/communicator.h"
+#include "engine/executor/cpu_executor.h"
+#include "engine/executor/shared_state.h"
+#include "transport/backends.h"
+
+namespace weft {
+namespace {
+
+constexpr double kPatience_s = 10;
+constexpr int kRepeats = 9;
+
+double now_s() { return static_cast<double>(steady_clock().now_ns()) * 1e-9; }
+
+// The least of several: whatever else the machine does only adds to it.
+double least(const std::function<double()>& measure) {
+  double best = measure();
+  for (int i = 1; i < kRepeats; ++i) best = std::min(best, measure());
+  return best;
+}
+
+// -- threads
+// ---------------------------------------------------------------------------------------
+
+std::vector<int> usable_cpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0)
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  if (cpus.empty()) cpus.push_back(0);
+  return cpus;
+}
+
+// Best effort: unbound, figures are only worse.
+void bind_to(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+}
+
+// The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended.
+double together(int count, const std::function<int(int)>& core,
+                const std::function<void(int)>& body) {
+  const std::vector<int> cpus = usable_cpus();
+  std::atomic<int> missing{count};
+  std::vector<double> begins(static_cast<size_t>(count)), ends(begins);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back([&, i] {
+      bind_to(cpus[static_cast<size_t>(core(i)) % cpus.size()]);
+      missing.fetch_sub(1);
+      while (missing.load() > 0) std::this_thread::yield();
+      begins[static_cast<size_t>(i)] = now_s();
+      body(i);
+      ends[static_cast<size_t>(i)] = now_s();
+    });
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(ends.begin(), ends.end()) -
+         *std::min_element(begins.begin(), begins.end());
+}
+
+int own_core(int thread) { return thread; }
+int same_core(int) { return 0; }
+
+// -- two ranks
+// --------------------------------------------------------------------------------------
+
+// Two ranks of one process, joined by a link each way.
+class Pair {
+ public:
+  static constexpr LinkShape kShape{8, 64 << 10};
+
+  static Result<Pair> make(std::string_view name) {
+    Pair pair;
+    const std::string job = random_name();
+    for (Rank rank = 0; rank < 2; ++rank) {
+      TransportConfig config;
+      config.rank = rank;
+      config.size = 2;
+      config.job = config.host = job;
+      auto made = make_transport(name, config);
+      if (!made.ok()) return made.status();
+      pair.transports_[rank] = made.take();
+    }
+    for (const auto& transport : pair.transports_)
+      WEFT_TRY(transport->join({pair.transports_[0]->address(), pair.transports_[1]->address()}));
+    return pair;
+  }
+
+  SendLink& out(Rank me) { return transports_[me]->open_send(1 - me, 1, kShape); }
+  RecvLink& in(Rank me) { return transports_[me]->open_recv(1 - me, 1, kShape); }
+
+  // Polls as an executor does until `ready`; false where that does not come.
+  template <class Ready>
+  bool await(Rank me, Ready ready) {
+    for (uint64_t i = 1; !ready(); ++i) {
+      cpu_relax();
+      if (i % 128 != 0) continue;
+      transports_[me]->poll();
+      if (late_.load(std::memory_order_relaxed) || deadline_.expired()) {
+        late_.store(true);
+        return false;
+      }
+    }
+    return true;
+  }
+  bool late() const { return late_.load(); }
+
+  Pair(Pair&& other) noexcept {
+    std::swap(transports_[0], other.transports_[0]);
+    std::swap(transports_[1], other.transports_[1]);
+  }
+
+ private:
+  Pair() = default;
+  std::unique_ptr<Transport> transports_[2];
+  const Deadline deadline_ = Deadline::after(kPatience_s);
+  std::atomic<bool> late_{false};
+};
+
+// -- a rank's own time
+// -----------------------------------------------------------------------------
+
+// A call of `steps` copies of eight bytes.
+Result<double> seconds_of_steps(int steps) {
+  Media media(0, 1, {}, 0);
+  SharedState shared(media);
+  CpuExecutor executor(media, shared);
+  const double input = 1;
+  double output = 0;
+  Program program;
+  Step step;
+  step.sources = {Operand{.buffer = Buffer::input}};
+  step.targets = {Operand{.buffer = Buffer::output}};
+  program.lanes.emplace_back().steps.assign(static_cast<size_t>(steps), step);
+  const Call call{.kind = Kind::broadcast, .count = 1, .type = DataType::float64};
+  PlanRequest request;
+  request.collective = {Kind::broadcast, 1, 0, false};
+  request.type = call.type;
+  request.segment_bytes = Pair::kShape.slot_bytes;
+  request.links = Pair::kShape;
+  auto plan = lower(request, program, Layout(request.collective, 0, call, 1), media);
+  if (!plan.ok()) return plan.status();
+  const Binding binding{.input = reinterpret_cast<const std::byte*>(&input),
+                        .output = reinterpret_cast<std::byte*>(&output)};
+  constexpr int kCalls = 1000;
+  return least([&] {
+    const double begin = now_s();
+    for (int i = 0; i < kCalls; ++i) {
+      executor.start(**plan, binding, CallIdentity{});
+      while (executor.poll() != CpuExecutor::Progress::done) {
+      }
+    }
+    return (now_s() - begin) / kCalls;
+  });
+}
+
+// A call of a communicator, which is one copy where there is one rank.
+Result<double> seconds_of_call() {
+  auto alone = make_rendezvous({}, {});
+  if (!alone.ok()) return alone.status();
+  Options options;
+  options.tuning = "off";
+  auto communicator = Communicator::create(**alone, options);
+  if (!communicator.ok()) return communicator.status();
+  const double input = 1;
+  double output = 0;
+  Status status;
+  constexpr int kCalls = 1000;
+  const double seconds = least([&] {
+    const double begin = now_s();
+    for (int i = 0; i < kCalls && status.ok(); ++i)
+      status = (*communicator)->broadcast(&input, &output, 1, DataType::float64, 0);
+    return (now_s() - begin) / kCalls;
+  });
+  if (!status.ok()) return status;
+  return seconds;
+}
+
+Status measure_steps(Network& network) {
+  constexpr int kMany = 65;
+  const auto one = seconds_of_steps(1), many = seconds_of_steps(kMany), call = seconds_of_call();
+  for (const auto* measured : {&one, &many, &call})
+    if (!measured->ok()) return measured->status();
+  network.step_s = std::max(0.0, (*many - *one) / (kMany - 1));
+  network.call_s = std::max(0.0, *call - network.step_s);
+  return {};
+}
+
+// From one thread of a core to the other and back, as ranks do that wait in turn.
+double measure_switch() {
+  constexpr int kTurns = 300;
+  return least([] {
+    std::atomic<int> turn{0};
+    return together(2, same_core,
+                    [&](int me) {
+                      for (int i = 0; i < kTurns; ++i) {
+                        while (turn.load() != me) ::sched_yield();
+                        turn.store(1 - me);
+                      }
+                    }) /
+           (2 * kTurns);
+  });
+}
+
+// -- memory
+// ----------------------------------------------------------------------------------------
+
+// Bytes that every core reads and writes per second while all copy, each within `footprint`.
+double copy_rate(size_t footprint, int cores) {
+  constexpr size_t kBytes = 8 << 20;  // moved by a core in one measurement, at least
+  const size_t half = footprint / 2, times = std::max<size_t>(1, kBytes / footprint);
+  std::vector<std::vector<std::byte>> memory(static_cast<size_t>(cores));
+  for (auto& m : memory) m.assign(2 * half, std::byte{1});
+  const double seconds = least([&] {
+    return together(cores, own_core, [&](int i) {
+      std::byte* mine = memory[static_cast<size_t>(i)].data();
+      for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, false);
+    });
+  });
+  return static_cast<double>(2 * half * times) / seconds;
+}
+
+// -- links
+// -----------------------------------------------------------------------------------------
+
+struct alignas(128) Flag {
+  std::atomic<uint64_t> value{0};
+};
+
+double measure_flag_hop() {
+  constexpr uint64_t kTrips = 3000;
+  return least([] {
+    Flag flags[2];
+    const double seconds = together(2, own_core, [&](int me) {
+      for (uint64_t i = 1; i <= kTrips; ++i) {
+        if (me == 0) flags[1].value.store(i, std::memory_order_release);
+        while (flags[me].value.load(std::memory_order_acquire) < i) cpu_relax();
+        if (me == 1) flags[0].value.store(i, std::memory_order_release);
+      }
+    });
+    return seconds / (2 * kTrips);
+  });
+}
+
+// Seconds that a rank itself was busy with a message, and that it took in all.
+struct Trip {
+  double whole = 0, send = 0, recv = 0;
+};
+
+Trip least_of(const Trip& a, const Trip& b) {
+  return {std::min(a.whole, b.whole), std::min(a.send, b.send), std::min(a.recv, b.recv)};
+}
+
+// Messages that go to and fro.
+Trip measure_trip(Pair& pair, size_t bytes, int trips) {
+  double sending = 0, receiving = 0;
+  const double seconds = together(2, own_core, [&](int me) {
+    SendLink& out = pair.out(me);
+    RecvLink& in = pair.in(me);
+    const auto send = [&] {
+      if (!pair.await(me, [&] { return !out.reserve().empty(); })) return;
+      const double begin = now_s();
+      out.commit(bytes, 0);
+      if (me == 0) sending += now_s() - begin;
+    };
+    const auto receive = [&] {
+      double begin = 0;
+      if (!pair.await(me, [&] { return begin = now_s(), in.peek() != nullptr; })) return;
+      in.release();
+      if (me == 0) receiving += now_s() - begin;
+    };
+    for (int i = 0; i < trips && !pair.late(); ++i)
+      me == 0 ? (send(), receive()) : (receive(), send());
+  });
+  return {seconds / (2 * trips), sending / trips, receiving / trips};
+}
+
+// Seconds per message of a stream of them, out of memory and into memory.
+double measure_stream(Pair& pair, size_t bytes, int messages) {
+  constexpr size_t kMemory = 4 << 20;
+  std::vector<std::byte> from(kMemory, std::byte{1}), to(from);
+  const auto at = [bytes](int i) { return static_cast<size_t>(i) * bytes % kMemory; };
+  return together(2, own_core,
+                  [&](int me) {
+                    SendLink& out = pair.out(0);
+                    RecvLink& in = pair.in(1);
+                    for (int i = 0; i < messages; ++i) {
+                      if (me == 0) {
+                        Bytes slot;
+                        if (!pair.await(0, [&] { return !(slot = out.reserve()).empty(); })) return;
+                        copy_bytes(slot.data(), &from[at(i)], bytes, false);
+                        out.commit(bytes, 0);
+                      } else {
+                        if (!pair.await(1, [&] { return in.peek() != nullptr; })) return;
+                        copy_bytes(&to[at(i)], in.peek()->data.data(), bytes, false);
+                        in.release();
+                      }
+                    }
+                    if (me == 0) pair.await(0, [&] { return out.flushed(); });
+                  }) /
+         messages;
+}
+
+Status measure_links(std::string_view name, Network& network) {
+  Result<Pair> pair = Pair::make(name);
+  if (!pair.ok()) return pair.status();
+  measure_trip(*pair, 8, 10);  // connects
+  constexpr int kTrips = 500, kMessages = 256;
+  constexpr size_t kLong = Pair::kShape.slot_bytes;
+  Trip trip = measure_trip(*pair, 8, kTrips);
+  for (int i = 1; i < kRepeats; ++i) trip = least_of(trip, measure_trip(*pair, 8, kTrips));
+  const double each = least([&] { return measure_stream(*pair, kLong, kMessages); });
+  if (pair->late())
+    return Status(Code::timeout, "The link between two threads over " + std::string(name) +
+                                     " did not answer within " + std::to_string(kPatience_s) +
+                                     " seconds; nothing was measured.");
+  Medium& medium = network.inside;
+  const double clock = least([] {  // what reading it adds to every part
+    const double begin = now_s();
+    for (int i = 0; i < 1000; ++i) now_s();
+    return (now_s() - begin) / 1000;
+  });
+  medium.send_s = std::max(0.0, trip.send - clock);
+  medium.recv_s = std::max(0.0, trip.recv - clock);
+  medium.latency_s = name == "shm" ? measure_flag_hop()
+                                   : std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
+  const double own = static_cast<double>(kLong) / network.memory_rate(256 << 10);
+  medium.rank_rate =
+      static_cast<double>(kLong) / (each - own - std::max(medium.send_s, medium.recv_s));
+  return {};
+}
+
+}  // namespace
+
+Result<Network> measure_node(std::string_view transport) {
+  Network network;
+  network.name = std::string(transport);
+  network.node_cores = static_cast<int>(usable_cpus().size());
+  WEFT_TRY(measure_steps(network));
+  network.switch_s = measure_switch();
+  for (size_t footprint = 16 << 10; footprint <= 64 << 20; footprint *= 4)
+    network.memory.push_back(
+        {static_cast<double>(footprint), copy_rate(footprint, network.node_cores)});
+  WEFT_TRY(measure_links(transport, network));
+  return network;
+}
+
+}  // namespace weft

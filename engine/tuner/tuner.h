@@ -1,0 +1,51 @@
+// Tuner: what suits a call, by price. Every schedule is simulated on the network that was measured;
+// the same network, and so the same prices, on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "engine/algorithms/algorithm.h"
+#include "engine/tuner/network.h"
+
+namespace weft {
+
+struct Offer {
+  const Algorithm* algorithm = nullptr;
+  size_t segment_bytes = 0;
+  double seconds = 0;  // that the call would take
+};
+
+// What is asked for, besides a size.
+struct Demand {
+  Collective collective;
+  bool windows = false;     // every rank's window is mapped in every other
+  bool rank_order = false;  // reductions fold in rank order
+  bool any_counts = false;  // sizes are known to the two ends of a pair only
+  size_t slot_bytes = 0;    // of links
+  int slots = 0;
+};
+
+class Tuner {
+ public:
+  explicit Tuner(Network network) : network_(std::move(network)) {}
+
+  // What can run it, the cheapest first; `bytes` is the size as the columns of weft-bench count it.
+  // Sizes up to the same power of two get the same answer, found once.
+  const std::vector<Offer>& offers(const Demand& demand, size_t bytes);
+  const Network& network() const { return network_; }
+
+ private:
+  std::vector<Offer> price(const Demand& demand, size_t bytes) const;
+
+  using Key = std::tuple<Kind, Rank, bool, bool, bool, size_t, int, size_t>;
+  const Network network_;
+  std::map<Key, std::vector<Offer>> known_;
+};
+
+// Elements of a chunk in one round, in bytes, where nothing else is asked for.
+size_t usual_segment_bytes(const Algorithm& algorithm, int ranks);
+
+}  // namespace weft

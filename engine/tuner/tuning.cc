@@ -1,0 +1,113 @@
+#include "engine/tuner/tuning.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+
+#include "base/json_object.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Of the file, and of what its figures mean: a new model needs new figures.
+constexpr int kVersion = 1;
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+Result<Network> network_at(const json& file, const char* key) {
+  if (!file.contains(key)) return invalid_argument(concat("The tuning has no \"", key, "\"."));
+  Result<Network> network = network_from_json(file[key].dump());
+  return network.ok() ? network : network.status().within(concat("In the tuning's ", key));
+}
+
+}  // namespace
+
+std::string to_json(const Tuning& tuning) {
+  const ordered_json out{{"weft_tuning", kVersion},
+                         {"host", tuning.host},
+                         {"shm", ordered_json::parse(to_json(tuning.shm))},
+                         {"tcp", ordered_json::parse(to_json(tuning.tcp))}};
+  return out.dump(2) + '\n';
+}
+
+Result<Tuning> tuning_from_json(std::string_view text) {
+  const json file = json::parse(text, nullptr, false);
+  if (file.is_discarded()) return invalid_argument("The tuning is no JSON.");
+  JsonReading reading{"the tuning's JSON", {}};
+  JsonObject in(file, "", reading);
+  in.only({"weft_tuning", "host", "shm", "tcp"});
+  in.required("weft_tuning");
+  int version = 0;
+  in.read("weft_tuning", version);
+  Tuning tuning;
+  tuning.host = in.text("host");
+  WEFT_TRY(reading.status);
+  if (version != kVersion)
+    return unsupported(concat("The tuning is of version ", version, ", this weft reads version ",
+                              kVersion, "; measure again with weft-bench --tune."));
+  Result<Network> shm = network_at(file, "shm"), tcp = network_at(file, "tcp");
+  if (!shm.ok()) return shm.status();
+  if (!tcp.ok()) return tcp.status();
+  tuning.shm = shm.take();
+  tuning.tcp = tcp.take();
+  return tuning;
+}
+
+std::string tuning_path(const Environment& env) {
+  const auto cache = env.get("XDG_CACHE_HOME"), home = env.get("HOME");
+  if (!cache && !home) return {};
+  return concat(cache ? *cache : *home + "/.cache", "/weft/tuning-", host_name(), "-v", kVersion,
+                ".json");
+}
+
+Result<Tuning> read_tuning(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) return system_error(concat("The tuning ", path, " cannot be read"));
+  Result<Tuning> tuning = tuning_from_json(text.str());
+  return tuning.ok() ? tuning : tuning.status().within(path);
+}
+
+// Written beside it first: a reader finds a whole one or none.
+Status write_tuning(const Tuning& tuning, const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path target(path);
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
+  const std::string draft = concat(path, ".", ::getpid());
+  std::ofstream file(draft);
+  file << to_json(tuning);
+  file.close();
+  if (file) std::filesystem::rename(draft, target, error);
+  if (file && !error) return {};
+  const Status status = system_error(concat("The tuning ", path, " cannot be written"));
+  std::filesystem::remove(draft, error);
+  return status;
+}
+
+Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& host_of_rank,
+                               std::string_view transport) {
+  const int ranks = static_cast<int>(host_of_rank.size());
+  const int hosts = ranks > 0 ? host_of_rank.back() + 1 : 1;
+  if (hosts == 1) return transport == "tcp" ? tuning.tcp : tuning.shm;
+  Network network = transport == "tcp" ? tuning.tcp : tuning.shm;
+  network.node_ranks = (ranks + hosts - 1) / hosts;
+  network.between = tuning.tcp.inside;
+  for (Rank r = 0; r < ranks; ++r)
+    if (host_of_rank[static_cast<size_t>(r)] != network.node_of(r))
+      return unsupported("The ranks do not fill their hosts one after the other, evenly.");
+  return network;
+}
+
+}  // namespace weft

@@ -1,0 +1,106 @@
+// Measured prices have the right order of magnitude, and communicators choose by them, alike.
+#include "engine/measure.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "engine/tuner/tuning.h"
+#include "tests/support/cluster.h"
+
+namespace weft::test {
+namespace {
+
+class Measure : public testing::TestWithParam<const char*> {};
+
+TEST_P(Measure, GivesPricesOfTheirKind) {
+  const Result<Network> measured = measure_node(GetParam());
+  ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+  const Network& n = *measured;
+  EXPECT_EQ(n.name, GetParam());
+  EXPECT_GE(n.node_cores, 1);
+  EXPECT_GT(n.step_s, 0);
+  EXPECT_LT(n.step_s, 1e-4);
+  EXPECT_GT(n.switch_s, 0);
+  EXPECT_GT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 1e-9);
+  EXPECT_LT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 0.1);
+  EXPECT_GT(n.inside.rank_rate, 1e6);
+  EXPECT_LT(n.inside.rank_rate, 1e13);
+  ASSERT_GE(n.memory.size(), 4u);
+  for (const MemoryRate& m : n.memory) EXPECT_GT(m.rate, 1e7);
+  EXPECT_EQ(to_json(*network_from_json(to_json(n))), to_json(n));
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, Measure, testing::Values("shm", "tcp"));
+
+TEST(Measure, AnUnknownMediumIsNamed) {
+  EXPECT_NE(measure_node("pigeon").status().message().find("pigeon"), std::string_view::npos);
+}
+
+class Priced : public testing::Test {
+ protected:
+  Priced() : path_(concat_path()) {}
+  ~Priced() override { std::filesystem::remove(path_); }
+  static std::string concat_path() {
+    return (std::filesystem::temp_directory_path() /
+            ("weft-priced-" + std::to_string(::getpid()) + ".json"))
+        .string();
+  }
+  const std::string path_;
+};
+
+TEST_F(Priced, RanksChooseAlikeByWhatRankZeroKnows) {
+  Tuning tuning{"here", *find_example_network("node"), *find_example_network("node")};
+  tuning.shm.inside.latency_s = tuning.tcp.inside.latency_s = 1;  // the fewest hops win
+  ASSERT_TRUE(write_tuning(tuning, path_).ok());
+  Cluster cluster{.ranks = 5, .mode = Mode::processes, .options = {}, .hosts = {}};
+  cluster.options.tuning = path_;
+  cluster.options.transport = "tcp";
+  run_ranks(cluster, [](Communicator& c) {
+    std::vector<float> in(100'000, 1), out(in.size());
+    const Call call{.kind = Kind::all_reduce,
+                    .input = in.data(),
+                    .output = out.data(),
+                    .count = in.size(),
+                    .type = DataType::float32};
+    ASSERT_TRUE(c.run(call).ok());
+    EXPECT_EQ(out.back(), 5);
+    const auto info = c.explain(call);
+    ASSERT_TRUE(info.ok());
+    ASSERT_FALSE(info->prices.empty());
+    EXPECT_EQ(info->algorithm, info->prices.front().algorithm);
+    EXPECT_NE(info->algorithm, "ring");  // which the table takes
+  });
+}
+
+TEST_F(Priced, AFileThatIsNoneIsAnErrorOnAllRanks) {
+  Cluster cluster{.ranks = 3, .mode = Mode::threads, .options = {}, .hosts = {}};
+  cluster.options.tuning = path_;  // not written
+  run_bare_ranks(cluster, [&](Rendezvous& meet) {
+    const auto made = Communicator::create(meet, cluster.options);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.status().code(), Code::invalid_argument);
+    EXPECT_NE(made.status().message().find(path_), std::string_view::npos)
+        << made.status().message();
+  });
+}
+
+TEST_F(Priced, OffMeansByTable) {
+  Cluster cluster{.ranks = 2, .mode = Mode::threads, .options = {}, .hosts = {}};
+  cluster.options.tuning = "off";
+  run_ranks(cluster, [](Communicator& c) {
+    const float in = 1;
+    float out = 0;
+    const auto info = c.explain({.kind = Kind::all_reduce,
+                                 .input = &in,
+                                 .output = &out,
+                                 .count = 1,
+                                 .type = DataType::float32});
+    ASSERT_TRUE(info.ok());
+    EXPECT_TRUE(info->prices.empty());
+  });
+}
+
+}  // namespace
+}  // namespace weft::test

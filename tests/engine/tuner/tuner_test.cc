@@ -1,0 +1,121 @@
+#include "engine/tuner/tuner.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/tuner/choose.h"
+#include "engine/tuner/simulate.h"
+
+namespace weft {
+namespace {
+
+constexpr double kMicro = 1e-6;
+
+// Steps are free and messages dear, or the other way round.
+Network network(double latency_s, double step_s) {
+  Network n;
+  n.name = "made up";
+  n.step_s = step_s;
+  n.inside.latency_s = latency_s;
+  n.inside.rank_rate = 1e9;
+  return n;
+}
+
+Demand demand(Kind kind, int ranks) {
+  Demand d;
+  d.collective = {kind, ranks, 0, false};
+  d.slot_bytes = 64 << 10;
+  d.slots = 8;
+  return d;
+}
+
+TEST(Tuner, HasAnOfferForEverything) {
+  Tuner tuner(network(kMicro, kMicro));
+  for (int k = 0; k < kKinds; ++k) {
+    const Kind kind = static_cast<Kind>(k);
+    if (kind == Kind::exchange || kind == Kind::barrier) continue;
+    for (const int ranks : {2, 3, 6, 8, 65})
+      for (const size_t bytes : {0, 1, 5000, 1 << 20})
+        for (const bool windows : {false, true}) {
+          Demand d = demand(kind, ranks);
+          d.windows = windows;
+          EXPECT_FALSE(tuner.offers(d, bytes).empty()) << name(kind) << " " << ranks;
+        }
+  }
+}
+
+TEST(Tuner, OffersTheCheapestFirstAtTheSimulatedPrice) {
+  Tuner tuner(network(10 * kMicro, 0));
+  const Demand d = demand(Kind::all_reduce, 8);
+  const std::vector<Offer>& offers = tuner.offers(d, 4096);
+  ASSERT_GT(offers.size(), 5u);
+  for (size_t i = 1; i < offers.size(); ++i) EXPECT_GE(offers[i].seconds, offers[i - 1].seconds);
+  Trial trial;
+  trial.algorithm = offers.back().algorithm;
+  trial.collective = d.collective;
+  const auto simulation = Simulation::make(trial, tuner.network());
+  EXPECT_DOUBLE_EQ(simulation->run(4096)->seconds, offers.back().seconds);
+}
+
+TEST(Tuner, PricesFollowTheNetwork) {
+  Tuner far(network(100 * kMicro, 0)), busy(network(0, 100 * kMicro));
+  const auto price = [](Tuner& tuner, std::string_view algorithm) {
+    for (const Offer& offer : tuner.offers(demand(Kind::all_reduce, 16), 64))
+      if (offer.algorithm->name == algorithm) return offer.seconds;
+    return 0.0;
+  };
+  // One hop and many steps, or four hops and few steps.
+  EXPECT_LT(price(far, "direct_one_shot"), price(far, "recursive_doubling"));
+  EXPECT_GT(price(busy, "direct_one_shot"), price(busy, "recursive_doubling"));
+}
+
+TEST(Tuner, OffersOnlyWhatMayRun) {
+  Tuner tuner(network(kMicro, kMicro));
+  Demand d = demand(Kind::all_reduce, 4);
+  const auto all = [&](auto holds) {
+    for (const Offer& offer : tuner.offers(d, 1024))
+      if (!holds(*offer.algorithm)) return false;
+    return true;
+  };
+  EXPECT_TRUE(all([](const Algorithm& a) { return !a.windows; }));
+  d.windows = true;
+  EXPECT_FALSE(all([](const Algorithm& a) { return !a.windows; }));
+  d.rank_order = true;
+  EXPECT_TRUE(all([](const Algorithm& a) { return a.canonical; }));
+  d = demand(Kind::all_to_all, 4);
+  d.any_counts = true;
+  EXPECT_TRUE(all([](const Algorithm& a) { return a.any_counts; }));
+}
+
+TEST(Tuner, SizesUpToAPowerOfTwoAreOne) {
+  Tuner tuner(network(kMicro, kMicro));
+  const Demand d = demand(Kind::all_reduce, 4);
+  EXPECT_EQ(&tuner.offers(d, 1025), &tuner.offers(d, 2048));
+  EXPECT_NE(&tuner.offers(d, 1024), &tuner.offers(d, 1025));
+  Demand other = d;
+  other.collective.kind = Kind::all_gather;
+  EXPECT_NE(&tuner.offers(d, 64), &tuner.offers(other, 64));
+}
+
+TEST(Tuner, IsAskedByChoose) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = &y, .count = 1 << 20};
+  call.type = DataType::float32;
+  // Where latency is everything, the fewest hops win at every size; the table takes a ring here.
+  Tuner tuner(network(1, 0));
+  Surroundings around{.ranks = 8, .windows = false};
+  EXPECT_EQ(choose(call, around, {})->algorithm->name, "ring");
+  around.tuner = &tuner;
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  const auto choice = choose(call, around, {});
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->algorithm, offers(call, around, {})->front().algorithm);
+  EXPECT_NE(choice->algorithm->name, "ring");
+  Options asked;
+  asked.algorithm = "ring";
+  EXPECT_EQ(choose(call, around, asked)->algorithm->name, "ring");
+}
+
+}  // namespace
+}  // namespace weft

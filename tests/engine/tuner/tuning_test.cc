@@ -1,0 +1,97 @@
+#include "engine/tuner/tuning.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace weft {
+namespace {
+
+Tuning sample() {
+  Tuning tuning{"here", *find_example_network("node"), *find_example_network("node")};
+  tuning.tcp.name = "tcp";
+  tuning.tcp.call_s = 2e-6;
+  tuning.tcp.inside.send_s = 3e-6;
+  return tuning;
+}
+
+bool contains(const Status& status, std::string_view text) {
+  return status.message().find(text) != std::string_view::npos;
+}
+
+TEST(Tuning, ComesBackAsItWent) {
+  const Result<Tuning> back = tuning_from_json(to_json(sample()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(to_json(*back), to_json(sample()));
+  EXPECT_EQ(back->host, "here");
+  EXPECT_NEAR(back->tcp.call_s, 2e-6, 1e-15);
+}
+
+TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
+  std::string text = to_json(sample());
+  text.replace(text.find("\"weft_tuning\": 1"), 16, "\"weft_tuning\": 9");
+  const Status status = tuning_from_json(text).status();
+  EXPECT_EQ(status.code(), Code::unsupported);
+  EXPECT_TRUE(contains(status, "version 9") && contains(status, "weft-bench --tune"))
+      << status.message();
+}
+
+TEST(Tuning, NamesWhatIsWrong) {
+  EXPECT_TRUE(contains(tuning_from_json("{").status(), "no JSON"));
+  EXPECT_TRUE(contains(tuning_from_json("{}").status(), "weft_tuning: it is missing"));
+  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 1})").status(), "has no \"shm\""));
+  std::string text = to_json(sample());
+  text.replace(text.find("send_us"), 7, "sent_us");
+  const Status status = tuning_from_json(text).status();
+  EXPECT_TRUE(contains(status, "tuning's tcp") && contains(status, "inside.sent_us"))
+      << status.message();
+}
+
+TEST(Tuning, HasItsPlaceByHostInTheCache) {
+  const Environment none;
+  EXPECT_EQ(tuning_path(none), "");
+  Environment env;
+  env.set("HOME", "/home/me");
+  EXPECT_EQ(tuning_path(env).find("/home/me/.cache/weft/tuning-"), 0u);
+  env.set("XDG_CACHE_HOME", "/cache");
+  EXPECT_EQ(tuning_path(env).find("/cache/weft/tuning-"), 0u);
+}
+
+TEST(Tuning, IsWrittenWholeAndReadBack) {
+  std::string folder = (std::filesystem::temp_directory_path() / "weft-tuning-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string path = folder + "/not/there/yet.json";
+  ASSERT_TRUE(write_tuning(sample(), path).ok());
+  const Result<Tuning> back = read_tuning(path);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(to_json(*back), to_json(sample()));
+  std::ofstream(path) << "{}";
+  EXPECT_TRUE(contains(read_tuning(path).status(), path));
+  EXPECT_TRUE(contains(read_tuning(folder + "/none").status(), "cannot be read"));
+  EXPECT_FALSE(write_tuning(sample(), folder + "/not").ok());  // a folder
+  EXPECT_FALSE(write_tuning(sample(), "/proc/none/of.json").ok());
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    files += entry.is_regular_file();
+  EXPECT_EQ(files, 1u);  // no draft is left
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Tuning, DescribesJobs) {
+  const Tuning tuning = sample();
+  EXPECT_EQ(network_of_job(tuning, {0, 0, 0}, "auto")->name, "node");
+  EXPECT_EQ(network_of_job(tuning, {0, 0, 0}, "tcp")->name, "tcp");
+  const Result<Network> two = network_of_job(tuning, {0, 0, 1, 1}, "auto");
+  ASSERT_TRUE(two.ok());
+  EXPECT_EQ(two->node_ranks, 2);
+  EXPECT_EQ(two->between, tuning.tcp.inside);
+  EXPECT_EQ(two->inside, tuning.shm.inside);
+  EXPECT_FALSE(network_of_job(tuning, {0, 1, 0, 1}, "auto").ok());
+  EXPECT_FALSE(network_of_job(tuning, {0, 0, 0, 1}, "auto").ok());
+  EXPECT_TRUE(network_of_job(tuning, {0, 0, 1}, "auto").ok());  // the last host has room left
+}
+
+}  // namespace
+}  // namespace weft
