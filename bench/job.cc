@@ -9,8 +9,10 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/run.h"
+#include "plot/gnuplot.h"
 
 namespace weft::bench {
 namespace {
@@ -124,6 +126,16 @@ Status write_trace(const Tracer& tracer, const RunInfo& run) {
                       concat("weft-bench, ", run.ranks.size(), " ranks, ", run.date));
 }
 
+Status write_files(const RunInfo& run, const Environment& environment, const std::vector<Row>& rows,
+                   const Totals& totals, const Tracer& tracer) {
+  const BenchOptions& options = run.options;
+  if (!options.output_file.empty())
+    WEFT_TRY(write_json(options.output_file, to_json(run, rows, totals)));
+  if (!options.trace_file.empty()) WEFT_TRY(write_trace(tracer, run));
+  if (options.plot_file.empty()) return {};
+  return draw(chart_of(rows, run), options.plot_file, environment);
+}
+
 Result<int> run_all(const BenchOptions& options, const Job& job) {
   RunInfo info;
   info.version = WEFT_VERSION;
@@ -134,6 +146,7 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
   for (const auto& [key, value] : job.environment.values())
     if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
   const bool reports = job.rank == 0;
+  if (reports && !options.plot_file.empty()) WEFT_TRY(find_gnuplot(job.environment).status());
   Result<Team> team = job.make_team();
   if (!team.ok()) return team.status();
   info.library = team->library;
@@ -155,9 +168,7 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
   WEFT_TRY(run_cycles(options, runner, reporter, job.rank));
   const Totals& totals = runner.totals();
   reporter.end(totals);
-  if (reports && !options.output_file.empty())
-    WEFT_TRY(write_json(options.output_file, to_json(info, reporter.rows(), totals)));
-  if (reports && !options.trace_file.empty()) WEFT_TRY(write_trace(tracer, info));
+  if (reports) WEFT_TRY(write_files(info, job.environment, reporter.rows(), totals, tracer));
   WEFT_TRY(team->control().barrier());  // nobody leaves while another one still works
   return totals.faults == 0 && !runner.saw_faults() ? kExitOk : kExitWrong;
 }

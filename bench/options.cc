@@ -7,6 +7,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "plot/gnuplot.h"
 
 namespace weft::bench {
 namespace {
@@ -83,7 +84,7 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->type_name("LIBRARY,...");
   app.add_option("--rounds", f.rounds, "with --vs: runs of each library, in turn (5)")
       ->type_name("N");
-  app.add_option("--plot", options.plot_file, "with --vs: draw time and busbw over size (gnuplot)")
+  app.add_option("--plot", options.plot_file, "draw time and busbw over size (gnuplot)")
       ->type_name("FILE.svg");
   app.add_option("--trace", options.trace_file,
                  "write what each lane of each rank did in a call of each size, for Perfetto")
@@ -311,12 +312,9 @@ Status keep_one_form(BenchOptions& o) {
 Status store_comparison(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--rounds", f.rounds, 1, 1000, o.rounds));
   if (o.peers.empty()) {
-    if (f.rounds.empty() && o.plot_file.empty()) return {};
-    return invalid_argument("--rounds and --plot belong to a comparison; give --vs, too.");
+    if (f.rounds.empty()) return {};
+    return invalid_argument("--rounds belongs to a comparison; give --vs, too.");
   }
-  if (!o.plot_file.empty() && !o.plot_file.ends_with(".svg"))
-    return invalid_argument(
-        concat("--plot: \"", o.plot_file, "\" does not end in .svg, which is what is written."));
   if (o.threads || o.hosts > 1 || !o.meet.empty() || !o.blocking || o.digest_elements > 0 ||
       o.cycles != 1 || !o.trace_file.empty())
     return invalid_argument(
@@ -339,6 +337,7 @@ Status store_all(const Flags& f, BenchOptions& o) {
   const bool bound = o.engine.algorithm != "auto" || o.engine.protocol != "auto";
   o.skip_unsupported = bound && o.operations.size() > 1;
   WEFT_TRY(store_ranks(f, o));
+  if (!o.plot_file.empty()) WEFT_TRY(check_plot_file(o.plot_file));
   return store_comparison(f, o);
 }
 

@@ -1,24 +1,18 @@
-// A picture of a comparison, drawn by gnuplot: per sweep, time over size with the floor, and below
-// it busbw over size.
+// Charts of what was measured: time over size, and busbw over size below it, for every sweep.
 #pragma once
 
-#include <string>
+#include <span>
 
-#include "base/env.h"
-#include "base/status.h"
 #include "bench/comparison.h"
 #include "bench/report.h"
+#include "plot/chart.h"
 
 namespace weft::bench {
 
-// Path of gnuplot; an error says what to install.
-Result<std::string> find_plotter(const Environment& environment);
+// Each library's medians and quartiles, with the floor.
+Chart chart_of(const Comparison& comparison, const RunInfo& run);
 
-// What gnuplot is told, data included.
-std::string plot_script(const Comparison& comparison, const RunInfo& run,
-                        const std::string& output_file);
-
-Status plot(const Comparison& comparison, const RunInfo& run, const std::string& output_file,
-            const Environment& environment);
+// Out of place and in place, with the floor.
+Chart chart_of(std::span<const Row> rows, const RunInfo& run);
 
 }  // namespace weft::bench

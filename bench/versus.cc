@@ -17,6 +17,7 @@
 #include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/watched.h"
+#include "plot/gnuplot.h"
 
 namespace weft::bench {
 namespace {
@@ -196,7 +197,7 @@ Status validate(const BenchOptions& options, const Environment& environment) {
     return invalid_argument(
         concat("--vs starts every library's ranks, but this process is part of a job of ",
                member->size, " ranks (", member->launcher, "); call it alone, with --ranks."));
-  return options.plot_file.empty() ? Status() : find_plotter(environment).status();
+  return options.plot_file.empty() ? Status() : find_gnuplot(environment).status();
 }
 
 // An error where there is no peer at all.
@@ -274,7 +275,7 @@ int compare(const BenchOptions& options, const Environment& environment) {
   if (!options.output_file.empty())
     status = write_json(options.output_file, to_json(comparison, info));
   if (status.ok() && !options.plot_file.empty())
-    status = plot(comparison, info, options.plot_file, environment);
+    status = draw(chart_of(comparison, info), options.plot_file, environment);
   if (status.ok()) return exit_status;
   complain(status.message());
   return exit_status == kExitOk ? kExitFailed : exit_status;

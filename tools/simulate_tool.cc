@@ -15,6 +15,8 @@
 #include "base/text.h"
 #include "engine/schedule/trace.h"
 #include "engine/tuner/bound.h"
+#include "plot/gnuplot.h"
+#include "tools/study.h"
 
 namespace weft {
 namespace {
@@ -38,26 +40,8 @@ Status store(Result<From> from, To& to) {
   return {};
 }
 
-struct Cell {
-  std::optional<Simulated> found;
-  std::string why_not;
-};
-
-struct Row {
-  int ranks = 0;
-  int64_t bytes = 0;
-  double bound_s = 0;
-  std::vector<Cell> cells;  // by algorithm
-};
-
-struct Study {
-  Kind kind = Kind::all_reduce;
-  Network network;
-  std::vector<const Algorithm*> algorithms;
-  std::vector<int64_t> ranks, bytes;
-  Trial trial;  // what all have in common
-  std::vector<Row> rows;
-};
+using Cell = Study::Cell;
+using Row = Study::Row;
 
 Result<Network> network_named(const std::string& text) {
   if (const Network* example = find_example_network(text)) return *example;
@@ -317,6 +301,16 @@ Status write_trace(const Study& study, const std::string& file) {
   return out.flush() ? Status() : system_error(file);
 }
 
+// Before a long simulation: whether its result can be drawn.
+Status check_plot(const SimulateArguments& arguments, const Study& study,
+                  const Environment& environment) {
+  if (arguments.plot.empty()) return {};
+  WEFT_TRY(check_plot_file(arguments.plot));
+  if (study.bytes.size() < 2)
+    return invalid_argument("--plot draws time over size: give a range of --bytes, such as 8-1M.");
+  return find_gnuplot(environment).status();
+}
+
 }  // namespace
 
 Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::string& text,
@@ -356,16 +350,17 @@ void add_options(CLI::App& command, SimulateArguments& a) {
       ->check(CLI::Range(1e3, 1e12));
   command.add_flag("--every-rank", a.every_rank, "Play all ranks, not representatives");
   command.add_option("--trace", a.trace, "One case: who did what when, as a file for Perfetto");
+  command.add_option("--plot", a.plot, "Time over size, and alpha against beta: FILE.svg or .png");
   command.add_option("--format", a.format)->check(CLI::IsMember({"table", "json"}));
 }
 
 int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {
   Result<Study> study = study_of(arguments, shelf);
   if (!study.ok()) return fail(study.status());
-  if (const Status traced =
-          arguments.trace.empty() ? Status() : write_trace(*study, arguments.trace);
-      !traced.ok())
-    return fail(traced);
+  const Environment environment = Environment::of_process();
+  Status status = check_plot(arguments, *study, environment);
+  if (status.ok() && !arguments.trace.empty()) status = write_trace(*study, arguments.trace);
+  if (!status.ok()) return fail(status);
   const bool table = arguments.format == "table";
   std::vector<std::string> told;
   for (const int64_t ranks : study->ranks) {
@@ -376,7 +371,8 @@ int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {
     if (table) print_reasons(study->rows, told);
   }
   if (!table) std::cout << json_of(*study).dump(2) << '\n';
-  return 0;
+  if (!arguments.plot.empty()) status = draw(chart_of(*study), arguments.plot, environment);
+  return status.ok() ? 0 : fail(status);
 }
 
 }  // namespace weft

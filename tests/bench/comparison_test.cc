@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/text.h"
 #include "bench/comparison_report.h"
 #include "bench/plot.h"
@@ -157,21 +159,52 @@ TEST(ComparisonReport, JsonHasEveryTime) {
   EXPECT_TRUE(json["rows"][0]["libraries"]["two"]["times_us"].empty());
 }
 
-TEST(Plot, ScriptHasTimesFloorsAndGaps) {
+TEST(Plot, ChartHasTimesFloorsAndGaps) {
   RunInfo run;
   run.machine.cpu = "Someone's CPU";
-  const std::string script = plot_script(filled(), run, "it's.svg");
-  for (const char* part :
-       {"64 0.5 0.128 2 2 2 0.032 1 1 1 0.064 NaN NaN NaN NaN\n", "set output 'it''s.svg'",
-        "Someone''s CPU", "title 'floor'", "title 'two'"})
-    EXPECT_NE(script.find(part), std::string::npos) << part << "\n" << script;
+  const Chart chart = chart_of(filled(), run);
+  EXPECT_NE(chart.title.find("Someone's CPU"), std::string::npos);
+  ASSERT_EQ(chart.panels.size(), 2u);
+  const Panel& times = chart.panels[0];
+  ASSERT_EQ(times.curves.size(), 4u);
+  EXPECT_EQ(times.curves[2].name, "two");
+  EXPECT_EQ(times.curves[0].spots[0].y, 2);
+  EXPECT_EQ(times.curves[1].spots[1].y, 16);
+  EXPECT_TRUE(std::isnan(times.curves[2].spots[0].y));
+  EXPECT_EQ(times.curves[3].spots[1].y, 1.5);
+  const Panel& rates = chart.panels[1];
+  EXPECT_DOUBLE_EQ(rates.curves[0].spots[0].y, 0.032);
+  EXPECT_DOUBLE_EQ(rates.curves[3].spots[0].y, 0.128);
 }
 
-TEST(Plot, WithoutGnuplotThePackageIsNamed) {
-  const std::map<std::string, std::string, std::less<>> values{{"PATH", "/nowhere:"}};
-  const Result<std::string> found = find_plotter(Environment(values));
-  ASSERT_FALSE(found.ok());
-  EXPECT_NE(found.status().message().find("gnuplot-nox"), std::string::npos);
+TEST(Plot, PlainResultsAreASweepEach) {
+  RunInfo run;
+  run.library = "weft 1";
+  run.ranks.resize(4);
+  run.options.engine.algorithm = "ring";
+  std::vector<Row> rows;
+  for (const Operation operation : {Operation::all_reduce, Operation::all_gather})
+    for (const size_t bytes : {size_t{0}, size_t{8}, size_t{64}}) {
+      Row& row = rows.emplace_back();
+      row.what.operation = operation;
+      row.bytes = bytes;
+      row.out_of_place.emplace().time_us = 2.0 + static_cast<double>(bytes);
+      if (bytes == 8) row.in_place.emplace().time_us = 3;
+      if (bytes == 64) row.floor_us = 0.5;
+    }
+  const Chart chart = chart_of(rows, run);
+  EXPECT_NE(chart.title.find("weft 1, ring"), std::string::npos);
+  EXPECT_EQ(chart.columns, 2);
+  ASSERT_EQ(chart.panels.size(), 4u);
+  EXPECT_NE(chart.panels[1].title.find("all_gather float32, 4 ranks"), std::string::npos);
+  const Panel& times = chart.panels[0];
+  ASSERT_EQ(times.curves.size(), 3u);
+  ASSERT_EQ(times.curves[0].spots.size(), 2u);
+  EXPECT_EQ(times.curves[0].spots[1].y, 66);
+  ASSERT_EQ(times.curves[1].spots.size(), 1u);
+  EXPECT_EQ(times.curves[1].spots[0].x, 8);
+  EXPECT_EQ(times.curves[2].spots[0].y, 0.5);
+  EXPECT_DOUBLE_EQ(chart.panels[2].curves[0].spots[1].y, 64e-3 / 66 * 2 * 3 / 4);
 }
 
 }  // namespace

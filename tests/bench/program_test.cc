@@ -88,6 +88,19 @@ TEST(Program, Traces) {
   EXPECT_NE(ended.output.find("--trace: write /nowhere/x.json"), std::string::npos);
 }
 
+TEST(Program, Plots) {
+  if (std::system("command -v gnuplot > /dev/null") != 0) GTEST_SKIP() << "no gnuplot";
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / "weft-bench-plot.svg";
+  expect_right("all_reduce,barrier -b 8 -e 512 -f 8 -n 1 --plot " + path.string());
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  std::filesystem::remove(path);
+  for (const char* part : {"<svg", "all_reduce float32 sum, 2 ranks", "in place", "floor"})
+    EXPECT_NE(text.str().find(part), std::string::npos) << part;
+  EXPECT_EQ(weft_bench("--plot x.gif").status, 2);
+}
+
 TEST(Program, OneMachinePlaysTwoHosts) {
   expect_right(std::string("all --ranks 3 --hosts 2") + kSmall);
 }

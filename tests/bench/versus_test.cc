@@ -56,10 +56,9 @@ TEST(Versus, NamesThatNobodyKnowsAreErrors) {
 
 TEST(Versus, WhatCannotBeComparedIsAnError) {
   for (const Words& words :
-       {Words{"--rounds", "3"}, Words{"--plot", "a.svg"}, Words{"--vs", "all", "--threads"},
+       {Words{"--rounds", "3"}, Words{"--plot", "a.gif"}, Words{"--vs", "all", "--threads"},
         Words{"--vs", "all", "-z", "0"}, Words{"--vs", "all", "--hosts", "2"},
-        Words{"--vs", "all", "--plot", "a.png"}, Words{"--vs", "all", "--rounds", "0"},
-        Words{"--one-form", "all_gatherv"}})
+        Words{"--vs", "all", "--rounds", "0"}, Words{"--one-form", "all_gatherv"}})
     EXPECT_FALSE(parse_options(words, {}).ok()) << words[0];
   const Result<BenchOptions> all = parse_options(Words{"all", "--one-form"}, {});
   ASSERT_TRUE(all.ok());

@@ -38,10 +38,11 @@ EDGES = {
     "fabric/": ["base/", "bootstrap/", "kernels/number.h", "engine/communicator.h"],
     "examples/": ["fabric/"],
     "nccl/": ["base/", "engine/communicator.h"],
-    "bench/": ["base/", "bootstrap/", "engine/communicator.h", "fabric/"],
+    "plot/": ["base/"],
+    "bench/": ["base/", "bootstrap/", "engine/communicator.h", "fabric/", "plot/"],
     "bench/tune": ["base/", "bench/", "engine/measure.h", "engine/tuner/tuning.h"],
     "bench/micro_": ANYTHING,
-    "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/"],
+    "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/", "plot/"],
     "examples/algorithms/": ["base/", "engine/schedule/", "engine/algorithms/", "tools/schedule_tool.h"],
     "tests/": ANYTHING,
 }

@@ -1,5 +1,6 @@
 """What weft-schedule simulate prints and refuses. simulate.py WEFT_SCHEDULE"""
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -53,6 +54,16 @@ assert abs(max(event["ts"] + event["dur"] for event in steps) - one[0]["time_us"
 assert any(event["name"].startswith("recv_reduce") for event in steps)
 refused("--trace", "/tmp/x", "--ranks", "4-8", saying="one case")
 refused("--trace", "/nowhere/x", "--ranks", "4", "--bytes", "8", "--algorithm", "ring", saying="/nowhere/x")
+
+# A picture, where there is a program that draws.
+if shutil.which("gnuplot"):
+    for ending, begin in (("svg", b"<?xml"), ("png", b"\x89PNG")):
+        with tempfile.NamedTemporaryFile(suffix="." + ending) as file:
+            cells("--ranks", "4-8", "--factor", "2", "--bytes", "8-1K", "--plot", file.name)
+            assert open(file.name, "rb").read(5).startswith(begin), ending
+    refused("--bytes", "8-64", "--ranks", "4", "--plot", "/nowhere/x.svg", saying="/nowhere/x.svg")
+refused("--bytes", "8", "--plot", "x.svg", saying="a range of --bytes")
+refused("--bytes", "8-64", "--plot", "x.gif", saying="neither in .svg nor in .png")
 
 refused("--topology", "/nowhere.json", saying="nvlink")
 refused("--collective", "all_deduce", saying="all_deduce")
