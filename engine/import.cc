@@ -5,12 +5,15 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "engine/executor/window_layout.h"
 
 namespace weft {
 namespace {
 
 // Few slots find deadlocks, more of them races; so many as links have where nothing is asked for.
 constexpr int kSlots[] = {2, 3, 8};
+
+static_assert(kSignalCells == WindowLayout::kCells);
 
 }  // namespace
 

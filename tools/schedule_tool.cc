@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <string>
 #include <thread>
 
@@ -19,7 +20,7 @@ namespace weft {
 namespace {
 
 struct Arguments {
-  std::string kind, algorithm, format = "text", file, ranks_range = "1-9";
+  std::string kind, algorithm, format = "text", file, ranks_range;
   int ranks = 4;
   Rank root = 0;
   Rank rank = -1;
@@ -95,15 +96,32 @@ int show(const Arguments& args, Shelf& shelf) {
 
 // -- verify ---------------------------------------------------------------------------------------
 
+// What of the file is asked for: all of it, where nothing is said.
+Status keep_asked(const Arguments& args, ScheduleFile& file) {
+  int first = 1, last = std::numeric_limits<int>::max();
+  if (!args.ranks_range.empty()) WEFT_TRY(parse_range(args.ranks_range, &first, &last));
+  const Result<Kind> kind = args.kind.empty() ? Kind{} : kind_named(args.kind);
+  if (!kind.ok()) return kind.status();
+  std::erase_if(file.schedules, [&](const Schedule& schedule) {
+    const Collective& c = schedule.collective;
+    return c.ranks < first || c.ranks > last || (!args.kind.empty() && c.kind != *kind);
+  });
+  if (!file.schedules.empty()) return {};
+  return invalid_argument("The file has no schedule for these ranks and this collective.");
+}
+
 int verify_file(const std::string& path, const Arguments& args) {
-  const Result<ScheduleFile> file = read_schedules(path);
-  return file.ok() ? verify_schedules(*file, args.slots) : fail(file.status());
+  Result<ScheduleFile> file = read_schedules(path);
+  if (!file.ok()) return fail(file.status());
+  if (const Status asked = keep_asked(args, *file); !asked.ok()) return fail(asked);
+  return verify_schedules(*file, args.slots);
 }
 
 Result<ProveScope> scope_of(const Arguments& args, Shelf& shelf) {
   ProveScope scope;
   scope.algorithms = shelf.algorithms();
-  WEFT_TRY(parse_range(args.ranks_range, &scope.first_ranks, &scope.last_ranks));
+  const std::string ranks = args.ranks_range.empty() ? "1-9" : args.ranks_range;
+  WEFT_TRY(parse_range(ranks, &scope.first_ranks, &scope.last_ranks));
   if (!args.kind.empty()) {
     const Result<Kind> kind = kind_named(args.kind);
     if (!kind.ok()) return kind.status();
@@ -169,7 +187,7 @@ void add_verify(CLI::App& command, Arguments& args) {
   command.add_option("file", args.file, "An algorithm, or a schedule, as JSON");
   command.add_flag("--all", args.all, "Everything in the catalog");
   command.add_flag("--sequences", args.sequences, "Every plan after every plan");
-  command.add_option("--ranks", args.ranks_range, "Such as 1-33");
+  command.add_option("--ranks", args.ranks_range, "Such as 1-33 (1-9; all of a file)");
   command.add_option("--collective", args.kind, "Only this one");
   command.add_option("--algorithm", args.algorithm, "Only this one; or FILE.json");
   command.add_option("--slots", args.slots, "Messages of room per link, such as 2,3,8")

@@ -15,6 +15,7 @@ namespace {
 
 // Copies of lanes multiply the numbers of links, and there are 2^20 in all.
 constexpr int kLinksMax = 1 << 14;
+constexpr int kScratchMax = 1 << 12;  // slots hold a segment each, some 64 KiB
 
 // Of "some/where/my.json": "my", with what no name may have replaced.
 std::string name_of(const std::string& path) {
@@ -26,33 +27,75 @@ std::string name_of(const std::string& path) {
   return stem.empty() ? "imported" : stem;
 }
 
-Status check_step(const Step& step) {
+Status check_links(const Step& step, bool windows) {
+  if (windows && (step.from.used() || step.to.used()))
+    return unsupported(
+        "it sends or receives, but the schedule has windows; it can have one of both.");
+  if (std::max(step.from.id, step.to.id) >= kLinksMax)
+    return unsupported(concat("link number ", std::max(step.from.id, step.to.id),
+                              " is too large; count links between two ranks from 0."));
+  return {};
+}
+
+Status check_signals(const std::vector<Signal>& signals, bool windows) {
+  for (const Signal& signal : signals) {
+    if (!windows)
+      return unsupported("it has signals, which lie in windows, but there are no window slots.");
+    if (signal.cell >= kSignalCells)
+      return unsupported(concat("there is no cell ", signal.cell,
+                                "; for every pair of ranks there are ", kSignalCells, "."));
+  }
+  return {};
+}
+
+Status check_operands(const std::vector<Operand>& operands, Rank me) {
+  for (const Operand& o : operands)
+    if (o.rank >= 0 && o.rank != me && (o.buffer == Buffer::input || o.buffer == Buffer::output))
+      return unsupported(
+          concat("it names rank ", o.rank, "'s ", name(o.buffer),
+                 "; other ranks' memory is reached through links and windows only."));
+  return {};
+}
+
+Status check_step(const Step& step, Rank me, bool windows) {
   const size_t operands = step.sources.size() + (step.from.used() ? 1 : 0);
   if (operands > ReduceCall::kMaxSources)
     return unsupported(concat("it folds ", operands, " values; a step can fold ",
                               int{ReduceCall::kMaxSources}, "."));
-  if (std::max(step.from.id, step.to.id) >= kLinksMax)
-    return unsupported(concat("link number ", std::max(step.from.id, step.to.id),
-                              " is too large; count links between two ranks from 0."));
-  for (const auto* operands_of : {&step.sources, &step.targets})
-    for (const Operand& o : *operands_of)
-      if (o.rank >= 0 && (o.buffer == Buffer::input || o.buffer == Buffer::output))
-        return unsupported(concat("it names a rank's ", name(o.buffer),
-                                  "; executors reach other ranks' memory through links and "
-                                  "windows only, so leave \"rank\" out."));
-  return {};
+  WEFT_TRY(check_operands(step.sources, me));
+  WEFT_TRY(check_operands(step.targets, me));
+  WEFT_TRY(check_links(step, windows));
+  WEFT_TRY(check_signals(step.waits, windows));
+  return check_signals(step.posts, windows);
 }
 
 // What the executors cannot do, though it may be proven.
 Status check_limits(const Schedule& schedule) {
   for (size_t r = 0; r < schedule.programs.size(); ++r) {
     const Program& program = schedule.programs[r];
+    if (program.scratch_slots > kScratchMax)
+      return unsupported(concat("rank ", r, " has ", program.scratch_slots,
+                                " scratch slots; there can be ", kScratchMax, "."));
     for (size_t l = 0; l < program.lanes.size(); ++l)
-      for (size_t s = 0; s < program.lanes[l].steps.size(); ++s)
-        if (const Status status = check_step(program.lanes[l].steps[s]); !status.ok())
-          return status.within(concat("rank ", r, ", lane ", l, ", step ", s));
+      for (size_t s = 0; s < program.lanes[l].steps.size(); ++s) {
+        const Step& step = program.lanes[l].steps[s];
+        const Status status = check_step(step, static_cast<Rank>(r), program.window_slots > 0);
+        if (!status.ok()) return status.within(concat("rank ", r, ", lane ", l, ", step ", s));
+      }
   }
   return {};
+}
+
+// As the algorithms that are built in write it: a window's rank is named, and no other one.
+void name_ranks(Schedule& schedule) {
+  for (size_t r = 0; r < schedule.programs.size(); ++r)
+    for (Lane& lane : schedule.programs[r].lanes)
+      for (Step& step : lane.steps)
+        for (auto* operands : {&step.sources, &step.targets})
+          for (Operand& o : *operands) {
+            if (o.buffer != Buffer::window) o.rank = -1;
+            if (o.buffer == Buffer::window && o.rank < 0) o.rank = static_cast<Rank>(r);
+          }
 }
 
 Status check_served_once(const ScheduleFile& file) {
@@ -127,9 +170,11 @@ Result<std::string> read_text(const std::string& path) {
 Result<ScheduleFile> import_schedules(std::string_view text, const std::string& path) {
   Result<ScheduleFile> file = file_from_json(text, name_of(path));
   if (!file.ok()) return file.status().within(path);
-  for (const Schedule& schedule : file->schedules)
+  for (Schedule& schedule : file->schedules) {
     if (const Status status = check_limits(schedule); !status.ok())
       return status.within(concat(path, ": ", describe(schedule.collective)));
+    name_ranks(schedule);
+  }
   if (const Status once = check_served_once(*file); !once.ok()) return once.within(path);
   return file;
 }

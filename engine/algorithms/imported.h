@@ -23,6 +23,9 @@ bool names_file(std::string_view algorithm);
 // The text of the file; an error names it.
 Result<std::string> read_text(const std::string& path);
 
+// Cells of signals from one rank to another, as executors have them.
+inline constexpr int kSignalCells = 16;
+
 // What a text holds, if it may be run: every schedule is served once, and within the limits of the
 // executors. `path` gives the name to a file that has none. Errors name file and schedule.
 Result<ScheduleFile> import_schedules(std::string_view text, const std::string& path);

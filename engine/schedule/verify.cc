@@ -64,6 +64,8 @@ Proof verify(const Schedule& schedule, const VerifyOptions& options) {
   symbolic::Results results;
   proof.status = check_results(run, 0, call, &results);
   if (!proof.status.ok()) return proof;
+  proof.status = symbolic::check_posts(*plan);
+  if (!proof.status.ok()) return proof;
   proof.same_bits = results.same_bits;
   proof.canonical = results.canonical;
   proof.counted = {run.hops(), chunks_sent(*plan)};

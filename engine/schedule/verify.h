@@ -11,7 +11,8 @@
 //  * no race on Input, Output, Scratch or Window memory (in-place: where Input and Output
 //    coincide);
 //  * no read of what was never written, none of Input that was already overwritten;
-//  * every link end belongs to one lane, every cell is posted once per round by one step;
+//  * every link end belongs to one lane, every cell is posted once per round by one step, and some
+//    step waits for it;
 //  * Input is never written (in place, Output is);
 //  * peers touch this rank's Input and Output only between its entry and its exit.
 #pragma once

@@ -313,6 +313,19 @@ Status Plan::check_effort(int rounds, int slots) const {
   return done > kMostOps ? too_large("it takes too many steps in all rounds") : Status();
 }
 
+Status check_posts(const Plan& plan) {
+  std::vector<bool> waited(plan.cells.size(), false);
+  for (const Wait& wait : plan.waits) waited[static_cast<size_t>(wait.cell)] = true;
+  for (const PlanLane& lane : plan.lanes)
+    for (int i = lane.ops.begin; i < lane.ops.end; ++i)
+      for (int p = plan.ops[i].posts.begin; p < plan.ops[i].posts.end; ++p)
+        if (const PlanCell& cell = plan.cells[plan.posts[p]]; !waited[plan.posts[p]])
+          return invalid_argument(place_of(plan, lane, plan.ops[i]) + ": it posts cell " +
+                                  text(cell.id) + " of rank " + text(cell.waiter) +
+                                  ", which no step of that rank waits for.");
+  return {};
+}
+
 std::string place_of(const Plan& plan, const PlanLane& lane, const Op& op) {
   const Step& step = plan.step(lane, op);
   std::string out =

@@ -126,6 +126,10 @@ std::string place_of(const Plan& plan, const PlanLane& lane, const Op& op);
 // REQUIRES: the schedule outlives the plan.
 Result<Plan> lower(const Schedule& schedule);
 
+// Every cell that is posted is waited for: a waiter counts posts over all calls, and knows those of
+// earlier ones by having waited for them.
+Status check_posts(const Plan& plan);
+
 // The checks of lower() that look at one program at a time.
 Status check_shape(const Schedule& schedule);
 

@@ -137,6 +137,10 @@ TEST(Imported, WhatCannotBeRightIsRefusedWithLaneAndStep) {
   s.programs[1].lanes[0].steps[0].to.peer = 7;
   expect_refused({s}, {"rank 1, lane 0, step 0", "rank 7, which is not there"});
 
+  s = samples::window_all_reduce(3);  // the next call that waits for the cell would not wait
+  s.programs[2].lanes[0].steps[0].post(0, 1);
+  expect_refused({s}, {"rank 2, lane 0, step 0", "cell 1 of rank 0, which no step of that rank"});
+
   s = samples::window_all_reduce(2);
   s.programs[1].lanes[0].steps[1].waits[0].lag = 100000;
   expect_refused({s}, {"rank 1, lane 0, step 1", "lag 100000"});
@@ -161,15 +165,45 @@ TEST(Imported, WithARootInPlaceHasToBeRightToo) {
 }
 
 TEST(Imported, WhatExecutorsCannotDoIsRefusedWithLaneAndStep) {
-  expect_refused(
-      {samples::zero_copy_reduce(3)},
-      {"my.json: reduce of 3 ranks, root 0: rank 0, lane 0, step 0", "leave \"rank\" out"});
+  expect_refused({samples::zero_copy_reduce(3)},
+                 {"my.json: reduce of 3 ranks, root 0: rank 0, lane 0, step 0", "rank 1's input"});
   Schedule many = samples::window_all_reduce(2);
   for (int i = 0; i < 63; ++i) many.programs[1].lanes[0].steps[1].read(window(0, 0));
   expect_refused({many}, {"rank 1, lane 0, step 1", "folds 65 values"});
   Schedule far = samples::chain_broadcast(2);
   far.programs[0].lanes[0].steps[0].to.id = far.programs[1].lanes[0].steps[0].from.id = 1 << 19;
   expect_refused({far}, {"rank 0, lane 0, step 0", "link number 524288 is too large"});
+}
+
+TEST(Imported, WindowsAreRefusedWhereExecutorsCannotUseThem) {
+  Schedule s = samples::window_all_reduce(2);  // its last step also talks over a link
+  s.programs[0].lanes[0].steps[1].send({1, 0});
+  s.programs[1].lanes[0].steps[1].recv({0, 0});
+  expect_refused({s}, {"rank 0, lane 0, step 1", "one of both"});
+  s = samples::chain_broadcast(2);
+  s.programs[0].lanes[0].steps[0].post(1, 0);
+  s.programs[1].lanes[0].steps[0].wait(0, 0);
+  expect_refused({s}, {"rank 0, lane 0, step 0", "there are no window slots"});
+  s = samples::window_all_reduce(2);
+  s.programs[1].lanes[0].steps[0].posts[0].cell = s.programs[0].lanes[0].steps[1].waits[0].cell =
+      16;
+  expect_refused({s}, {"rank 0, lane 0, step 1", "there is no cell 16"});
+  s.programs[0].scratch_slots = 1 << 20;
+  expect_refused({s}, {"rank 0 has 1048576 scratch slots"});
+}
+
+// In a window "rank" may be left out where it is the rank's own, and elsewhere it may be given.
+TEST(Imported, OperandsNameTheRankOfAWindowOnly) {
+  const Schedule good = samples::window_all_reduce(3);
+  Schedule s = good;
+  for (Rank r = 0; r < 3; ++r) {
+    Lane& lane = s.programs[r].lanes[0];
+    lane.steps[0].targets[0].rank = -1;
+    lane.steps[0].sources[0].rank = lane.steps[1].targets[0].rank = r;
+  }
+  const Result<ScheduleFile> file = import({"own", "", {s}});
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  EXPECT_EQ(file->schedules[0], good);
 }
 
 TEST(Imported, WhatServesACallTwiceIsRefused) {

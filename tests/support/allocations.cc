@@ -9,9 +9,13 @@ namespace {
 thread_local bool counts = false;
 thread_local int allocations = 0;
 
-void* allocate(size_t size) {
+void* try_to_allocate(size_t size) {
   if (counts) ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
+  return std::malloc(size);
+}
+
+void* allocate(size_t size) {
+  if (void* memory = try_to_allocate(size)) return memory;
   throw std::bad_alloc();
 }
 
@@ -31,7 +35,15 @@ int counted_allocations() {
 
 void* operator new(size_t size) { return weft::test::allocate(size); }
 void* operator new[](size_t size) { return weft::test::allocate(size); }
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return weft::test::try_to_allocate(size);
+}
+void* operator new[](size_t size, const std::nothrow_t&) noexcept {
+  return weft::test::try_to_allocate(size);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, size_t) noexcept { std::free(memory); }

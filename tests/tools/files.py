@@ -46,6 +46,10 @@ case = ("--collective", "broadcast", "--ranks", "5", "--root", "2")
 assert well("show", "--algorithm", one, *case) == well("show", "--algorithm", "knomial", "--radix", "3", *case)
 assert "broadcast of 5 ranks, root 4: proven, in place too" in well("verify", one)
 assert well("verify", "--algorithm", one) == well("verify", one)
+well("export", "--algorithm", "ring", "--ranks", "2-4", "-o", two)
+lines = well("verify", two, "--ranks", "3", "--collective", "broadcast", "--slots", "5").splitlines()
+assert len(lines) == 4 and all("broadcast of 3 ranks" in line for line in lines[1:]), lines
+refused("verify", two, "--ranks", "7-9", saying="no schedule for these ranks")
 well("export", "--algorithm", "swing", "--ranks", "2-8", "--name", "again", "-o", one)
 rows = json.loads(well("simulate", "--format", "json", "--algorithm", f"swing,{one}", "--ranks", "8",
                        "--bytes", "1K-1M"))["rows"]
