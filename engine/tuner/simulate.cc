@@ -19,15 +19,18 @@ using simulation::Wait;
 
 constexpr int kNobody = -1;
 constexpr double kLeastRounds = 8;  // enough to see a pace
+constexpr double kGranule = 64;     // bytes that blocks are cut into pieces at
 
 class Game {
  public:
+  // `pieces_used`: how many of every block's pieces are not empty.
   Game(const Plan& plan, const Trial& trial, const Network& network, double round_bytes,
-       double footprint)
+       double footprint, int pieces_used)
       : plan_(plan),
         trial_(trial),
         network_(network),
         bytes_(round_bytes),
+        pieces_used_(pieces_used),
         fresh_rate_(network.memory_rate(footprint)),
         again_rate_(network.memory_rate(std::min(footprint, 2 * round_bytes * plan.chunks))) {}
 
@@ -121,14 +124,21 @@ class Game {
     at(core.free, lane, true);
   }
 
+  // Both ends know the sizes: of an empty chunk there is no message.
+  bool empty(const Op& op, int time) const {
+    return pieces_used_ < plan_.pieces &&
+           chunk_at(op, time, plan_.chunks) % plan_.pieces >= pieces_used_;
+  }
+
   bool may_begin(int lane, const Op& op, double& ready) {
     const LaneState& state = lanes_[static_cast<size_t>(lane)];
-    if (op.from >= 0) {
+    const bool moves = !empty(op, state.time);
+    if (op.from >= 0 && moves) {
       LinkState& link = links_[static_cast<size_t>(op.from)];
       if (link.sent == link.received) return link.receiver = lane, false;
       ready = std::max(ready, arrives_[slot(op.from, link.received)]);
     }
-    if (op.to >= 0) {
+    if (op.to >= 0 && moves) {
       LinkState& link = links_[static_cast<size_t>(op.to)];
       if (link.sent - link.received >= trial_.slots) return link.sender = lane, false;
       if (link.sent >= trial_.slots) ready = std::max(ready, free_[slot(op.to, link.sent)]);
@@ -150,6 +160,7 @@ class Game {
     double time = network_.step_s;
     if (core.last != rank && core.last != kNobody) time += network_.switch_s;
     core.last = rank;
+    if (empty(op, lanes_[static_cast<size_t>(lane)].time)) return time;
     if (fresh_rate_ > 0) time += (op.fresh / fresh_rate_ + op.again / again_rate_) * bytes_;
     if (network_.inside.rank_rate > 0) time += op.shared * bytes_ / network_.inside.rank_rate;
     if (op.from >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.from)], false);
@@ -172,8 +183,11 @@ class Game {
     if (trace_)
       trace_->push_back(
           {played.rank, played.number, state.op - played.begin, state.round, state.began, now});
+    const bool moved = !empty(op, state.time);
     state.message += bytes_;
-    if (op.ends) pass_on(op, state, now);
+    if (op.ends && moved) pass_on(op, state, now);
+    if (!moved) state.message = 0;
+    if (op.ends) post(op, now);
     last_ = std::max(last_, now);
     if (++state.time == op.times) {
       state.time = 0;
@@ -185,7 +199,7 @@ class Game {
       begin(lane, now);
   }
 
-  // The messages and signals of a step that has ended.
+  // The messages of a step that has ended.
   void pass_on(const Op& op, LaneState& state, double now) {
     const double bytes = std::exchange(state.message, 0);
     if (op.from >= 0) {
@@ -200,6 +214,9 @@ class Game {
           arrival(plan_.links[static_cast<size_t>(op.to)], bytes, now);
       wake(link.receiver, now);
     }
+  }
+
+  void post(const Op& op, double now) {
     for (int p = op.posts_begin; p < op.posts_end; ++p) {
       const auto number = static_cast<size_t>(plan_.posts[static_cast<size_t>(p)]);
       cells_[number].posts.push_back(now + plan_.cells[number]);
@@ -227,6 +244,7 @@ class Game {
   const Trial& trial_;
   const Network& network_;
   const double bytes_;  // of a chunk in one round
+  const int pieces_used_;
   const double fresh_rate_, again_rate_;
   std::vector<SimulatedStep>* trace_ = nullptr;
 
@@ -277,17 +295,26 @@ Result<Simulation> Simulation::make(const Trial& trial, const Network& network) 
   return Simulation(trial, network, std::make_unique<Plan>(plan.take()));
 }
 
+// Messages of several chunks are played as if all were there.
+int Simulation::pieces_used(double bytes) const {
+  const double block = block_bytes(trial_.collective, bytes);
+  if (!trial_.short_blocks || plan_->message_chunks > 1 || block <= 0) return plan_->pieces;
+  const double piece = std::ceil(block / plan_->pieces / kGranule) * kGranule;
+  return std::min(plan_->pieces, static_cast<int>(std::ceil(block / piece)));
+}
+
 Result<Simulated> Simulation::run(double bytes, std::vector<SimulatedStep>* trace) const {
   Simulated result;
   result.ranks = plan_->ranks;
-  const double chunk = block_bytes(trial_.collective, bytes) / plan_->pieces;
+  const int pieces = pieces_used(bytes);
+  const double chunk = block_bytes(trial_.collective, bytes) / pieces;
   const double link_room = trial_.slot_bytes * (trial_.slots / 2) / plan_->message_chunks;
   const double segment = std::max(1.0, std::min(trial_.segment_bytes, link_room));
   result.rounds = std::max(1.0, std::ceil(chunk / segment));
   const double affordable = std::floor(trial_.step_budget / std::max(1.0, plan_->steps));
   result.rounds_played = std::min(result.rounds, std::max(kLeastRounds, affordable));
 
-  Game game(*plan_, trial_, network_, chunk / result.rounds, 2 * bytes);
+  Game game(*plan_, trial_, network_, chunk / result.rounds, 2 * bytes, pieces);
   const double played = result.rounds_played;
   const Result<double> whole = game.play(played, trace);
   if (!whole.ok()) return whole.status();

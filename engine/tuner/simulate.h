@@ -30,6 +30,9 @@ struct Trial {
   int copies = 1;               // of every lane
   double step_budget = 4e6;     // for one figure: seconds
   bool representatives = true;  // false: every rank is played
+  // Blocks are cut at multiples of 64 bytes, as executors do, so that short ones have fewer pieces,
+  // and some ranks less to do: then every rank is played.
+  bool short_blocks = false;
 };
 
 struct SimulatedStep {
@@ -76,6 +79,7 @@ class Simulation {
 
  private:
   Simulation(Trial trial, Network network, std::unique_ptr<simulation::Plan> plan);
+  int pieces_used(double bytes) const;
 
   Trial trial_;
   Network network_;

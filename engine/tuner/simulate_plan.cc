@@ -75,7 +75,9 @@ class Planner {
     Op op;
     op.begins = begins;
     op.ends = !step.more;
+    op.chunk = step.chunk;
     op.times = step.times;
+    op.stride = step.stride;
     add_streams(step, rank, op);
     if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
     if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
@@ -90,7 +92,8 @@ class Planner {
   }
 
   void add_streams(const Step& step, Rank rank, Op& op) {
-    op.again = (step.from.used() ? 1 : 0) + (step.to.used() ? 1 : 0);
+    if (step.from.used()) op.again += message_streams(step.from.peer, rank);
+    if (step.to.used()) op.again += message_streams(rank, step.to.peer);
     const auto add = [&](const Operand& operand) {
       if (operand.buffer == Buffer::window) {
         op.shared += 1;
@@ -104,6 +107,11 @@ class Planner {
     };
     for (const Operand& source : step.sources) add(source);
     for (const Operand& target : step.targets) add(target);
+  }
+
+  // What a medium's rate for ranks says covers the slots, too.
+  double message_streams(Rank from, Rank to) const {
+    return path(network_, from, to, all_, plan_.ranks).medium->rank_rate > 0 ? 0 : 1;
   }
 
   // How many of the step's chunks the rank touches there for the first time.
@@ -161,7 +169,7 @@ class Planner {
 
 int representatives(const Trial& trial, const Network& network) {
   const int all = trial.collective.ranks;
-  if (!trial.representatives || !trial.algorithm->turn) return all;
+  if (!trial.representatives || trial.short_blocks || !trial.algorithm->turn) return all;
   const int turn = trial.algorithm->turn(trial.collective, trial.parameters);
   if (turn == 0) return all;
   const int both = std::lcm(turn, network.period(all));

@@ -12,7 +12,7 @@ namespace weft::simulation {
 struct Op {
   int from = -1, to = -1;  // links
   int waits_begin = 0, waits_end = 0, posts_begin = 0, posts_end = 0;
-  int times = 1;
+  int chunk = 0, times = 1, stride = 0;
   // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
   // round), and in windows, which other ranks write or read.
   double fresh = 0, again = 0, shared = 0;

@@ -10,6 +10,7 @@ namespace {
 
 // Steps played for one price: enough to see a pace, and a millisecond or two.
 constexpr double kStepBudget = 20'000;
+constexpr int kRanksPlayed = 16;  // all of them, so that short blocks are seen for what they are
 constexpr size_t kKiB = 1024;
 constexpr size_t kWindowSegmentBytes = 64 * kKiB;
 constexpr size_t kLinkSegmentBytes = 64 * kKiB;
@@ -53,6 +54,7 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
     trial.slot_bytes = static_cast<double>(demand.slot_bytes);
     trial.slots = demand.slots;
     trial.step_budget = kStepBudget;
+    trial.short_blocks = demand.collective.ranks <= kRanksPlayed;
     Offer offer{&algorithm, usual_segment_bytes(algorithm, demand.collective.ranks), 0};
     trial.segment_bytes = static_cast<double>(offer.segment_bytes);
     const auto simulation = Simulation::make(trial, network_);

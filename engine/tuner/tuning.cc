@@ -100,6 +100,8 @@ Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& hos
                                std::string_view transport) {
   const int ranks = static_cast<int>(host_of_rank.size());
   const int hosts = ranks > 0 ? host_of_rank.back() + 1 : 1;
+  if (ranks > hosts * tuning.shm.node_cores && tuning.shm.node_cores > 0)
+    return unsupported("More ranks than cores share a host.");
   if (hosts == 1) return transport == "tcp" ? tuning.tcp : tuning.shm;
   Network network = transport == "tcp" ? tuning.tcp : tuning.shm;
   network.node_ranks = (ranks + hosts - 1) / hosts;

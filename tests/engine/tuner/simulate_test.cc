@@ -43,6 +43,22 @@ TEST(Simulate, RingTakesItsHops) {
   }
 }
 
+TEST(Simulate, ShortBlocksHaveFewerPieces) {
+  Trial trial = trial_of("ring", Kind::all_reduce, 4);
+  trial.short_blocks = true;
+  // One piece of up to 64 bytes goes round: three hops to be folded, three to be spread. The ranks
+  // pass over the other pieces' steps, which cost their time before the first hop or beside it.
+  const double one = run(trial, plain(), 64).seconds, four = run(trial, plain(), 256).seconds;
+  EXPECT_GE(one, 6 * 11 * kMicro);
+  EXPECT_LE(one, (6 * 11 + 7) * kMicro);
+  EXPECT_NEAR(four, (6 * 11 + 1) * kMicro, 1e-12);
+  EXPECT_EQ(run(trial, plain(), 64).ranks, 4);
+  // Where messages cost, the pieces that are not there cost nothing.
+  Network dear = plain();
+  dear.inside.send_s = 100 * kMicro;
+  EXPECT_NEAR(run(trial, dear, 64).seconds - one, 6 * 100 * kMicro, 1e-9);
+}
+
 TEST(Simulate, PortsTakeTheirTime) {
   Network network = plain();
   network.inside.port_rate = 1e9;

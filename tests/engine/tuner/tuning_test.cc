@@ -88,6 +88,10 @@ TEST(Tuning, DescribesJobs) {
   EXPECT_EQ(two->node_ranks, 2);
   EXPECT_EQ(two->between, tuning.tcp.inside);
   EXPECT_EQ(two->inside, tuning.shm.inside);
+  Tuning small = tuning;
+  small.shm.node_cores = 2;
+  EXPECT_TRUE(network_of_job(small, {0, 0, 1, 1}, "auto").ok());
+  EXPECT_FALSE(network_of_job(small, {0, 0, 0}, "auto").ok());
   EXPECT_FALSE(network_of_job(tuning, {0, 1, 0, 1}, "auto").ok());
   EXPECT_FALSE(network_of_job(tuning, {0, 0, 0, 1}, "auto").ok());
   EXPECT_TRUE(network_of_job(tuning, {0, 0, 1}, "auto").ok());  // the last host has room left
