@@ -67,13 +67,18 @@ Collection Fabric::to_device(const Collection& value) const {
   return value.with_tensors(tensors);
 }
 
+bool Fabric::prints() const {
+  (void)communicator();  // throws before launch()
+  return is_global_zero();
+}
+
 void Fabric::to_standard_output(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
 void Fabric::let_others_go(const Status& own, double timeout_s) const {
-  (void)agree(communicator(), {"rank_zero_first", {}, own}, timeout_s);
+  (void)agree(turn(), {"rank_zero_first", {}, own}, timeout_s);
 }
 
 void Fabric::tell_failure_of_block(const std::exception_ptr& thrown, double timeout_s) const {

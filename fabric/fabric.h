@@ -108,14 +108,14 @@ class Fabric : public Group {
   // only.
   template <class... Args>
   void print(const Args&... args) const {
-    if (!is_global_zero()) return;
+    if (!prints()) return;
     std::ostringstream line;
     write_line(line, args...);
     to_standard_output(line.str());
   }
   template <class... Args>
   void print_to(std::ostream& out, const Args&... args) const {
-    if (is_global_zero()) write_line(out, args...);
+    if (prints()) write_line(out, args...);
   }
 
  private:
@@ -125,6 +125,7 @@ class Fabric : public Group {
     ((out << separator << args, separator = " "), ...);
     out << '\n';
   }
+  bool prints() const;
   static void to_standard_output(const std::string& text);
   void let_others_go(const Status& own, double timeout_s) const;
   void tell_failure_of_block(const std::exception_ptr& thrown, double timeout_s) const;

@@ -172,6 +172,8 @@ class Group {
  protected:
   // As Group(); `absent` says why calls throw.
   explicit Group(const char* absent) : absent_(absent) {}
+  // The communicator, when what runs beside the caller is done.
+  Communicator& turn() const;
 
  private:
   struct State;
@@ -190,8 +192,6 @@ class Group {
   Collection recv_tree(int src) const;
 
   void give(std::function<void()> task) const;
-  // The communicator, when what runs beside the caller is done.
-  Communicator& turn() const;
   State& state() const;
 
   std::shared_ptr<State> state_;

@@ -125,6 +125,7 @@ TEST(BadInput, UseBeforeLaunch) {
                  [&] { (void)fabric.local_rank(); });
   expect_failure(Code::invalid_argument, {"call launch() first"},
                  [&] { fabric.rank_zero_first([] {}); });
+  expect_failure(Code::invalid_argument, {"call launch() first"}, [&] { fabric.print("x"); });
   EXPECT_EQ(fabric.world_size(), -1);
 }
 

@@ -1,5 +1,7 @@
 // launch() as its users see it: output, messages, exit status, and nothing left behind.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fd.h"
 
 namespace weft::test {
 namespace {
@@ -32,6 +35,18 @@ Ran probe(const std::string& arguments, const std::string& environment = {}) {
   ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   ran.seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
   return ran;
+}
+
+// A TCP port that is free now.
+std::string free_port() {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return std::to_string(ntohs(address.sin_port));
 }
 
 bool has(const Ran& ran, const std::string& text) {
@@ -72,32 +87,30 @@ TEST(Launch, TheStatusOfWhoFailsFirstWins) {
 }
 
 TEST(Launch, AdoptsALaunchersEnvironment) {
+  const std::string job =
+      "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + free_port() + " WORLD_SIZE=2 RANK=";
   std::vector<Ran> ran(2);
   std::vector<std::thread> ranks;
   for (int r = 0; r < 2; ++r)
-    ranks.emplace_back([&ran, r] {
-      ran[static_cast<size_t>(r)] = probe("0",
-                                          "MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 "
-                                          "RANK=" +
-                                              std::to_string(r));
-    });
+    ranks.emplace_back(
+        [&, r] { ran[static_cast<size_t>(r)] = probe("0", job + std::to_string(r)); });
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(ran[0].output, "ranks 2 sum 1 local 0\n");
   EXPECT_EQ(ran[1].output, "");
-  const Ran wrong = probe("3", "MASTER_ADDR=127.0.0.1 MASTER_PORT=29517 WORLD_SIZE=2 RANK=0");
+  const Ran wrong = probe("3", job + "0");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_TRUE(has(wrong, "part of a job of 2 (torchrun)")) << wrong.output;
 }
 
 TEST(Launch, SeveralNodesStartTheirParts) {
+  const std::string place = "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + free_port();
   std::vector<Ran> ran(2);
   std::vector<std::thread> nodes;
   for (int n = 0; n < 2; ++n)
-    nodes.emplace_back([&ran, n] {
+    nodes.emplace_back([&, n] {
       const std::string node = std::to_string(n);
       ran[static_cast<size_t>(n)] =
-          probe("-2", "MASTER_ADDR=127.0.0.1 MASTER_PORT=29518 NODE_RANK=" + node +
-                          " WEFT_HOST=node" + node);
+          probe("-2", place + " NODE_RANK=" + node + " WEFT_HOST=node" + node);
     });
   for (std::thread& node : nodes) node.join();
   EXPECT_EQ(ran[0].output, "ranks 2 sum 1 local 0\n");
