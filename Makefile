@@ -44,6 +44,11 @@ tidy: build-release ## layers, sizes, formatting, headers that compile alone, cl
 	run-clang-tidy-14 -quiet -p build/release -j $(JOBS) \
 	  '^$(CURDIR)/(base|kernels|transport|bootstrap|engine|fabric|nccl|bench|tools|examples)/.*\.cc$$'
 
+docs: ## reference of the public headers in build/docs/html; fails on what is not documented
+	@cmake/deps.sh doxygen
+	@mkdir -p build/docs
+	doxygen docs/Doxyfile
+
 format: ## clang-format everything in place
 	find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs clang-format-14 -i
@@ -58,4 +63,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers test deps sanitize tidy format install clean help
+.PHONY: bench peers test deps sanitize tidy docs format install clean help

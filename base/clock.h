@@ -7,17 +7,21 @@
 
 namespace weft {
 
+// Something that tells the time.
 class Clock {
  public:
   virtual ~Clock() = default;
+  // Nanoseconds since some moment.
   virtual int64_t now_ns() const = 0;
 };
 
 // The machine's monotonic clock; one object, without state.
 const Clock& steady_clock();
 
+// A clock that stands still until it is moved, never backwards.
 class ManualClock final : public Clock {
  public:
+  // As of the last move.
   int64_t now_ns() const override { return now_ns_; }
   void advance_to(int64_t ns) {
     if (ns > now_ns_) now_ns_ = ns;
@@ -30,9 +34,11 @@ class ManualClock final : public Clock {
 // A moment after which waiting is an error. The default never comes.
 class Deadline {
  public:
+  // Never, or so many seconds from now.
   Deadline() = default;
   static Deadline after(double seconds, const Clock& clock = steady_clock());
 
+  // Whether it has passed.
   bool expired() const { return clock_ && clock_->now_ns() >= at_ns_; }
   // Nanoseconds left, 0 when expired, the maximum when it never comes.
   int64_t left_ns() const;

@@ -8,8 +8,10 @@
 
 namespace weft {
 
+// Names and values.
 class Environment {
  public:
+  // Made of nothing, or of what is given.
   Environment() = default;
   explicit Environment(std::map<std::string, std::string, std::less<>> values)
       : values_(std::move(values)) {}

@@ -9,6 +9,7 @@
 
 namespace weft {
 
+// See the top of this file; docs name them by their environment variables.
 struct Options {
   // Which media may be used: "auto" (shm inside a host, tcp between), "shm", "tcp".  WEFT_TRANSPORT
   std::string transport = "auto";

@@ -14,8 +14,9 @@
 
 namespace weft {
 
+// What kind of failure.
 enum class Code : uint8_t {
-  ok,
+  ok,                // none
   invalid_argument,  // the caller's mistake; the message names the argument, the value and the
                      // remedy
   mismatch,          // ranks disagree about which collective or which arguments
@@ -27,13 +28,17 @@ enum class Code : uint8_t {
   internal,          // a bug in weft
 };
 
+// "peer lost" and so on.
 std::string_view name(Code code);
 
+// See the top of this file.
 class [[nodiscard]] Status {
  public:
+  // ok, or a failure with its sentence and the peer to blame.
   Status() = default;
   Status(Code code, std::string message, int peer = -1);
 
+  // What there is to know of it.
   bool ok() const { return rep_ == nullptr; }
   Code code() const { return rep_ ? rep_->code : Code::ok; }
   std::string_view message() const { return rep_ ? std::string_view(rep_->message) : "ok"; }
@@ -52,20 +57,25 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Rep> rep_;
 };
 
+// Failures of these codes, with their message.
 Status invalid_argument(std::string message);
 Status unsupported(std::string message);
 Status internal_error(std::string message);
 // "bind 10.0.0.1:80: Permission denied", from errno as it is now.
 Status system_error(std::string_view what);
 
+// A value, or why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:
+  // Made of a value, or of a failure.
   Result(T value) : value_(std::move(value)) {}  // NOLINT: implicit, so that `return x;` works
   Result(Status status) : status_(std::move(status)) {}  // NOLINT: REQUIRES: !status.ok()
 
+  // Whether there is a value; else status() says why not.
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
+  // The value. REQUIRES: ok().
   T& operator*() { return *value_; }
   const T& operator*() const { return *value_; }
   T* operator->() { return &*value_; }
@@ -77,6 +87,7 @@ class [[nodiscard]] Result {
   Status status_;
 };
 
+// Says where and ends the process; for WEFT_CHECK.
 [[noreturn]] void check_failed(const char* file, int line, const char* what);
 
 }  // namespace weft

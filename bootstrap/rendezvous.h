@@ -16,16 +16,17 @@ namespace weft {
 // Messages of one rank so far. What the store's server sends and receives for the others is counted
 // apart, on the rank that runs it.
 struct RendezvousStats {
-  int messages_sent = 0;
-  int messages_received = 0;
-  int store_sent = 0;
-  int store_received = 0;
+  int messages_sent = 0;      // by this rank
+  int messages_received = 0;  // by this rank
+  int store_sent = 0;         // by the server
+  int store_received = 0;     // by the server
 };
 
 // Collective over all ranks of the job: every rank calls the same sequence. One thread at a time.
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
+  // This rank, and how many there are.
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
   // Gives every rank every rank's blob (at most 64 KiB each), by rank. On failure every rank that
@@ -39,10 +40,10 @@ class Rendezvous {
 // Who am I in the job, and how do we meet: the outcome of reading options and a launcher's
 // environment.
 struct Membership {
-  Rank rank = 0;
-  int size = 1;
-  int local_rank = 0;
-  int local_size = 1;
+  Rank rank = 0;       // this one
+  int size = 1;        // ranks of the job
+  int local_rank = 0;  // this one among those of its host
+  int local_size = 1;  // how many those are
   // "options", "weft", "torchrun", "slurm", "openmpi", "pmi" or "none".
   std::string launcher = "none";
   // Empty for a world of one, else how the ranks meet:
@@ -62,11 +63,12 @@ struct Membership {
 // them. WEFT_RENDEZVOUS and WEFT_JOB without WEFT_RANK replace what a launcher's environment says.
 Result<Membership> membership_from(const Environment& env);
 
+// What a rank has to know to meet the others.
 struct RendezvousConfig {
-  Rank rank = 0;
-  int size = 1;
+  Rank rank = 0;      // this one
+  int size = 1;       // ranks of the job
   std::string where;  // as Membership::rendezvous
-  std::string job;
+  std::string job;    // as Membership::job
 };
 
 // Does not wait for anybody; all_gather does.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks for what weft needs to build and, on Debian or Ubuntu, installs what is missing.
 #   cmake/deps.sh [PACKAGE[:PROGRAM]...]     also these, each looked for by the program, or header
-#                                            (NAME.h), that it holds; without one by its own name
+#                                            (NAME.h, NAME.hpp), that it holds; without one by its own name
 # WEFT_NO_INSTALL=1: only says what is missing. CXX, CMAKE_PREFIX_PATH and CPATH are honoured.
 set -euo pipefail
 
@@ -14,7 +14,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # A program, or a header.
 have_part() {
   case $1 in
-    *.h) compiler_fits &&
+    *.h | *.hpp) compiler_fits &&
       [ "$(printf '#if __has_include(<%s>)\nhere\n#endif\n' "$1" | preprocess)" = here ] ;;
     *) have "$1" ;;
   esac

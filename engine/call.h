@@ -30,30 +30,37 @@ namespace weft {
 // A pointer may be null where the rank has no such buffer, or the count is zero.
 // clang-format on
 struct Call {
-  Kind kind = Kind::all_reduce;
-  const void* input = nullptr;
-  void* output = nullptr;
-  size_t count = 0;
-  DataType type = DataType::uint8;
-  ReduceOp op = ReduceOp::sum;
-  Rank root = 0;
-  const void* scalar = nullptr;  // premulsum: one element of `type`, this rank's factor
-  bool varying = false;          // a v-form
-  std::span<const size_t> counts{}, offsets{};
-  std::span<const size_t> recv_counts{}, recv_offsets{};
-  double timeout_s = 0;  // 0: the communicator's
+  Kind kind = Kind::all_reduce;            // which collective
+  const void* input = nullptr;             // never written, unless it is the output, too
+  void* output = nullptr;                  // where this rank's result goes
+  size_t count = 0;                        // elements
+  DataType type = DataType::uint8;         // of each
+  ReduceOp op = ReduceOp::sum;             // where the kind reduces
+  Rank root = 0;                           // where the kind has one
+  const void* scalar = nullptr;            // premulsum: one element of `type`, this rank's factor
+  bool varying = false;                    // a v-form
+  std::span<const size_t> counts{};        // of the v-forms
+  std::span<const size_t> offsets{};       // of the v-forms
+  std::span<const size_t> recv_counts{};   // of all_to_all's
+  std::span<const size_t> recv_offsets{};  // of all_to_all's
+  double timeout_s = 0;                    // 0: the communicator's
 };
 
 // One send or receive of a group.
 struct Transfer {
-  enum class Direction : uint8_t { send, receive };
-  Direction direction = Direction::send;
-  Rank peer = 0;
-  void* memory = nullptr;  // only read when sending
-  size_t count = 0;
-  DataType type = DataType::uint8;
+  // Seen from this rank.
+  enum class Direction : uint8_t {
+    send,    // to the peer
+    receive  // from it
+  };
+  Direction direction = Direction::send;  // to or from
+  Rank peer = 0;                          // the other rank
+  void* memory = nullptr;                 // only read when sending
+  size_t count = 0;                       // elements
+  DataType type = DataType::uint8;        // of each
 };
 
+// Transfers of these.
 Transfer send_to(Rank peer, const void* memory, size_t count, DataType type);
 Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 
@@ -63,6 +70,7 @@ Status validate(std::span<const Transfer> group, int ranks);
 
 // What the ranks that make a call must agree on.
 struct Signature {
+  // As in Call.
   Kind kind = Kind::all_reduce;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
@@ -72,6 +80,7 @@ struct Signature {
   uint64_t counts = 0;  // a digest of the v-forms' counts, where all ranks know all of them
 };
 
+// A call's.
 Signature signature(const Call& call);
 
 // "all_reduce(count=1024, float32, sum)": for messages and for comparing ranks' arguments.
@@ -79,6 +88,7 @@ std::string describe(const Signature& call);
 inline std::string describe(const Call& call) { return describe(signature(call)); }
 std::string describe(std::span<const Transfer> group);
 
+// Whether input and output are the same memory, in one of the forms above.
 bool in_place(const Call& call, int ranks, Rank me);
 
 // Whether a call that is no v-form differs from a valid one in its memory only, so that it is valid

@@ -24,12 +24,12 @@ namespace weft {
 
 // What a call of these arguments would run, for benchmarks and logs.
 struct CallInfo {
-  std::string algorithm;
-  std::string protocol;
-  std::string transports;  // "shm", "tcp", "shm+tcp": those that the plan's links and windows use
-  int lanes = 1;           // copies of the algorithm's lanes
-  int radix = 2;
-  size_t rounds = 0;
+  std::string algorithm;     // as `weft-schedule list` names it
+  std::string protocol;      // "ll" or "simple"
+  std::string transports;    // "shm", "tcp", "shm+tcp": those that the plan's links and windows use
+  int lanes = 1;             // copies of the algorithm's lanes
+  int radix = 2;             // of algorithms that take one
+  size_t rounds = 0;         // in which the message is cut
   size_t segment_bytes = 0;  // bytes of a chunk in one round
   // What the choice was made from, the cheapest first; empty where it was made without prices.
   struct Price {
@@ -39,11 +39,13 @@ struct CallInfo {
   std::vector<Price> prices{};
 };
 
+// What a communicator has done so far.
 struct CommunicatorStats {
-  uint64_t calls = 0;
-  uint64_t plans_built = 0;
+  uint64_t calls = 0;        // collectives and groups, its own ones included
+  uint64_t plans_built = 0;  // calls of a shape that was new
 };
 
+// See the top of this file.
 class Communicator {
  public:
   // Collective over the rendezvous' ranks. Every rank gets an error if one does not come in time.
@@ -55,6 +57,7 @@ class Communicator {
 
   virtual ~Communicator() = default;
 
+  // This rank, how many there are, and what they were made with.
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
   virtual const Options& options() const = 0;
@@ -69,6 +72,7 @@ class Communicator {
   virtual Work start(const Call& call) = 0;
   virtual Work start(std::span<const Transfer> group) = 0;
 
+  // Blocking calls by name; counts as in Call.
   Status all_reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op);
   Status reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op, Rank root);
   Status broadcast(const void* in, void* out, size_t count, DataType type, Rank root);
@@ -97,6 +101,7 @@ class Communicator {
   // Ends that, and gives what was noted, oldest first; times are those of steady_clock().
   virtual std::vector<StepDone> end_trace() { return {}; }
 
+  // For benchmarks and tests.
   virtual Result<CallInfo> explain(const Call& call) = 0;
   virtual CommunicatorStats stats() const = 0;
 };

@@ -12,6 +12,7 @@ namespace weft {
 // What a Work and whoever completes it share.
 class WorkState {
  public:
+  // Whether complete() was called.
   bool done() const { return done_.load(std::memory_order_acquire); }
   // Sleeps until done or the deadline.
   void wait(const Deadline& deadline) const;
@@ -29,8 +30,10 @@ class WorkState {
 // handle.
 class Work {
  public:
-  Work() = default;  // nothing: already done, ok
+  // Nothing: already done, ok; or what is completed elsewhere.
+  Work() = default;
   explicit Work(std::shared_ptr<WorkState> state) : state_(std::move(state)) {}
+  // One that has ended with this status.
   static Work failed(Status status);
 
   // Blocks until the call has ended and gives its status; Code::timeout when the deadline passes

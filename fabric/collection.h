@@ -41,10 +41,12 @@ class Collection {
   Collection(std::string text);                                                 // NOLINT: as above
   Collection(const char* text) : Collection(std::string(text)) {}               // NOLINT: as above
 
+  // Trees of these items.
   static Collection list(std::vector<Collection> items);
   static Collection tuple(std::vector<Collection> items);
   static Collection map(std::map<std::string, Collection> items);
 
+  // What this node is.
   Kind kind() const { return kind_; }
   // Items of a list, tuple or map; 0 for a leaf.
   size_t size() const { return items_.size(); }

@@ -12,7 +12,7 @@ namespace weft {
 // The one exception that weft throws: a Status that nobody has to check.
 class Error : public std::runtime_error {
  public:
-  // REQUIRES: !status.ok()
+  // REQUIRES: !status.ok().
   explicit Error(Status status) : std::runtime_error(status.to_string()), status_(status) {}
 
   // What went wrong, as a value.

@@ -31,6 +31,7 @@ class Shards {
   // A rank that is no member of the job is in no group.
   explicit Shards(const Group& job, int group_size = -1);
 
+  // Whether this rank is in a group.
   bool is_initialized() const { return group_size_ > 0; }
   // destroy_process_group: as Shards() from then on.
   void destroy() { *this = Shards(); }

@@ -90,6 +90,7 @@ class Tensor {
     return view(memory.data(), Shape{static_cast<int64_t>(memory.size())});
   }
 
+  // What was given when it was made.
   DataType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   // Elements from one to the next along each dimension.
