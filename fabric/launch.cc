@@ -87,6 +87,7 @@ int launch(const FabricConfig& config, const std::function<void(Fabric&)>& body)
     end = run_threads(config, plan->job.ranks, body);
   else
     end = run_process(config, body);
+  if (end.exit_status == kExitSecondary && !plan->ours) end.exit_status = kExitFailed;
   if (!end.message.empty()) complain(end.message);
   return end.exit_status;
 }

@@ -37,6 +37,7 @@ Result<StartPlan> plan_join(const FabricConfig& config, const Membership& member
                                    member.size, " ranks (", member.launcher,
                                    "); leave it at processes."));
   StartPlan plan;
+  plan.ours = member.launcher == "weft";
   plan.join = {member.rank, member.size, member.rendezvous, member.job};
   return plan;
 }

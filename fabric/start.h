@@ -12,8 +12,9 @@ struct StartPlan {
   enum class How : uint8_t { join, processes, threads };
   How how = How::join;
   RendezvousConfig join;
-  LocalJob job;      // processes, threads
-  std::string meet;  // where the nodes of the job meet; empty where there is one
+  LocalJob job;       // processes, threads
+  bool ours = false;  // join: the job was started by supervise(), which knows kExitSecondary
+  std::string meet;   // where the nodes of the job meet; empty where there is one
 };
 
 // An error where the config and the launcher's environment contradict each other, or where what is

@@ -22,9 +22,7 @@ struct Ran {
   double seconds = 0;
 };
 
-Ran probe(const std::string& arguments, const std::string& environment = {}) {
-  const std::string command =
-      "env WEFT_TIMEOUT=30 " + environment + " " WEFT_LAUNCH_PROBE " " + arguments + " 2>&1";
+Ran run(const std::string& command) {
   const int64_t begin = steady_clock().now_ns();
   Ran ran;
   FILE* const pipe = ::popen(command.c_str(), "r");
@@ -35,6 +33,11 @@ Ran probe(const std::string& arguments, const std::string& environment = {}) {
   ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   ran.seconds = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
   return ran;
+}
+
+Ran probe(const std::string& arguments, const std::string& environment = {}) {
+  return run("env WEFT_TIMEOUT=30 " + environment + " " WEFT_LAUNCH_PROBE " " + arguments +
+             " 2>&1");
 }
 
 // A TCP port that is free now.
@@ -100,6 +103,23 @@ TEST(Launch, AdoptsALaunchersEnvironment) {
   const Ran wrong = probe("3", job + "0");
   EXPECT_EQ(wrong.status, 2);
   EXPECT_TRUE(has(wrong, "part of a job of 2 (torchrun)")) << wrong.output;
+}
+
+TEST(Launch, AdoptsMpirunsEnvironment) {
+  int found = 0;
+  for (const std::string mpirun :
+       {"mpirun.openmpi --allow-run-as-root --oversubscribe", "mpirun.mpich"}) {
+    const std::string program = mpirun.substr(0, mpirun.find(' '));
+    if (run("command -v " + program).status != 0) continue;
+    ++found;
+    const Ran well = run(mpirun + " -n 4 " WEFT_LAUNCH_PROBE " 0 well 2>&1");
+    EXPECT_EQ(well.status, 0);
+    EXPECT_EQ(well.output, "ranks 4 sum 6 local 0\n") << program;
+    const Ran failing = run(mpirun + " -n 4 " WEFT_LAUNCH_PROBE " 0 throw 2 2>&1");
+    EXPECT_EQ(failing.status, 1) << program;
+    EXPECT_TRUE(has(failing, "weft: rank 2: the disk is full")) << failing.output;
+  }
+  if (found == 0) GTEST_SKIP() << "no mpirun is installed";
 }
 
 TEST(Launch, SeveralNodesStartTheirParts) {
