@@ -31,7 +31,7 @@ function(weft_header_closure header result)
   set(${result} ${found} PARENT_SCOPE)
 endfunction()
 
-weft_layers_below(weft_engine weft_layers)
+weft_layers_below(weft_fabric weft_layers)
 add_library(weft STATIC)
 add_library(weft::weft ALIAS weft)
 foreach(layer IN LISTS weft_layers)
@@ -42,7 +42,8 @@ target_link_libraries(weft PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_features(weft PUBLIC cxx_std_20)
 
 file(GLOB weft_headers RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/base/*.h)
-list(APPEND weft_headers engine/communicator.h)
+list(APPEND weft_headers engine/communicator.h fabric/fabric.h fabric/gradients.h
+     fabric/gradient_sync.h fabric/json.h fabric/launch.h fabric/shards.h)
 set(weft_public_headers)
 foreach(header IN LISTS weft_headers)
   weft_header_closure(${header} below)

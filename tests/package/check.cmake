@@ -10,12 +10,17 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# The program prints which version of weft it was built with.
-function(expect_version program)
+function(expect_output program expected)
   run(${program})
-  if(NOT output MATCHES "ok")
-    message(FATAL_ERROR "${program} printed '${output}'")
+  if(NOT output STREQUAL expected)
+    message(FATAL_ERROR "${program} printed '${output}', not '${expected}'")
   endif()
+endfunction()
+
+# One program on the engine, and one that starts four ranks.
+function(expect_both folder)
+  expect_output(${folder}/consumer "ok")
+  expect_output(${folder}/ranks "ranks: 4 sum: 6")
 endfunction()
 
 file(REMOVE_RECURSE ${work})
@@ -25,7 +30,7 @@ run(${CMAKE_COMMAND} --install ${build} --prefix ${prefix})
 run(${CMAKE_COMMAND} -S ${consumer} -B ${work}/cmake -G ${generator}
     -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_CXX_COMPILER=${compiler})
 run(${CMAKE_COMMAND} --build ${work}/cmake)
-expect_version(${work}/cmake/consumer)
+expect_both(${work}/cmake)
 
 find_program(pkg_config pkg-config)
 if(pkg_config)
@@ -37,8 +42,10 @@ if(pkg_config)
   endif()
   run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${pc_dir} ${pkg_config} --cflags --libs weft)
   separate_arguments(flags UNIX_COMMAND "${output}")
-  run(${compiler} ${consumer}/main.cc -o ${work}/by_pkg_config ${flags})
-  expect_version(${work}/by_pkg_config)
+  file(MAKE_DIRECTORY ${work}/pkg_config)
+  run(${compiler} ${consumer}/main.cc -o ${work}/pkg_config/consumer ${flags})
+  run(${compiler} ${consumer}/ranks.cc -o ${work}/pkg_config/ranks ${flags})
+  expect_both(${work}/pkg_config)
 endif()
 
 foreach(program weft-bench weft-schedule)
