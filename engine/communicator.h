@@ -31,11 +31,12 @@ struct CallInfo {
   int radix = 2;             // of algorithms that take one
   size_t rounds = 0;         // in which the message is cut
   size_t segment_bytes = 0;  // bytes of a chunk in one round
-  // What the choice was made from, the cheapest first; empty where it was made without prices.
+  // An algorithm that was considered.
   struct Price {
-    std::string algorithm;
-    double seconds = 0;  // that the cost model says the call takes
+    std::string algorithm;  // as above
+    double seconds = 0;     // that the cost model says the call takes
   };
+  // What the choice was made from, the cheapest first; empty where it was made without prices.
   std::vector<Price> prices{};
 };
 

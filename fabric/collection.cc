@@ -40,9 +40,9 @@ Collection Collection::tuple(std::vector<Collection> items) {
 
 Collection Collection::map(std::map<std::string, Collection> items) {
   Collection result = branch(Kind::map, {});
-  for (auto& [key, item] : items) {
-    result.keys_.push_back(key);
-    result.items_.push_back(std::move(item));
+  for (auto& entry : items) {
+    result.keys_.push_back(entry.first);
+    result.items_.push_back(std::move(entry.second));
   }
   return result;
 }

@@ -13,7 +13,7 @@ namespace weft {
 class Error : public std::runtime_error {
  public:
   // REQUIRES: !status.ok().
-  explicit Error(Status status) : std::runtime_error(status.to_string()), status_(status) {}
+  explicit Error(const Status& status) : std::runtime_error(status.to_string()), status_(status) {}
 
   // What went wrong, as a value.
   const Status& status() const { return status_; }

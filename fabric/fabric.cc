@@ -19,11 +19,11 @@ Options options_of(const FabricConfig& config) {
 
 }  // namespace
 
-Fabric::Fabric(FabricConfig config) : Group(kNotLaunched), config_(std::move(config)) {}
+Fabric::Fabric(const FabricConfig& config) : Group(kNotLaunched), config_(config) {}
 
-Fabric Fabric::join(Rendezvous& rendezvous, FabricConfig config) {
+Fabric Fabric::join(Rendezvous& rendezvous, const FabricConfig& config) {
   const Options options = options_of(config);
-  Fabric fabric(std::move(config));
+  Fabric fabric(config);
   static_cast<Group&>(fabric) = Group(value_or_throw(Communicator::create(rendezvous, options)));
   return fabric;
 }

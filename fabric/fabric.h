@@ -49,9 +49,9 @@ struct FabricConfig {
 class Fabric : public Group {
  public:
   // Nothing happens before launch().
-  explicit Fabric(FabricConfig config = {});
+  explicit Fabric(const FabricConfig& config = {});
   // One of the ranks that meet in `rendezvous`, launched.
-  static Fabric join(Rendezvous& rendezvous, FabricConfig config = {});
+  static Fabric join(Rendezvous& rendezvous, const FabricConfig& config = {});
 
   // Makes this process a rank of the job. Where a launcher (torchrun, srun, mpirun, WEFT_*) has
   // started it, or it is the only rank, it joins. Else it starts the ranks, waits for them and

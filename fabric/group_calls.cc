@@ -244,7 +244,8 @@ Tensor Group::reduce_scatter(const Tensor& value, ReduceOp op) const {
   (void)agree(c, {text, {value.type_text()}, own});
   Shape shape = value.shape();
   shape[0] /= c.size();
-  const Tensor dense = value.contiguous(), result = Tensor::empty(value.dtype(), std::move(shape));
+  const Tensor dense = value.contiguous();
+  Tensor result = Tensor::empty(value.dtype(), std::move(shape));
   throw_if_failed(c.reduce_scatter(dense.data(), result.data(), static_cast<size_t>(result.count()),
                                    value.dtype(), op)
                       .within(text));

@@ -13,7 +13,7 @@ namespace {
 constexpr int kExitFailed = 1;
 constexpr int kExitCannotStart = 2;
 // How long a rank that is done waits for the others to be done.
-constexpr double kLeaveTogether_s = 24 * 3600;
+constexpr double kLeaveTogetherS = 24 * 3600;
 
 struct End {
   int exit_status = 0;
@@ -27,7 +27,7 @@ End run_body(Fabric& fabric, const std::function<void(Fabric&)>& body) {
   End end;
   try {
     body(fabric);
-    fabric.barrier("end of the job", kLeaveTogether_s);
+    fabric.barrier("end of the job", kLeaveTogetherS);
     return end;
   } catch (const Error& error) {
     end = {secondary(error.code()) ? kExitSecondary : kExitFailed, error.what()};

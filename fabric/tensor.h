@@ -66,7 +66,7 @@ class Tensor {
   }
   template <Scalar T>
   requires(!std::same_as<T, bool>) Tensor(std::vector<T> values, Shape shape) {
-    adopt(std::move(values), std::move(shape));
+    adopt(std::move(values), shape);
   }
 
   // Memory of its own, aligned to 64 bytes; `empty` leaves it as it is.
@@ -169,10 +169,10 @@ class Tensor {
 
  private:
   template <Scalar T>
-  void adopt(std::vector<T> values, Shape shape) {
+  void adopt(std::vector<T> values, const Shape& shape) {
     auto owner = std::make_shared<std::vector<T>>(std::move(values));
     require_count(shape, owner->size());
-    set(owner->data(), kDataTypeOf<T>, std::move(shape));
+    set(owner->data(), kDataTypeOf<T>, shape);
     storage_ = std::move(owner);
   }
   static void require_count(const Shape& shape, size_t values);
