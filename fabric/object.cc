@@ -83,7 +83,7 @@ Tensor object_of(const Collection& value) {
   const std::vector<Tensor> tensors = value.tensors();
   int64_t bytes = aligned(static_cast<int64_t>(sizeof layout_bytes + layout_bytes));
   for (const Tensor& tensor : tensors) bytes += aligned(static_cast<int64_t>(tensor.bytes()));
-  const Tensor object = Tensor::zeros(DataType::uint8, {bytes});
+  Tensor object = Tensor::zeros(DataType::uint8, {bytes});
   std::memcpy(object.data(), &layout_bytes, sizeof layout_bytes);
   std::memcpy(object.data() + sizeof layout_bytes, layout.data(), layout.size());
   int64_t begin = aligned(static_cast<int64_t>(sizeof layout_bytes + layout_bytes));
@@ -108,8 +108,7 @@ Collection from_object(const Tensor& object) {
                                 layout_bytes);
   return from_layout(layout, [&](DataType dtype, Shape shape) {
     const int64_t bytes = count_of(shape) * static_cast<int64_t>(size_of(dtype));
-    const Tensor tensor =
-        object.slice(0, begin, begin + bytes).reinterpret(dtype, std::move(shape));
+    Tensor tensor = object.slice(0, begin, begin + bytes).reinterpret(dtype, std::move(shape));
     begin += aligned(bytes);
     return tensor;
   });

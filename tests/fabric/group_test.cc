@@ -1,8 +1,6 @@
 // Every call of a group, against results that are written down or counted out here.
 #include "fabric/group.h"
 
-#include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "fabric/json.h"
@@ -247,41 +245,6 @@ TEST(Cost, TwoHundredTensorsOfTwoDtypesAreThreeCollectives) {
     before = calls();
     (void)f.broadcast(tree);
     EXPECT_EQ(calls() - before, 2u);
-  });
-}
-
-double seconds_of(const std::function<void()>& action) {
-  const int64_t begin = steady_clock().now_ns();
-  action();
-  return static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
-}
-
-// 200 tensors of 64 bytes over TCP: together, and one by one, by turns.
-TEST(Cost, TogetherIsTenTimesFasterThanOneByOne) {
-  Cluster cluster;
-  cluster.ranks = 4;
-  cluster.mode = Mode::processes;
-  cluster.options.transport = "tcp";
-  on_ranks(cluster, [](Fabric& f) {
-    const std::vector<Tensor> tensors(200, Tensor::zeros(DataType::float32, {16}));
-    double together = 1e9, one_by_one = 1e9, bare = 1e9;
-    for (int round = 0; round < 5; ++round) {
-      f.barrier();
-      together = std::min(together, seconds_of([&] { (void)f.all_reduce(tensors); }));
-      f.barrier();
-      one_by_one = std::min(one_by_one, seconds_of([&] {
-                              for (const Tensor& t : tensors) (void)f.all_reduce(t);
-                            }));
-      f.barrier();
-      bare = std::min(bare, seconds_of([&] {  // the engine's calls, without agreements
-                        for (const Tensor& t : tensors)
-                          throw_if_failed(f.communicator().all_reduce(
-                              t.data(), t.data(), 16, DataType::float32, ReduceOp::sum));
-                      }));
-    }
-    EXPECT_GT(one_by_one / together, 10) << one_by_one << " s and " << together << " s";
-    f.print("one by one takes", one_by_one / together, "times as long, bare calls of the engine",
-            bare / together);
   });
 }
 
