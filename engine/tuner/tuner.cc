@@ -8,8 +8,8 @@
 namespace weft {
 namespace {
 
-// Steps played for one price: enough to see a pace, and a millisecond or two.
-constexpr double kStepBudget = 20'000;
+// Steps played for one price: enough to see a pace, and milliseconds.
+constexpr double kSteps = 20'000, kStepsPerRank = 400;
 constexpr int kRanksPlayed = 16;  // all of them, so that short blocks are seen for what they are
 constexpr size_t kKiB = 1024;
 constexpr size_t kWindowSegmentBytes = 64 * kKiB;
@@ -36,9 +36,15 @@ size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
 const std::vector<Offer>& Tuner::offers(const Demand& demand, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
   const Collective& c = demand.collective;
-  const Key key{
-      c.kind,       c.root, demand.windows, demand.rank_order, demand.any_counts, demand.slot_bytes,
-      demand.slots, rounded};
+  const Key key{c.kind,
+                c.ranks,
+                c.root,
+                demand.windows,
+                demand.rank_order,
+                demand.any_counts,
+                demand.slot_bytes,
+                demand.slots,
+                rounded};
   const auto [at, fresh] = known_.try_emplace(key);
   if (fresh) at->second = price(demand, rounded);
   return at->second;
@@ -53,12 +59,12 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
     trial.collective = demand.collective;
     trial.slot_bytes = static_cast<double>(demand.slot_bytes);
     trial.slots = demand.slots;
-    trial.step_budget = kStepBudget;
+    trial.step_budget = kSteps + kStepsPerRank * demand.collective.ranks;
     trial.short_blocks = demand.collective.ranks <= kRanksPlayed;
     Offer offer{&algorithm, usual_segment_bytes(algorithm, demand.collective.ranks), 0};
     trial.segment_bytes = static_cast<double>(offer.segment_bytes);
     const auto simulation = Simulation::make(trial, network_);
-    if (!simulation.ok()) continue;  // more steps than the budget: dear in any case
+    if (!simulation.ok()) continue;  // every rank has hundreds of steps in each round
     const auto result = simulation->run(static_cast<double>(bytes));
     if (!result.ok()) continue;
     offer.seconds = result->seconds;

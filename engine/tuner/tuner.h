@@ -40,7 +40,7 @@ class Tuner {
  private:
   std::vector<Offer> price(const Demand& demand, size_t bytes) const;
 
-  using Key = std::tuple<Kind, Rank, bool, bool, bool, size_t, int, size_t>;
+  using Key = std::tuple<Kind, int, Rank, bool, bool, bool, size_t, int, size_t>;
   const Network network_;
   std::map<Key, std::vector<Offer>> known_;
 };

@@ -94,6 +94,7 @@ TEST(Tuner, SizesUpToAPowerOfTwoAreOne) {
   Demand other = d;
   other.collective.kind = Kind::all_gather;
   EXPECT_NE(&tuner.offers(d, 64), &tuner.offers(other, 64));
+  EXPECT_NE(&tuner.offers(d, 64), &tuner.offers(demand(Kind::all_reduce, 8), 64));
 }
 
 TEST(Tuner, IsAskedByChoose) {
