@@ -90,6 +90,10 @@ std::vector<Tensor> Collection::tensors() const {
 }
 
 Collection Collection::with_tensors(std::span<const Tensor> tensors) const {
+  const size_t places = this->tensors().size();
+  if (tensors.size() != places)
+    throw_invalid(concat("with_tensors: ", tensors.size(), " tensors were given for the ", places,
+                         " in this collection"));
   size_t next = 0;
   return transform([&](const std::string&, const Collection& leaf) -> Collection {
     if (leaf.kind_ != Kind::tensor) return leaf;

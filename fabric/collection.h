@@ -70,7 +70,7 @@ class Collection {
 
   // All tensors, in order.
   std::vector<Tensor> tensors() const;
-  // The same tree with other tensors at its leaves, as many as tensors() gives.
+  // The same tree with other tensors at its leaves; throws where they are not as many.
   Collection with_tensors(std::span<const Tensor> tensors) const;
   // The same tree with `change(path, leaf)` in the place of each leaf that is no tensor, too.
   template <std::invocable<const std::string&, const Collection&> Change>

@@ -1,12 +1,12 @@
 // Schedules as JSON: what they are stored, exchanged and imported as. One schedule is
 //
 //   {"collective": {"kind": "all_reduce", "ranks": 2, "root": 0, "in_place": false},
-//    "pieces": 2, "window_slots": 0, "window_halves": 1, "copies": 1,
+//    "pieces": 2, "message_chunks": 1, "window_slots": 0, "window_halves": 1, "copies": 1,
 //    "programs": [{"scratch_slots": 0, "lanes": [{"copy": 0, "steps": [
 //      {"chunk": 0, "from": {"peer": 1, "link": 0}, "sources": [{"buffer": "input"}],
 //       "targets": [{"buffer": "output"}], "to": {"peer": 1, "link": 0}, "finish": true,
 //       "waits": [{"peer": 1, "cell": 0, "lag": 1}], "posts": [{"peer": 1, "cell": 0}],
-//       "times": 1, "stride": 0}]}]}, ...]}
+//       "times": 1, "stride": 0, "more": false}]}]}, ...]}
 //
 // All but kind, ranks, programs, lanes, steps, chunk, peer and buffer may be left out; what is left
 // out is as in schedule.h. An operand may name a "rank" and a "slot".

@@ -55,6 +55,18 @@ TEST(Collection, Prints) {
             "true), \"step\": 7, \"weights\": [[1, 2], [3, 4]]}");
 }
 
+TEST(Collection, AsksForATensorForEachLeaf) {
+  const Collection two = Collection::list({1, 2});
+  for (const size_t given : {0, 1, 3}) try {
+      (void)two.with_tensors(std::vector<Tensor>(given));
+      ADD_FAILURE() << given;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(std::to_string(given) + " tensors were given"),
+                std::string::npos)
+          << error.what();
+    }
+}
+
 TEST(Collection, TensorsCanBeExchanged) {
   std::vector<Tensor> tensors = sample().tensors();
   ASSERT_EQ(tensors.size(), 6u);
