@@ -24,6 +24,11 @@ class Dial final : public Pollable {
   // The hello has been said and not yet answered: the peer may be about to take this connection.
   bool spoken() const { return state_ == State::spoken; }
 
+  // Gives up: nothing is said or heard any more, also where events are under way.
+  void hang_up() {
+    socket_.reset();
+    state_ = State::over;
+  }
   // What is due by the clock: the next address, the next round.
   void tick(int64_t now_ns);
   int64_t due_ns() const { return due_ns_; }

@@ -149,6 +149,9 @@ void TcpTransport::connected(Line line, Fd socket, const SocketAddress& remote) 
 void TcpTransport::drop_dial(Line line) {
   const auto at = dials_.find(line);
   if (at == dials_.end()) return;
+  // Else it could still say hello in this very round, and be welcomed beside the call that is
+  // taken.
+  at->second->hang_up();
   hub_.poller.bury(std::move(at->second));
   dials_.erase(at);
 }
