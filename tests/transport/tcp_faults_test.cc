@@ -1,4 +1,5 @@
 // What strangers, broken peers and deaths do to TCP: nothing but a clear error of the one to blame.
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,30 @@ TEST(TcpFaults, WhoNeverSaysHelloIsSentAway) {
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_NE(log.find("did not say who it is"), std::string::npos) << log;
   world.expect_talk(0, 1);
+}
+
+// A call that is dropped for the other rank's must not say hello any more, though its connection
+// was made in the very round in which it was dropped: it would be welcomed beside the one that is
+// taken.
+TEST(TcpFaults, ACallThatIsDroppedSaysNothing) {
+  const Fd listener = listen_on(SocketAddress::parse("127.0.0.1:0").take()).take();
+  const auto low = make_tcp(config_of(0, 2), {}).take();
+  const RankAddress high{"one host", 1, {local_address(listener).take()}};
+  ASSERT_TRUE(low->join({low->address(), encode(high)}).ok());
+  RawPeer caller(*low);
+  for (int i = 0; i < 3; ++i) low->poll();  // it is let in
+  caller.write(encode(RawPeer::hello(1, 0)));
+  low->open_send(1, kLink, {2, 64});
+  low->poll();  // calls, hears the other's hello, and then that its own connection is made
+  const Fd called = accept_from(listener).take();
+  ASSERT_TRUE(called.valid());
+  AnswerBytes answer;
+  ASSERT_TRUE(caller.read(answer));
+  EXPECT_EQ(decode_answer(answer), Answer::welcome);
+  std::byte hello;
+  ssize_t got = -1;
+  poll_until({low.get()}, [&] { return (got = ::recv(called.get(), &hello, 1, 0)) >= 0; });
+  EXPECT_EQ(got, 0) << "it said hello";
 }
 
 // A forked child holds copies of all descriptors: closing them here does not end their events.

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "tests/transport/conformance.h"
 #include "tests/transport/tcp_world.h"
@@ -86,6 +87,37 @@ TEST(TcpStreams, AGoodbyeOnOneStreamExplainsTheEndOfTheOther) {
   EXPECT_NE(world[0].peer_status(1).message().find("closed its communicator"),
             std::string_view::npos)
       << world[0].peer_status(1).to_string();
+}
+
+// The peer hangs up where it has read the goodbye, while the other stream is still full.
+TEST(TcpStreams, WhoClosesSendsAllThoughThePeerHasClosedOneStream) {
+  constexpr uint32_t kBytes = 16 << 20;
+  World world(2, 2, 1);
+  SendLink& out = world[0].open_send(1, kLink, {2, kBytes});
+  RawPeer full(world[0]), idle(world[0]);
+  full.connect(1, 0, 0, 2);
+  idle.connect(1, 0, 1, 2);
+  full.write(Frame{FrameKind::open_recv, kLink, 0, 2, kBytes});
+  ASSERT_TRUE(world.until([&] { return !out.reserve().empty(); }));
+  for (int i = 0; i < 50; ++i) world[0].poll();  // both streams are there
+  out.commit(kBytes, 7);
+  std::thread closing([&] { world.close(0); });
+  const auto read_some = [deadline = soon()](const RawPeer& peer) {
+    static std::byte sink[1 << 16];
+    while (!deadline.expired()) {
+      const ssize_t got = ::recv(peer.fd(), sink, sizeof sink, 0);
+      if (got > 0) return static_cast<size_t>(got);
+      if (got == 0 || errno != EAGAIN) break;
+    }
+    return size_t{0};
+  };
+  EXPECT_EQ(read_some(idle), kFrameBytes) << "its goodbye";
+  idle.close();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  size_t bytes = 0;
+  while (const size_t more = read_some(full)) bytes += more;
+  EXPECT_EQ(bytes, kBytes + 3 * kFrameBytes) << "the link, the message, and the goodbye";
+  closing.join();
 }
 
 // Messages leave over the stream that moves, not in turn over all.

@@ -156,6 +156,7 @@ void Pair::tell(std::string_view text) {
 void Pair::sent(uint64_t) { notes_out_.pop_front(); }
 
 void Pair::say_bye() {
+  leaving_ = true;
   for (Stream* stream : live_) {
     if (!stream->open()) continue;
     stream->push({FrameKind::bye, 0, 0, live_.size(), 0}, {}, nullptr, 0);
@@ -273,7 +274,8 @@ bool Pair::any_open() const {
 
 void Pair::lost(Stream& stream, std::string why) {
   stream.close();
-  if (!status_.ok()) return;
+  // The peer hangs up each stream whose goodbye it has read; the others still carry messages.
+  if (leaving_ || !status_.ok()) return;
   // What has come over the other connections was sent before the end, and may be the goodbye.
   for (Stream* other : live_) other->drain();
   if (!status_.ok()) return;

@@ -91,6 +91,7 @@ class Pair final : public FrameSink, public FrameOwner {
   Announced announced_recv_;
   std::vector<TcpRecvLink*> owing_;
   bool listed_ = false;  // in hub_.owing
+  bool leaving_ = false;  // has said goodbye
   bool bye_heard_ = false;
   uint64_t peer_streams_ = 0;          // how many connections say bye
   std::deque<std::string> notes_out_;  // being sent
