@@ -3,15 +3,14 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/text.h"
 #include "engine/executor/window_layout.h"
+#include "engine/schedule/prove.h"
 
 namespace weft {
 namespace {
-
-// Few slots find deadlocks, more of them races; so many as links have where nothing is asked for.
-constexpr int kSlots[] = {2, 3, 8};
 
 static_assert(kSignalCells == WindowLayout::kCells);
 
@@ -31,7 +30,7 @@ Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options&
 }
 
 nlohmann::json prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options) {
-  std::vector<int> slots(std::begin(kSlots), std::end(kSlots));
+  std::vector<int> slots(std::begin(kUsualSlots), std::end(kUsualSlots));
   if (options.slots > 0) slots.push_back(options.slots);
   const Result<Evidence> evidence = prove(*imported.file, ranks, slots);
   if (!evidence.ok())

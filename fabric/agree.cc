@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "engine/gather_texts.h"
 #include "fabric/error.h"
 
 namespace weft {
@@ -105,30 +106,6 @@ Status difference_in(const std::vector<std::vector<std::string>>& texts) {
 
 }  // namespace
 
-std::vector<std::string> all_gather_texts(Communicator& communicator, const std::string& mine) {
-  const auto ranks = static_cast<size_t>(communicator.size());
-  const uint64_t length = mine.size();
-  std::vector<uint64_t> lengths(ranks);
-  throw_if_failed(communicator.all_gather(&length, lengths.data(), 1, DataType::uint64));
-  const std::vector<size_t> counts(lengths.begin(), lengths.end());
-  size_t total = 0;
-  for (const size_t count : counts) total += count;
-  std::string all(total, '\0');
-  throw_if_failed(communicator.run({.kind = Kind::all_gather,
-                                    .input = mine.data(),
-                                    .output = all.data(),
-                                    .type = DataType::uint8,
-                                    .varying = true,
-                                    .counts = counts}));
-  std::vector<std::string> texts;
-  size_t begin = 0;
-  for (const size_t count : counts) {
-    texts.push_back(all.substr(begin, count));
-    begin += count;
-  }
-  return texts;
-}
-
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s) {
   const Note mine{digest_of(intent), intent.own.ok() ? 0u : 1u, intent.extra};
   std::vector<Note> notes(static_cast<size_t>(communicator.size()));
@@ -145,7 +122,9 @@ std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, do
   });
   if (!agreed) {
     std::vector<std::vector<std::string>> texts;
-    for (const std::string& text : all_gather_texts(communicator, text_of(intent)))
+    const auto run = [&](const Call& call) { return communicator.run(call); };
+    for (const std::string& text :
+         value_or_throw(gather_texts(communicator.size(), run, text_of(intent))))
       texts.push_back(lines_of(text));
     const auto failure = failure_in(texts);
     throw Error(failure ? *failure : difference_in(texts));

@@ -22,7 +22,4 @@ struct Intent {
 // what; the communicator stays good. `timeout_s`: 0 is the communicator's.
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s = 0);
 
-// An all_gather of texts of any length.
-std::vector<std::string> all_gather_texts(Communicator& communicator, const std::string& mine);
-
 }  // namespace weft

@@ -7,12 +7,11 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "engine/schedule/prove.h"
 #include "engine/schedule/verify.h"
 
 namespace weft {
 namespace {
-
-constexpr int kSlots[] = {2, 3, 8};
 
 Status write(const std::string& text, const std::string& path) {
   if (path.empty()) {
@@ -31,7 +30,7 @@ void add_in_place(const Algorithm& algorithm, const Collective& apart, const Par
   c.in_place = true;
   if (has_root(c.kind) || !algorithm.suits(c)) return;
   const ScheduleFile one{file.name, {}, {file.schedules.back()}};
-  const Result<Evidence> evidence = prove(one, 0, kSlots);
+  const Result<Evidence> evidence = prove(one, 0, kUsualSlots);
   if (evidence.ok() && !evidence->also_in_place.empty()) return;
   file.schedules.push_back(schedule_of(algorithm, c, parameters));
 }
@@ -135,7 +134,7 @@ int import_files(const ImportArguments& arguments) {
 
 int verify_schedules(const ScheduleFile& file, const std::vector<int>& asked) {
   const std::vector<int> slots =
-      asked.empty() ? std::vector<int>(std::begin(kSlots), std::end(kSlots)) : asked;
+      asked.empty() ? std::vector<int>(std::begin(kUsualSlots), std::end(kUsualSlots)) : asked;
   int wrong = 0;
   std::cout << file.name << ": " << list_served(file) << '\n';
   for (const Schedule& schedule : file.schedules) {

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "engine/algorithms/algorithm.h"
+#include "engine/schedule/prove.h"
 
 namespace weft {
 
@@ -17,7 +18,7 @@ struct ProveScope {
   std::optional<Kind> kind;  // none: all
   std::span<const Algorithm> algorithms = catalog();
   const Algorithm* algorithm = nullptr;  // only this one of them; null: all
-  std::vector<int> slots{2, 3, 8};       // a link has two slots at least
+  std::vector<int> slots{std::begin(kUsualSlots), std::end(kUsualSlots)};
   int threads = 2;
   bool progress = false;  // a line on stderr that counts
 };

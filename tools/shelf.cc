@@ -3,6 +3,7 @@
 #include <iostream>
 #include <sstream>
 
+#include "base/files.h"
 #include "base/text.h"
 
 namespace weft {

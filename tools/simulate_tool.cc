@@ -9,10 +9,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
+#include "base/files.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "engine/schedule/prove.h"
 #include "engine/schedule/trace.h"
 #include "engine/tuner/bound.h"
 #include "plot/gnuplot.h"
@@ -45,8 +46,8 @@ using Row = Study::Row;
 
 Result<Network> network_named(const std::string& text) {
   if (const Network* example = find_example_network(text)) return *example;
-  std::ifstream in(text);
-  if (!in) {
+  const Result<std::string> file = read_text(text);
+  if (!file.ok()) {
     std::string known;
     for (const std::string& name : example_networks()) known.append(" ").append(name);
     return invalid_argument(concat("--topology \"", text,
@@ -54,9 +55,7 @@ Result<Network> network_named(const std::string& text) {
                                    "of the examples, which are",
                                    known, "."));
   }
-  std::stringstream all;
-  all << in.rdbuf();
-  Result<Network> network = network_from_json(all.str());
+  Result<Network> network = network_from_json(*file);
   if (!network.ok()) return network.status().within(text);
   return network;
 }
@@ -65,9 +64,8 @@ Result<Network> network_named(const std::string& text) {
 Status prove_file(const std::string& path, const std::vector<int64_t>& ranks) {
   const Result<ScheduleFile> file = read_schedules(path);
   if (!file.ok()) return file.status();
-  constexpr int kSlots[] = {2, 3, 8};
   for (const int64_t n : ranks)
-    if (const auto evidence = prove(*file, static_cast<int>(n), kSlots); !evidence.ok())
+    if (const auto evidence = prove(*file, static_cast<int>(n), kUsualSlots); !evidence.ok())
       return evidence.status().within(path);
   return {};
 }

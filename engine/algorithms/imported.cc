@@ -1,8 +1,6 @@
 #include "engine/algorithms/imported.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <set>
 
 #include "base/text.h"
@@ -152,20 +150,6 @@ std::string in_words(const std::set<int>& numbers) {
 }  // namespace
 
 bool names_file(std::string_view algorithm) { return algorithm.ends_with(".json"); }
-
-Result<std::string> read_text(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
-  if (!file) return system_error(path);
-  std::string text;
-  std::array<char, 1 << 16> part;
-  for (;;) {
-    const size_t count = std::fread(part.data(), 1, part.size(), file.get());
-    text.append(part.data(), count);
-    if (std::ferror(file.get())) return system_error(path);
-    if (count < part.size()) return text;
-  }
-}
 
 Result<ScheduleFile> import_schedules(std::string_view text, const std::string& path) {
   Result<ScheduleFile> file = file_from_json(text, name_of(path));

@@ -20,9 +20,6 @@ namespace weft {
 // A text that asks for a file rather than for an algorithm that is built in: "my.json".
 bool names_file(std::string_view algorithm);
 
-// The text of the file; an error names it.
-Result<std::string> read_text(const std::string& path);
-
 // Cells of signals from one rank to another, as executors have them.
 inline constexpr int kSignalCells = 16;
 

@@ -15,6 +15,10 @@ struct WayToRun {
   int copies = 1;  // of the lanes: replicate()
 };
 
+// Slots of links that schedules are proven for where nothing else is asked: few find deadlocks,
+// more find races, and so many as links have by themselves.
+inline constexpr int kUsualSlots[] = {2, 3, 8};
+
 // With links of so many slots each, with chunks that run out early, under ll, with copied lanes.
 std::vector<WayToRun> ways_to_run(const Schedule& schedule, std::span<const int> slots);
 std::string describe(const WayToRun& way);  // "3 slots", "2 slots, uneven chunks, ll"

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
+#include "base/files.h"
 #include "base/json_object.h"
 
 namespace weft {
@@ -72,11 +72,9 @@ std::string tuning_path(const Environment& env) {
 }
 
 Result<Tuning> read_tuning(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) return system_error(concat("The tuning ", path, " cannot be read"));
-  Result<Tuning> tuning = tuning_from_json(text.str());
+  const Result<std::string> text = read_text(path);
+  if (!text.ok()) return text.status().within("The tuning cannot be read");
+  Result<Tuning> tuning = tuning_from_json(*text);
   return tuning.ok() ? tuning : tuning.status().within(path);
 }
 

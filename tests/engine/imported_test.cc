@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "base/files.h"
 #include "engine/schedule/json.h"
 #include "tests/engine/schedule/samples.h"
 

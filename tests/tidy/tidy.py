@@ -35,7 +35,8 @@ EDGES = {
     # call.h and media.h are vocabulary: what is asked for, and what there is to do it with.
     "engine/tuner/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/call.h"],
     "engine/executor/": LOWER + ["engine/schedule/", "engine/call.h", "engine/media.h"],
-    "fabric/": ["base/", "bootstrap/", "kernels/number.h", "engine/communicator.h"],
+    "fabric/": ["base/", "bootstrap/", "kernels/number.h", "engine/communicator.h",
+                "engine/gather_texts.h"],
     "examples/": ["fabric/"],
     "nccl/": ["base/", "engine/communicator.h"],
     "plot/": ["base/"],

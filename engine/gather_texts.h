@@ -1,0 +1,20 @@
+// An all_gather of texts of any length, for those who tell each other more than numbers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/call.h"
+
+namespace weft {
+
+// How the caller makes a collective call.
+using RunCall = std::function<Status(const Call&)>;
+
+// Collective over `ranks` ranks, in two calls: all ranks' texts, by rank.
+Result<std::vector<std::string>> gather_texts(int ranks, const RunCall& run,
+                                              const std::string& mine);
+
+}  // namespace weft
