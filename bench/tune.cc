@@ -1,11 +1,10 @@
 #include "bench/tune.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "base/text.h"
 #include "bench/job.h"
+#include "bench/machine.h"
 #include "engine/measure.h"
 #include "engine/tuner/tuning.h"
 
@@ -31,12 +30,9 @@ void print(const Tuning& tuning) {
 }
 
 Result<Tuning> measure() {
-  char host[256] = "";
-  ::gethostname(host, sizeof host - 1);
-  Result<Network> shm = measure_node("shm"), tcp = measure_node("tcp");
-  if (!shm.ok()) return shm.status();
-  if (!tcp.ok()) return tcp.status();
-  return Tuning{host, shm.take(), tcp.take()};
+  Result<std::vector<Network>> networks = measure_node({"shm", "tcp"});
+  if (!networks.ok()) return networks.status();
+  return Tuning{this_machine().host, (*networks)[0], (*networks)[1]};
 }
 
 }  // namespace

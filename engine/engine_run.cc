@@ -61,7 +61,6 @@ Status Engine::run_planned(Operation& op, PlanCache::Entry& entry) {
   return status;
 }
 
-// Until here nothing was sent, and a failure concerns this rank's arguments or options only.
 void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.plan = &entry;
   op.plan->busy = true;
@@ -86,6 +85,7 @@ void Engine::release(Operation& op) {
   op.group = {};
 }
 
+// Nothing is sent: a failure concerns this rank's arguments or options only.
 Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   const bool aliased = !op.is_group && in_place(op.call, size(), rank());
   op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, op.internal, key_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "bootstrap/cpus.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"
@@ -43,22 +44,13 @@ T typical(std::vector<T> values, By by) {
 // -- threads -----------------------------------------------------------------------------------
 
 std::vector<int> usable_cpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  std::vector<int> cpus = cpus_core_by_core();
   if (cpus.empty()) cpus.push_back(0);
   return cpus;
 }
 
-// Best effort: unbound, figures are only worse.
-void bind_to(int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  ::sched_setaffinity(0, sizeof set, &set);
-}
+// While waiting for another thread. It may need this core: then no relaxing helps.
+void relax(uint64_t spins) { spins % 4096 == 0 ? void(::sched_yield()) : cpu_relax(); }
 
 // The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended.
 double together(int count, const std::function<int(int)>& core,
@@ -69,7 +61,7 @@ double together(int count, const std::function<int(int)>& core,
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i)
     threads.emplace_back([&, i] {
-      bind_to(cpus[static_cast<size_t>(core(i)) % cpus.size()]);
+      bind_to_cpu(cpus[static_cast<size_t>(core(i)) % cpus.size()]);
       missing.fetch_sub(1);
       while (missing.load() > 0) std::this_thread::yield();
       begins[static_cast<size_t>(i)] = now_s();
@@ -115,7 +107,7 @@ class Pair {
   template <class Ready>
   bool await(Rank me, Ready ready) {
     for (uint64_t i = 1; !ready(); ++i) {
-      cpu_relax();
+      relax(i);
       if (i % 128 != 0) continue;
       transports_[me]->poll();
       if (late_.load(std::memory_order_relaxed) || deadline_.expired()) {
@@ -253,7 +245,8 @@ double measure_flag_hop() {
     const double seconds = together(2, own_core, [&](int me) {
       for (uint64_t i = 1; i <= kTrips; ++i) {
         if (me == 0) flags[1].value.store(i, std::memory_order_release);
-        while (flags[me].value.load(std::memory_order_acquire) < i) cpu_relax();
+        uint64_t spins = 0;
+        while (flags[me].value.load(std::memory_order_acquire) < i) relax(++spins);
         if (me == 1) flags[0].value.store(i, std::memory_order_release);
       }
     });
@@ -347,17 +340,20 @@ Status measure_links(std::string_view name, Network& network) {
 
 }  // namespace
 
-Result<Network> measure_node(std::string_view transport) {
-  Network network;
-  network.name = std::string(transport);
-  network.node_cores = static_cast<int>(usable_cpus().size());
-  WEFT_TRY(measure_steps(network));
-  network.switch_s = measure_switch();
+Result<std::vector<Network>> measure_node(const std::vector<std::string_view>& transports) {
+  Network node;
+  node.node_cores = static_cast<int>(usable_cpus().size());
+  WEFT_TRY(measure_steps(node));
+  node.switch_s = measure_switch();
   for (size_t footprint = 16 << 10; footprint <= 64 << 20; footprint *= 4)
-    network.memory.push_back(
-        {static_cast<double>(footprint), copy_rate(footprint, network.node_cores)});
-  WEFT_TRY(measure_links(transport, network));
-  return network;
+    node.memory.push_back({static_cast<double>(footprint), copy_rate(footprint, node.node_cores)});
+  std::vector<Network> networks;
+  for (const std::string_view transport : transports) {
+    Network& network = networks.emplace_back(node);
+    network.name = std::string(transport);
+    WEFT_TRY(measure_links(transport, network));
+  }
+  return networks;
 }
 
 }  // namespace weft

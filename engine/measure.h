@@ -6,14 +6,16 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "engine/tuner/network.h"
 
 namespace weft {
 
-// One node whose ranks talk over `transport` ("shm" or "tcp"), named after it. Takes a second or
-// so, in which nothing else should run; threads are bound to cores for as long. An error where the
-// transport cannot be made, or a link between two threads does not answer within seconds.
-Result<Network> measure_node(std::string_view transport);
+// For each of the transports ("shm", "tcp") one node whose ranks talk over it, named after it; what
+// does not depend on the transport is measured once. Takes a second or so, in which nothing else
+// should run; threads are bound to cores for as long. An error where a transport cannot be made, or
+// a link between two threads does not answer within seconds.
+Result<std::vector<Network>> measure_node(const std::vector<std::string_view>& transports);
 
 }  // namespace weft

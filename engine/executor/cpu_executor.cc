@@ -123,7 +123,7 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   at.size = std::min(plan_->segment, place.size - begin);
   at.position = at.line = 0;
   at.entered = true;
-  if (step.linked) enter_message(step, at);
+  if (step.from || step.to) enter_message(step, at);
   if (at.size == 0) return;
   if (!binding_.group.empty()) return enter_transfers(chunk, begin, at);
   const size_t bytes = plan_->element_bytes;

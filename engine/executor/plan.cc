@@ -166,7 +166,6 @@ class Lowering {
     lowered.finish = step.finish;
     lowered.ends = !step.more;
     WEFT_TRY(open_links(step, lowered));
-    lowered.linked = lowered.from || lowered.to;
     for (const Operand& o : step.sources) WEFT_TRY(check(o));
     for (const Operand& o : step.targets) WEFT_TRY(check(o));
     for (const Signal& signal : step.waits) WEFT_TRY(check(signal));

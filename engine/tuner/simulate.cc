@@ -183,10 +183,10 @@ class Game {
     if (trace_)
       trace_->push_back(
           {played.rank, played.number, state.op - played.begin, state.round, state.began, now});
-    const bool moved = !empty(op, state.time);
-    state.message += bytes_;
-    if (op.ends && moved) pass_on(op, state, now);
-    if (!moved) state.message = 0;
+    if (!empty(op, state.time)) {
+      state.message += bytes_;
+      if (op.ends) pass_on(op, state, now);
+    }
     if (op.ends) post(op, now);
     last_ = std::max(last_, now);
     if (++state.time == op.times) {

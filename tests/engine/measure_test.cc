@@ -15,9 +15,10 @@ namespace {
 class Measure : public testing::TestWithParam<const char*> {};
 
 TEST_P(Measure, GivesPricesOfTheirKind) {
-  const Result<Network> measured = measure_node(GetParam());
+  const Result<std::vector<Network>> measured = measure_node({GetParam()});
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
-  const Network& n = *measured;
+  ASSERT_EQ(measured->size(), 1u);
+  const Network& n = measured->front();
   EXPECT_EQ(n.name, GetParam());
   EXPECT_GE(n.node_cores, 1);
   EXPECT_GT(n.step_s, 0);
@@ -35,7 +36,7 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
 INSTANTIATE_TEST_SUITE_P(Media, Measure, testing::Values("shm", "tcp"));
 
 TEST(Measure, AnUnknownMediumIsNamed) {
-  EXPECT_NE(measure_node("pigeon").status().message().find("pigeon"), std::string_view::npos);
+  EXPECT_NE(measure_node({"pigeon"}).status().message().find("pigeon"), std::string_view::npos);
 }
 
 class Priced : public testing::Test {
