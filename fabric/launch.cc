@@ -15,6 +15,7 @@ constexpr int kExitCannotStart = 2;
 // How long a rank that is done waits for the others to be done.
 constexpr double kLeaveTogetherS = 24 * 3600;
 
+// How a rank, or the job, has ended. The message is empty once it was told.
 struct End {
   int exit_status = 0;
   std::string message;
@@ -23,20 +24,31 @@ struct End {
 // A failure that is only the echo of another rank's.
 bool secondary(Code code) { return code == Code::aborted || code == Code::peer_lost; }
 
-End run_body(Fabric& fabric, const std::function<void(Fabric&)>& body) {
-  End end;
+End run_and_catch(Fabric& fabric, const std::function<void(Fabric&)>& body) {
   try {
     body(fabric);
     fabric.barrier("end of the job", kLeaveTogetherS);
-    return end;
+    return {};
   } catch (const Error& error) {
-    end = {secondary(error.code()) ? kExitSecondary : kExitFailed, error.what()};
+    return {secondary(error.code()) ? kExitSecondary : kExitFailed, error.what()};
   } catch (const std::exception& error) {
-    end = {kExitFailed, error.what()};
+    return {kExitFailed, error.what()};
   } catch (...) {
-    end = {kExitFailed, "something that is no exception was thrown"};
+    return {kExitFailed, "something that is no exception was thrown"};
   }
-  if (fabric.is_member() && end.exit_status == kExitFailed) fabric.abort(end.message);
+}
+
+// A failure of the rank's own is told before the others hear of it: a launcher that sees one of
+// them end may kill this process at once.
+End run_body(Fabric& fabric, Rank rank, const std::function<void(Fabric&)>& body) {
+  End end = run_and_catch(fabric, body);
+  if (end.message.empty()) return end;
+  const std::string what = end.message;
+  end.message = concat("rank ", rank, ": ", what);
+  if (end.exit_status != kExitFailed) return end;
+  complain(end.message);
+  end.message.clear();
+  if (fabric.is_member()) fabric.abort(what);
   return end;
 }
 
@@ -47,9 +59,7 @@ End run_process(const FabricConfig& config, const std::function<void(Fabric&)>& 
   } catch (const Error& error) {
     return {kExitCannotStart, error.what()};
   }
-  End end = run_body(fabric, body);
-  if (!end.message.empty()) end.message = concat("rank ", fabric.rank(), ": ", end.message);
-  return end;
+  return run_body(fabric, fabric.rank(), body);
 }
 
 // The end of the rank that failed by itself, if any.
@@ -61,11 +71,10 @@ End run_threads(const FabricConfig& config, int ranks, const std::function<void(
     threads.emplace_back([&, r] {
       try {
         Fabric fabric = Fabric::join(*meeting[r], config);
-        ends[r] = run_body(fabric, body);
+        ends[r] = run_body(fabric, static_cast<Rank>(r), body);
       } catch (const Error& error) {
-        ends[r] = {kExitCannotStart, error.what()};
+        ends[r] = {kExitCannotStart, concat("rank ", r, ": ", error.what())};
       }
-      if (!ends[r].message.empty()) ends[r].message = concat("rank ", r, ": ", ends[r].message);
     });
   for (std::thread& thread : threads) thread.join();
   const auto failed = [](const End& end) { return end.exit_status != 0; };
