@@ -230,12 +230,22 @@ Result<SocketAddress> peer_address(const Fd& socket) {
   return SocketAddress::from(address, size);
 }
 
+namespace {
+
+Status connect_failure(std::string_view what) {
+  const bool refused = errno == ECONNREFUSED;
+  const Status status = system_error(what);
+  return refused ? Status(Code::peer_lost, std::string(status.message())) : status;
+}
+
+}  // namespace
+
 Result<Fd> start_connect(const SocketAddress& address) {
   Result<Fd> socket = make_socket(address.family());
   if (!socket.ok()) return socket;
   const int result = ::connect(socket->get(), address.data(), address.size());
   if (result == 0 || errno == EINPROGRESS || errno == EINTR) return socket;
-  return system_error(concat("connect ", address.to_string()));
+  return connect_failure(concat("connect ", address.to_string()));
 }
 
 Status connect_error(const Fd& socket) {
@@ -245,7 +255,7 @@ Status connect_error(const Fd& socket) {
     return system_error("getsockopt SO_ERROR");
   if (error == 0) return {};
   errno = error;
-  return system_error("connect");
+  return connect_failure("connect");
 }
 
 Result<Fd> accept_from(const Fd& listener) {

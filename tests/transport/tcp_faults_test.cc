@@ -97,6 +97,18 @@ TEST(TcpFaults, ACallThatIsDroppedSaysNothing) {
   EXPECT_EQ(got, 0) << "it said hello";
 }
 
+// A rank that nothing was ever opened for leaves no connection that could end.
+TEST(TcpFaults, WhoEndedBeforeTheFirstCallIsLost) {
+  World world(3);
+  world.close(1);
+  world[0].open_send(1, kLink, {2, 64});
+  ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  EXPECT_EQ(world[0].peer_status(1).code(), Code::peer_lost);
+  EXPECT_EQ(world[0].peer_status(1).peer(), 1);
+  EXPECT_NE(world[0].peer_status(1).message().find("ended"), std::string_view::npos);
+  world.expect_talk(0, 2);
+}
+
 // A forked child holds copies of all descriptors: closing them here does not end their events.
 TEST(TcpFaults, AForkedChildRaisesNoEventsOfWhatIsClosed) {
   int alive[2];

@@ -42,9 +42,9 @@ class World {
     std::vector<std::string> addresses;
     for (Rank rank = 0; rank < size; ++rank) {
       ranks_.emplace_back();
-      if (rank == by_hand) {
-        addresses.push_back(
-            encode(RankAddress{"one host", streams, {SocketAddress::parse("127.0.0.1:1").take()}}));
+      if (rank == by_hand) {  // at an address that cannot be reached, and does not refuse
+        const SocketAddress nowhere = SocketAddress::parse("255.255.255.255:1").take();
+        addresses.push_back(encode(RankAddress{"one host", streams, {nowhere}}));
         continue;
       }
       auto made = make_tcp(config_of(rank, size, streams), times);

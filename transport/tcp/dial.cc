@@ -10,6 +10,15 @@
 #include "base/log.h"
 
 namespace weft::tcp {
+namespace {
+
+// The peer's addresses come from its listeners: that all of them refuse means that it is gone.
+// Once might be a host that is short of something.
+constexpr int kRefusedRoundsMax = 3;
+
+Status said(std::string_view what) { return Status(Code::system, std::string(what)); }
+
+}  // namespace
 
 Dial::Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, Connected connected)
     : hub_(hub),
@@ -27,24 +36,23 @@ int64_t Dial::in_ns(double seconds) const {
 void Dial::tick(int64_t now_ns) {
   if (now_ns < due_ns_ || state_ == State::over) return;
   if (state_ == State::pausing) return start();
-  failed(state_ == State::connecting ? "it does not react" : "it accepts but does not answer");
+  failed(
+      said(state_ == State::connecting ? "it does not react" : "it accepts but does not answer"));
 }
 
 void Dial::start() {
   const SocketAddress& address = candidates_[at_];
   Result<Fd> socket = start_connect(address);
-  if (!socket.ok()) return failed(socket.status().message());
+  if (!socket.ok()) return failed(socket.status());
   state_ = State::connecting;
   due_ns_ = in_ns(hub_.times.connect);
-  if (const Status watched = socket_.watch(socket.take(), *this); !watched.ok())
-    failed(watched.message());
+  if (const Status watched = socket_.watch(socket.take(), *this); !watched.ok()) failed(watched);
 }
 
 void Dial::ready(uint32_t events) {
   if (!socket_.valid()) return;
   if (state_ == State::connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-    if (const Status status = connect_error(socket_.fd()); !status.ok())
-      return failed(status.message());
+    if (const Status status = connect_error(socket_.fd()); !status.ok()) return failed(status);
     speak();
   }
   if (state_ == State::spoken) listen();
@@ -53,7 +61,7 @@ void Dial::ready(uint32_t events) {
 void Dial::speak() {
   const HelloBytes bytes = encode(hello_);
   const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(bytes.size())) return failed("it hung up at once");
+  if (sent != static_cast<ssize_t>(bytes.size())) return failed(said("it hung up at once"));
   state_ = State::spoken;
   answered_bytes_ = 0;
   due_ns_ = in_ns(hub_.times.answer);
@@ -64,11 +72,11 @@ void Dial::listen() {
     const ssize_t got =
         ::recv(socket_.get(), answer_.data() + answered_bytes_, kAnswerBytes - answered_bytes_, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) return failed("it hung up instead of answering");
+    if (got <= 0) return failed(said("it hung up instead of answering"));
     answered_bytes_ += static_cast<size_t>(got);
   }
   const std::optional<Answer> answer = decode_answer(answer_);
-  if (!answer) return failed("what listens there is not weft");
+  if (!answer) return failed(said("what listens there is not weft"));
   answered(*answer);
 }
 
@@ -76,31 +84,38 @@ void Dial::answered(Answer answer) {
   if (answer != Answer::welcome) {
     // It is the right rank, and calls us: its connection will come; if not, we call again.
     if (answer == Answer::crossed || answer == Answer::connected) return pause();
-    if (answer != Answer::closed) return failed(text(answer));
-    state_ = State::over;
-    return connected_(Fd(), candidates_[at_]);
+    return answer == Answer::closed ? give_up() : failed(said(text(answer)));
   }
   const FrameHeader start = encode(Frame{});
   const ssize_t sent = ::send(socket_.get(), start.data(), start.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(start.size())) return failed("it hung up after its welcome");
+  if (sent != static_cast<ssize_t>(start.size()))
+    return failed(said("it hung up after its welcome"));
   state_ = State::over;
   connected_(socket_.take(), candidates_[at_]);
 }
 
-void Dial::failed(std::string_view why) {
+void Dial::failed(const Status& why) {
   const double tried_s = static_cast<double>(steady_clock().now_ns() - began_ns_) * 1e-9;
   const bool patient = tried_s < warn_after_s_;
   if (!patient) warn_after_s_ = tried_s * 2;
   log_line(patient ? LogLevel::debug : LogLevel::warning, hub_.rank,
            "Cannot connect to rank " + std::to_string(hello_.to) + " at " +
-               candidates_[at_].to_string() + ": " + std::string(why) + "; trying on.");
+               candidates_[at_].to_string() + ": " + std::string(why.message()) + "; trying on.");
+  if (why.code() == Code::peer_lost) ++refusals_;
   if (++at_ == candidates_.size()) {
-    at_ = 0;
+    refused_rounds_ = refusals_ == at_ ? refused_rounds_ + 1 : 0;
+    if (refused_rounds_ == kRefusedRoundsMax) return give_up();
+    at_ = refusals_ = 0;
     return pause();
   }
   socket_.reset();
   state_ = State::pausing;
   due_ns_ = 0;  // at the next tick
+}
+
+void Dial::give_up() {
+  state_ = State::over;
+  connected_(Fd(), candidates_.front());
 }
 
 void Dial::pause() {

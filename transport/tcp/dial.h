@@ -15,8 +15,8 @@ namespace weft::tcp {
 
 class Dial final : public Pollable {
  public:
-  // Called once, with the connection on which the peer has said welcome; without one where the peer
-  // has said that it never will.
+  // Called once, with the connection on which the peer has said welcome; without one where it has
+  // said that it never will, or where nobody listens any more at any of its addresses.
   using Connected = std::function<void(Fd, const SocketAddress&)>;
 
   Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, Connected connected);
@@ -42,7 +42,8 @@ class Dial final : public Pollable {
   void listen();
   void answered(Answer answer);
   // Goes on to the next address, or pauses after the last.
-  void failed(std::string_view why);
+  void failed(const Status& why);
+  void give_up();
   void pause();
   int64_t in_ns(double seconds) const;
 
@@ -54,6 +55,8 @@ class Dial final : public Pollable {
   int64_t due_ns_ = 0;
   WatchedFd socket_;
   size_t at_ = 0;
+  size_t refusals_ = 0;     // in this round
+  int refused_rounds_ = 0;  // in which all addresses refused, without a break
   double pause_s_;
   double warn_after_s_ = 5;
   int64_t began_ns_;

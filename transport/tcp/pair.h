@@ -27,8 +27,10 @@ class Pair final : public FrameSink, public FrameOwner {
   void limit_streams(int streams);
   bool has_stream(int index) const { return streams_[static_cast<size_t>(index)] != nullptr; }
   bool complete() const { return live_.size() == streams_.size(); }
-  // The peer does not want to be connected: it has closed.
-  void refused() { end("has closed its communicator, or has taken this rank for lost"); }
+  // The peer does not want to be connected, or is not there any more.
+  void refused() {
+    end("has closed its communicator or ended, or it has taken this rank for lost");
+  }
   // A connection that was on its way will not come.
   void caller_left();
   void attach(int index, Fd socket, const SocketAddress& remote);
@@ -90,7 +92,7 @@ class Pair final : public FrameSink, public FrameOwner {
   Announced announced_send_;
   Announced announced_recv_;
   std::vector<TcpRecvLink*> owing_;
-  bool listed_ = false;  // in hub_.owing
+  bool listed_ = false;   // in hub_.owing
   bool leaving_ = false;  // has said goodbye
   bool bye_heard_ = false;
   uint64_t peer_streams_ = 0;          // how many connections say bye
