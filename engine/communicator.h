@@ -90,6 +90,14 @@ class Communicator {
   // a negative color joins none and gets a null pointer.
   virtual Result<std::unique_ptr<Communicator>> split(int color, int key) = 0;
 
+  // Collective over the ranks that are still there, sound or failed as this communicator may be:
+  // makes a new one of them, in their order, without those that are lost and without `without`
+  // (ranks that do not call; the same on all). Ranks that do not call within `timeout_s` (0: that
+  // of the options) are left out as well. A rank that is lost meanwhile is left out, too. Where a
+  // network falls apart, each part goes on by itself: compare size() with what is needed.
+  virtual Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without = {},
+                                                       double timeout_s = 0) = 0;
+
   // Ends every call under way on this rank, and as soon as they hear of it on the others, with
   // Code::aborted; the communicator is failed afterwards.
   virtual void abort(std::string_view why) = 0;

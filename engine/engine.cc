@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 #include "engine/notes.h"
@@ -18,6 +19,12 @@ bool more_ranks_than_cores(const std::vector<int>& host_of_rank, Rank me) {
   const long usable = static_cast<long>(std::thread::hardware_concurrency());
   const long cores = usable > 1 ? usable : ::sysconf(_SC_NPROCESSORS_ONLN);
   return here > std::max(1L, cores);
+}
+
+Lineage founded(const std::shared_ptr<Origin>& origin) {
+  std::vector<Rank> ranks(static_cast<size_t>(origin->media->ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return {origin, std::move(ranks)};
 }
 
 bool empty(const Call& call) {
@@ -43,10 +50,13 @@ Status check_self_transfers(std::span<const Transfer> group, Rank me) {
 Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank)
     : config_(std::move(config)),
       host_of_rank_(std::move(host_of_rank)),
-      media_(std::move(media)),
+      own_(std::make_shared<Origin>(std::move(media))),
+      lineage_(config_.lineage.origin ? config_.lineage : founded(own_)),
+      media_(own_->media.get()),
       shared_(*media_),
       tuner_(config_.network ? std::make_unique<Tuner>(*config_.network) : nullptr),
       crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
+      driver_(own_->driver),
       inline_(*media_, shared_),
       backoff_(crowded_) {}
 

@@ -17,6 +17,7 @@
 #include "engine/executor/shared_state.h"
 #include "engine/import.h"
 #include "engine/operation.h"
+#include "engine/origin.h"
 #include "engine/progress.h"
 #include "engine/tuner/choose.h"
 
@@ -32,6 +33,7 @@ struct CreateConfig {
   bool manual_progress = false;  // no thread: asynchronous calls move when poll() is called
   std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
   std::shared_ptr<const Network> network = nullptr;             // null: no prices are known
+  Lineage lineage = {};  // of a shrunk communicator; empty: it is its own
 };
 
 // A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails
@@ -54,6 +56,8 @@ class Engine final : public Communicator {
   Work start(const Call& call) override;
   Work start(std::span<const Transfer> group) override;
   Result<std::unique_ptr<Communicator>> split(int color, int key) override;
+  Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without,
+                                               double timeout_s) override;
   void abort(std::string_view why) override;
   Status health() const override;
   Result<CallInfo> explain(const Call& call) override;
@@ -103,6 +107,15 @@ class Engine final : public Communicator {
   Status run_queued(std::unique_ptr<Operation> op);
   std::unique_ptr<Operation> group_operation(std::span<const Transfer> group);
 
+  // shrink.cc
+  Result<std::vector<Rank>> candidates(std::span<const Rank> without) const;
+  Status end_calls();
+  struct Reminder {
+    Deadline due;
+    double pause_s = 0.02;
+  };
+  void remind(Reminder& reminder);
+
   // Failure. The first one stays; who fails first tells the others, once, holding driver_.
   Status fail(Status status, bool tell_others);  // REQUIRES: driver_ is held
   void record_failure(const Status& status);
@@ -115,7 +128,9 @@ class Engine final : public Communicator {
 
   const CreateConfig config_;
   const std::vector<int> host_of_rank_;
-  std::unique_ptr<Media> media_;
+  const std::shared_ptr<Origin> own_;
+  const Lineage lineage_;
+  Media* const media_;  // own_'s
   SharedState shared_;
   PlanCache plans_;
   std::unique_ptr<Tuner> tuner_;  // null: no prices are known
@@ -124,7 +139,7 @@ class Engine final : public Communicator {
   bool crowded_ = false;
   std::byte barrier_bytes_[2] = {};
 
-  std::mutex driver_;
+  std::mutex& driver_;                      // own_'s
   Operation inline_;                        // blocking calls
   PlanCache::Entry* repeatable_ = nullptr;  // the plan of inline_.call, as it is now
   bool repeatable_in_place_ = false;

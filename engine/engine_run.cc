@@ -236,7 +236,11 @@ Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
     if (auto failure = parse_failure_note(note->text)) {
       reporters_.push_back(note->from);
-      return fail(std::move(*failure), false);
+      // Who told may have no connection to some that this rank has one to.
+      const bool news = !failed_.load(std::memory_order_acquire);
+      const Status status = fail(std::move(*failure), false);
+      if (news) tell_all(note->text);
+      return status;
     }
     if (Status status = agreement_.compare(note->from, note->text, rank()); !status.ok()) {
       media_->tell(note->from, agreement_.statement());

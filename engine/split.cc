@@ -55,7 +55,9 @@ Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) {
     return std::unique_ptr<Communicator>();
   }
   SplitRendezvous meet(*this, run, std::move(members));
-  return create_communicator(meet, config_);
+  CreateConfig config = config_;
+  config.lineage = {};
+  return create_communicator(meet, config);
 }
 
 }  // namespace weft

@@ -1,0 +1,28 @@
+// Origin: the media of a communicator, and the right to drive them. Communicators that are shrunk
+// from another one keep its origin: whatever fails later, survivors meet there again, under the
+// ranks that they had.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/survivors.h"
+
+namespace weft {
+
+struct Origin {
+  explicit Origin(std::unique_ptr<Media> own) : media(std::move(own)), reunion(*media) {}
+
+  std::mutex driver;  // held by whoever drives the media
+  const std::unique_ptr<Media> media;
+  Reunion reunion;
+};
+
+// Where the ranks of a communicator meet once it has failed.
+struct Lineage {
+  std::shared_ptr<Origin> origin;
+  std::vector<Rank> ranks;  // there, by rank here
+};
+
+}  // namespace weft

@@ -1,0 +1,238 @@
+#include "engine/survivors.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+using nlohmann::json;
+
+enum Kind : uint8_t {
+  kJoin = 1,  // member to leader
+  kGo,        // leader to members: who is there
+  kPart,      // member to leader: its blob
+  kAll,       // leader to members: all blobs
+  kAgain,     // leader to members: one is lost, join once more
+};
+
+constexpr double kNap_s = 0.01;
+
+template <class T>
+std::string to_text(const std::vector<T>& list) {
+  return json(list).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Empty where it is no such list.
+template <class T>
+std::vector<T> list_from(const std::string& text) {
+  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::vector<T> values;
+  for (const json& value : list.is_array() ? list : json::array()) {
+    const auto* const found =
+        value.get_ptr<const std::conditional_t<std::is_same_v<T, std::string>, json::string_t,
+                                               json::number_integer_t>*>();
+    if (!found) return {};
+    values.push_back(static_cast<T>(*found));
+  }
+  return values;
+}
+
+}  // namespace
+
+TextLine& Reunion::line(Rank peer) {
+  std::unique_ptr<TextLine>& line = lines_[peer];
+  if (!line) line = std::make_unique<TextLine>(media, peer);
+  return *line;
+}
+
+Survivors::Survivors(Reunion& reunion, std::vector<Rank> candidates, double patience_s,
+                     std::function<void()> meanwhile)
+    : reunion_(reunion),
+      media_(reunion.media),
+      candidates_(std::move(candidates)),
+      patience_s_(patience_s),
+      meanwhile_(std::move(meanwhile)),
+      left_out_(static_cast<size_t>(media_.ranks())) {}
+
+Rank Survivors::rank() const {
+  const auto me = std::find(members_.begin(), members_.end(), media_.me());
+  return static_cast<Rank>(me - members_.begin());
+}
+
+void Survivors::pause() {
+  meanwhile_();
+  media_.poll();
+  media_.wait(Deadline::after(kNap_s, media_.clock()));
+}
+
+bool Survivors::lost(Rank peer) {
+  if (left_out_[peer]) return true;
+  const Status& status = line(peer).status();
+  if (status.ok()) return false;
+  left_out_[peer] = true;
+  log_line(LogLevel::info, media_.me(), concat("goes on without: ", status.message()));
+  return true;
+}
+
+// The first that is there, as far as this rank knows.
+Rank Survivors::leader() {
+  for (const Rank rank : candidates_)
+    if (rank == media_.me() || !lost(rank)) return rank;
+  return media_.me();
+}
+
+Status Survivors::meet() {
+  broken_ = false;
+  for (;;) {
+    leader_ = leader();
+    if (leader_ == media_.me()) return lead();
+    if (const Status status = follow(leader_); status.code() != Code::peer_lost) return status;
+  }
+}
+
+bool Survivors::has_joined(Rank peer) {
+  while (const auto text = line(peer).receive())
+    if (text->kind == kJoin) reunion_.joined[peer] = true;
+  return reunion_.joined[peer];
+}
+
+bool Survivors::all_have_joined() {
+  bool all = true;
+  for (const Rank peer : candidates_)
+    if (peer != media_.me() && !lost(peer)) all = has_joined(peer) && all;
+  return all;
+}
+
+Status Survivors::lead() {
+  const Deadline deadline = Deadline::after(patience_s_, media_.clock());
+  while (!all_have_joined() && !deadline.expired()) pause();
+  members_.clear();
+  for (const Rank peer : candidates_)
+    if (peer == media_.me() || (reunion_.joined[peer] && !lost(peer)))
+      members_.push_back(peer);
+    else
+      left_out_[peer] = true;
+  attempt_ = ++reunion_.attempts;
+  for (const Rank peer : members_) {
+    if (peer == media_.me()) continue;
+    reunion_.joined[peer] = false;
+    line(peer).send({kGo, attempt_, to_text(members_)});
+  }
+  return {};
+}
+
+Status Survivors::follow(Rank leader) {
+  line(leader).send({kJoin, 0, ""});
+  // The leader may itself have to wait for another one.
+  const Deadline deadline = Deadline::after(2 * patience_s_ + 1, media_.clock());
+  while (!deadline.expired()) {
+    while (const auto text = line(leader).receive()) {
+      if (text->kind != kGo) continue;
+      attempt_ = text->attempt;
+      members_ = list_from<Rank>(text->text);
+      if (std::find(members_.begin(), members_.end(), media_.me()) == members_.end())
+        return internal_error(concat("rank ", leader, " counts this rank among the lost"));
+      return {};
+    }
+    if (lost(leader)) return Status(Code::peer_lost, "the leader is lost", leader);
+    pause();
+  }
+  return Status(Code::timeout,
+                concat("rank ", leader, " did not answer; it has to call shrink, too"), leader);
+}
+
+// For the leader: calls the others to meet again.
+Status Survivors::break_up(Status why) {
+  broken_ = true;
+  for (const Rank peer : members_)
+    if (peer != media_.me() && !lost(peer)) line(peer).send({kAgain, attempt_, ""});
+  return why;
+}
+
+Status Survivors::lose(Rank missing, std::string_view why) {
+  left_out_[missing] = true;
+  return break_up(Status(Code::peer_lost, concat("rank ", missing, " ", why), missing));
+}
+
+// What has come of a member's part of this meeting.
+Status Survivors::take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline) {
+  while (auto text = line(peer).receive()) {
+    if (text->kind == kJoin) {
+      reunion_.joined[peer] = true;
+      return break_up(Status(Code::aborted, concat("rank ", peer, " meets anew"), peer));
+    }
+    if (text->kind != kPart || text->attempt != attempt_) continue;
+    part = std::move(text->text);
+    return {};
+  }
+  if (lost(peer)) return lose(peer, "was lost while the survivors met");
+  if (deadline.expired()) return lose(peer, "did not go on while the survivors met");
+  return {};
+}
+
+Result<Survivors::Texts> Survivors::gather_as_leader(std::string mine, const Deadline& deadline) {
+  std::vector<std::optional<std::string>> parts(members_.size());
+  for (bool complete = false; !complete;) {
+    complete = true;
+    for (size_t i = 0; i < members_.size(); ++i) {
+      if (members_[i] == media_.me()) parts[i] = mine;
+      if (!parts[i]) WEFT_TRY(take_part(members_[i], parts[i], deadline));
+      complete = complete && parts[i];
+    }
+    if (!complete) pause();
+  }
+  Texts texts;
+  for (std::optional<std::string>& part : parts) texts.push_back(std::move(*part));
+  const std::string packed = to_text(texts);
+  for (const Rank peer : members_)
+    if (peer != media_.me()) line(peer).send({kAll, attempt_, packed});
+  flush(deadline);
+  return texts;
+}
+
+// A sender that stops polling may leave its peers without data.
+void Survivors::flush(const Deadline& deadline) {
+  const auto waiting = [this](Rank peer) {
+    return peer != media_.me() && !lost(peer) && !line(peer).flushed();
+  };
+  while (std::any_of(members_.begin(), members_.end(), waiting) && !deadline.expired()) pause();
+}
+
+Result<Survivors::Texts> Survivors::all_from(const std::string& text) const {
+  Texts texts = list_from<std::string>(text);
+  if (texts.size() == members_.size()) return texts;
+  return internal_error(concat("rank ", leader_, " sent ", texts.size(), " texts of ",
+                               members_.size(), " survivors"));
+}
+
+Result<Survivors::Texts> Survivors::gather_as_member(std::string mine, const Deadline& deadline) {
+  TextLine& to_leader = line(leader_);
+  to_leader.send({kPart, attempt_, std::move(mine)});
+  while (!deadline.expired()) {
+    while (const auto text = to_leader.receive()) {
+      if (text->attempt != attempt_) continue;
+      if (text->kind == kAll) return all_from(text->text);
+      if (text->kind != kAgain) continue;
+      broken_ = true;
+      return Status(Code::peer_lost, "a rank was lost while the survivors met");
+    }
+    if (lost(leader_)) {
+      broken_ = true;
+      return Status(Code::peer_lost, "the leader is lost", leader_);
+    }
+    pause();
+  }
+  return Status(Code::timeout, concat("rank ", leader_, " did not go on while the survivors met"),
+                leader_);
+}
+
+Result<std::vector<std::string>> Survivors::all_gather(std::string mine, const Deadline& deadline) {
+  return leader_ == media_.me() ? gather_as_leader(std::move(mine), deadline)
+                                : gather_as_member(std::move(mine), deadline);
+}
+
+}  // namespace weft

@@ -1,0 +1,84 @@
+// Survivors: the ranks of a failed communicator that are still there meet again, over its own
+// connections. Who has the lowest rank among them leads: it waits until every other rank has joined
+// or is known to be lost, tells all who is there, and carries their all_gathers. Where a rank is
+// lost on the way, the leader calls all to meet again; where it is the leader that is lost, they
+// join the next one.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "bootstrap/rendezvous.h"
+#include "engine/text_line.h"
+
+namespace weft {
+
+// What all meetings over the same connections share: nothing that was said in one of them may be
+// taken for part of another.
+class Reunion {
+ public:
+  explicit Reunion(Media& own) : media(own), joined(static_cast<size_t>(own.ranks())) {}
+
+  TextLine& line(Rank peer);
+
+  Media& media;
+  uint32_t attempts = 0;     // that this rank has led
+  std::vector<bool> joined;  // by rank: has asked this rank to be led, and was not told yet
+
+ private:
+  std::map<Rank, std::unique_ptr<TextLine>> lines_;
+};
+
+class Survivors final : public Rendezvous {
+ public:
+  // `candidates`: the ranks that may be there, this one included, in the order that they shall
+  // have. Those that have not joined after `patience_s` are left out. `meanwhile` is called again
+  // and again.
+  Survivors(Reunion& reunion, std::vector<Rank> candidates, double patience_s,
+            std::function<void()> meanwhile);
+
+  // Meets: afterwards rank(), size() and all_gather() are those of the ranks that are there.
+  Status meet();
+  // Whether one was lost since: then all of them meet() again.
+  bool broken() const { return broken_; }
+  // Who is there, by their rank here.
+  const std::vector<Rank>& members() const { return members_; }
+
+  Rank rank() const override;
+  int size() const override { return static_cast<int>(members_.size()); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override;
+
+ private:
+  using Texts = std::vector<std::string>;
+
+  TextLine& line(Rank peer) { return reunion_.line(peer); }
+  bool lost(Rank peer);
+  Rank leader();
+  Status lead();
+  Status follow(Rank leader);
+  bool all_have_joined();
+  bool has_joined(Rank peer);
+  Result<Texts> gather_as_leader(std::string mine, const Deadline& deadline);
+  Result<Texts> gather_as_member(std::string mine, const Deadline& deadline);
+  Result<Texts> all_from(const std::string& text) const;
+  Status take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline);
+  Status lose(Rank missing, std::string_view why);
+  Status break_up(Status why);
+  void flush(const Deadline& deadline);
+  void pause();
+
+  Reunion& reunion_;
+  Media& media_;
+  const std::vector<Rank> candidates_;
+  const double patience_s_;
+  const std::function<void()> meanwhile_;
+  std::vector<bool> left_out_;  // by rank
+  std::vector<Rank> members_;
+  Rank leader_ = -1;
+  uint32_t attempt_ = 0;  // by the leader's count
+  bool broken_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,191 @@
+// Ranks that die, one or several, at any moment: the others go on in a smaller communicator.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tests/support/cluster.h"
+
+namespace weft::test {
+namespace {
+
+using testing::Values;
+
+class Shrink : public testing::TestWithParam<std::string> {
+ protected:
+  Cluster cluster(int ranks, Mode mode = Mode::processes) const {
+    Cluster c{.ranks = ranks, .mode = mode, .options = {}, .hosts = {}};
+    c.options.transport = GetParam();
+    c.options.timeout_s = 20;
+    return c;
+  }
+};
+
+// The sum of all ranks' `mine`.
+Status sum(Communicator& c, int mine, int& total) {
+  return c.all_reduce(&mine, &total, 1, DataType::int32, ReduceOp::sum);
+}
+
+void expect_sum(Communicator& c, int mine, int expected) {
+  int total = 0;
+  const Status status = sum(c, mine, total);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(total, expected);
+}
+
+// Without a word: as far as others can see, it was killed.
+[[noreturn]] void die() { ::_exit(0); }
+
+// Rank `dead` of `ranks` dies in the middle of a loop of all_reduces, and the rest finish it.
+void lose(Cluster cluster, Rank dead) {
+  const int all = cluster.ranks * (cluster.ranks - 1) / 2;
+  run_ranks(cluster, [&](Communicator& c) {
+    std::unique_ptr<Communicator> shrunk;
+    Communicator* now = &c;
+    const Rank me = c.rank();
+    for (int step = 0; step < 100; ++step) {
+      if (me == dead && step == 50) die();
+      const int64_t begin_ns = steady_clock().now_ns();
+      int total = 0;
+      Status status = sum(*now, me, total);
+      if (!status.ok()) {
+        ASSERT_FALSE(shrunk) << status.to_string();
+        EXPECT_EQ(status.peer(), dead) << status.to_string();
+        EXPECT_LT(steady_clock().now_ns() - begin_ns, 5'000'000'000) << "not the deadline";
+        auto made = now->shrink();
+        ASSERT_TRUE(made.ok()) << made.status().to_string();
+        shrunk = made.take();
+        now = shrunk.get();
+        EXPECT_EQ(now->size(), c.size() - 1);
+        EXPECT_EQ(now->rank(), me - (me > dead));
+        status = sum(*now, me, total);
+      }
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      EXPECT_EQ(total, shrunk ? all - dead : all);
+    }
+    EXPECT_TRUE(shrunk);
+  });
+}
+
+TEST_P(Shrink, TheOthersFinishTheLoop) {
+  for (const Rank dead : {2, 0, 3}) lose(cluster(4), dead);
+  lose(cluster(2), 0);
+  lose(cluster(7), 5);
+}
+
+TEST_P(Shrink, TheNextLeaderMayBeDeadAsWell) {
+  run_ranks(cluster(5), [](Communicator& c) {
+    if (c.rank() < 3 && c.rank() != 1) die();
+    int total = 0;
+    EXPECT_FALSE(sum(c, c.rank(), total).ok());
+    if (c.rank() == 1) die();
+    auto shrunk = c.shrink();
+    ASSERT_TRUE(shrunk.ok()) << shrunk.status().to_string();
+    EXPECT_EQ((*shrunk)->size(), 2);
+    expect_sum(**shrunk, c.rank(), 7);
+  });
+}
+
+// Nothing was ever opened between most of these.
+TEST_P(Shrink, BeforeTheFirstCall) {
+  run_ranks(cluster(6), [](Communicator& c) {
+    if (c.rank() % 2 == 0) die();
+    auto shrunk = c.shrink();
+    ASSERT_TRUE(shrunk.ok()) << shrunk.status().to_string();
+    EXPECT_EQ((*shrunk)->size(), 3);
+    expect_sum(**shrunk, c.rank(), 9);
+  });
+}
+
+// Deaths come while others already meet, or make the new communicator, or use it.
+TEST_P(Shrink, DeathsAtAnyMoment) {
+  for (uint32_t seed = 1; seed <= 12; ++seed) {
+    run_ranks(cluster(6), [seed](Communicator& c) {
+      const Rank me = c.rank();
+      if (me % 2 == 1) {
+        std::mt19937 random(seed * 6 + static_cast<uint32_t>(me));
+        const std::chrono::microseconds life(random() % 15'000);
+        std::thread([life] {
+          std::this_thread::sleep_for(life);
+          die();
+        }).detach();
+      }
+      std::vector<std::unique_ptr<Communicator>> shrunk;
+      Communicator* now = &c;
+      const Deadline deadline = Deadline::after(30);
+      for (int successes = 0; successes < 50 && !deadline.expired();) {
+        int total = 0;
+        if (sum(*now, me, total).ok()) {
+          EXPECT_TRUE(now->size() > 3 || total == 6) << total;
+          successes += now->size() == 3;
+          continue;
+        }
+        auto made = now->shrink();
+        ASSERT_TRUE(made.ok()) << "seed " << seed << ": " << made.status().to_string();
+        shrunk.push_back(made.take());
+        now = shrunk.back().get();
+      }
+      EXPECT_EQ(now->size(), 3) << "seed " << seed;
+      EXPECT_FALSE(deadline.expired()) << "seed " << seed;
+    });
+  }
+}
+
+TEST_P(Shrink, ASoundCommunicatorMayLeaveRanksOut) {
+  run_ranks(cluster(4, Mode::threads), [](Communicator& c) {
+    const Rank left[] = {1};
+    if (c.rank() != 1) {
+      auto shrunk = c.shrink(left);
+      ASSERT_TRUE(shrunk.ok()) << shrunk.status().to_string();
+      EXPECT_EQ((*shrunk)->size(), 3);
+      expect_sum(**shrunk, c.rank(), 5);
+      auto two = (*shrunk)->shrink(left);  // its rank 1 is rank 2
+      if (c.rank() != 2) {
+        ASSERT_TRUE(two.ok()) << two.status().to_string();
+        expect_sum(**two, c.rank(), 3);
+      }
+    }
+    expect_sum(c, c.rank(), 6);  // it goes on as well
+  });
+}
+
+TEST_P(Shrink, WhoDoesNotCallIsLeftOut) {
+  run_ranks(cluster(3, Mode::threads), [](Communicator& c) {
+    if (c.rank() == 2) return std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    auto shrunk = c.shrink({}, 0.3);
+    ASSERT_TRUE(shrunk.ok()) << shrunk.status().to_string();
+    EXPECT_EQ((*shrunk)->size(), 2);
+    expect_sum(**shrunk, c.rank(), 1);
+  });
+}
+
+TEST_P(Shrink, WhoComesTooLateIsTold) {
+  run_ranks(cluster(2, Mode::threads), [](Communicator& c) {
+    if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    auto shrunk = c.shrink({}, 0.2);
+    EXPECT_EQ(shrunk.ok(), c.rank() == 0);
+    if (c.rank() == 0) return std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    EXPECT_EQ(shrunk.status().code(), Code::timeout) << shrunk.status().to_string();
+  });
+}
+
+TEST_P(Shrink, WrongArgumentsAreNamed) {
+  run_ranks(cluster(2, Mode::threads), [](Communicator& c) {
+    for (const Rank wrong : {-1, 2, c.rank()}) {
+      const Rank without[] = {wrong};
+      const auto refused = c.shrink(without);
+      EXPECT_EQ(refused.status().code(), Code::invalid_argument);
+      EXPECT_NE(refused.status().message().find("shrink without rank " + std::to_string(wrong)),
+                std::string_view::npos);
+    }
+    ASSERT_TRUE(c.barrier().ok());
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, Shrink, Values("shm", "tcp"),
+                         [](const auto& medium) { return medium.param; });
+
+}  // namespace
+}  // namespace weft::test
