@@ -38,6 +38,9 @@ NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 test-%: build-%
 	$(NO_ASLR) ctest --preset $* -LE 'slow|uninstrumented' -j $(JOBS)
 
+chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real ones, and count
+	build/release/bin/weft-chaos --real 300 --simulated 20000
+
 tidy: build-release ## layers, sizes, formatting, headers that compile alone, clang-tidy
 	ctest --preset release -L tidy
 	cmake --build --preset release -j $(JOBS) --target weft_headers_alone

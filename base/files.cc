@@ -1,8 +1,14 @@
 #include "base/files.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <memory>
+
+#include "base/text.h"
 
 namespace weft {
 
@@ -18,6 +24,21 @@ Result<std::string> read_text(const std::string& path) {
     if (std::ferror(file.get())) return system_error(path);
     if (count < part.size()) return text;
   }
+}
+
+Status write_text(const std::string& path, std::string_view text) {
+  std::error_code error;
+  const std::filesystem::path target(path);
+  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
+  const std::string draft = concat(path, ".", ::getpid());
+  std::ofstream file(draft, std::ios::binary);
+  file << text;
+  file.close();
+  if (file) std::filesystem::rename(draft, target, error);
+  if (file && !error) return {};
+  const Status status = system_error(path);
+  std::filesystem::remove(draft, error);
+  return status;
 }
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -9,5 +10,8 @@ namespace weft {
 
 // The text of the file; an error names it.
 Result<std::string> read_text(const std::string& path);
+
+// Writes it whole or not at all, in place of what was there, and makes the folder it is in.
+Status write_text(const std::string& path, std::string_view text);
 
 }  // namespace weft

@@ -107,6 +107,8 @@ Result<Options> options_from(const Environment& env) {
   reader.read("WEFT_CHECK", options.check);
   reader.read("WEFT_SOCKET_IFNAME", options.interfaces);
   reader.read("WEFT_TUNING", options.tuning);
+  reader.read("WEFT_DUMP", options.dump);
+  reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, {"USR1", "USR2", "none"});
   reader.read("WEFT_HOST", options.host);
   reader.read_word("WEFT_DEBUG", options.log, {"error", "warning", "info", "debug"});
   if (!reader.status().ok()) return reader.status();

@@ -45,6 +45,11 @@ struct Options {
   // What rank 0 knows of this machine's prices, by which algorithms are chosen: "auto" (what
   // weft-bench --tune left in the cache, if anything), "off", or a FILE that it wrote.  WEFT_TUNING
   std::string tuning = "auto";
+  // Folder for dumps, made where it is not there: what this rank has been doing, as JSON for
+  // weft-doctor, when the communicator fails, and when the process gets the signal of `dump_signal`
+  // ("USR1", "USR2" or "none"). Empty: no dumps. WEFT_DUMP, WEFT_DUMP_SIGNAL
+  std::string dump;
+  std::string dump_signal = "USR1";
   // Name of this host; ranks with equal names share memory. Empty: told from the machine. WEFT_HOST
   std::string host;
   // "error", "warning", "info", "debug".  WEFT_DEBUG

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -52,6 +53,36 @@ void stand_apart(const ProcessSpec& spec) {
   ::_exit(kExecFailed);
 }
 
+// The group that is waited for, for the handler: it may do nothing but kill(2).
+constinit const std::vector<pid_t>* forwarded_to = nullptr;
+
+void forward(int signal) {
+  const int before = errno;
+  for (const pid_t pid : *forwarded_to)
+    if (pid > 0) ::kill(pid, signal);
+  errno = before;
+}
+
+// While it lives, SIGUSR1 and SIGUSR2 go on to the processes, as from mpirun and srun.
+class Forwarding {
+ public:
+  explicit Forwarding(const std::vector<pid_t>& pids) {
+    forwarded_to = &pids;
+    struct sigaction action {};
+    action.sa_handler = &forward;
+    action.sa_flags = SA_RESTART;
+    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+  }
+  ~Forwarding() {
+    for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+    forwarded_to = nullptr;
+  }
+
+ private:
+  static constexpr std::array<int, 2> kSignals{SIGUSR1, SIGUSR2};
+  std::array<struct sigaction, kSignals.size()> before_{};
+};
+
 class Group {
  public:
   ~Group() {
@@ -68,6 +99,7 @@ class Group {
   }
 
   Outcome wait(double grace_s) {
+    const Forwarding forwarding(pids_);
     while (alive_ > 0 && outcome_.first_failed < 0 && reap(0)) continue;
     const Deadline grace = Deadline::after(grace_s);
     while (alive_ > 0 && !grace.expired())

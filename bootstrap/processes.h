@@ -2,6 +2,7 @@
 //
 // When one fails, the others get a grace period to say what they know and end, then they are
 // killed. When the calling process dies, however it dies, the kernel kills them (PR_SET_PDEATHSIG).
+// SIGUSR1 and SIGUSR2 are handed on to them.
 #pragma once
 
 #include <sys/types.h>

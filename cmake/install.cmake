@@ -12,7 +12,7 @@ install(TARGETS weft EXPORT weftTargets
   FILE_SET HEADERS DESTINATION ${weft_include_dir})
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${weft_package_dir})
 
-foreach(program weft-bench weft-peer-openmpi weft-peer-mpich weft-peer-gloo weft-schedule)
+foreach(program weft-bench weft-peer-openmpi weft-peer-mpich weft-peer-gloo weft-schedule weft-doctor)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

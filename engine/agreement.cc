@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/text.h"
+
 namespace weft {
 namespace {
 
@@ -20,29 +22,23 @@ bool take_number(std::string_view& text, uint64_t& value) {
 
 }  // namespace
 
-void Agreement::record(uint64_t sequence, const Signature& call) {
-  sequence_ = sequence;
-  entries_[sequence % kRemembered] = {sequence, call};
+std::string call_statement(const Recorder& recorder) {
+  const uint64_t sequence = recorder.sequence();
+  const Signature call = recorder.call(sequence).value_or(Signature{});
+  return concat(kMark, sequence, " ", fingerprint(call), " ", describe(call));
 }
 
-std::string Agreement::statement() const {
-  const Entry& entry = entries_[sequence_ % kRemembered];
-  return std::string(kMark) + std::to_string(sequence_) + " " +
-         std::to_string(fingerprint(entry.call)) + " " + describe(entry.call);
-}
-
-Status Agreement::compare(Rank peer, std::string_view statement, Rank me) const {
+Status compare_calls(const Recorder& recorder, Rank peer, std::string_view statement, Rank me) {
   if (!statement.starts_with(kMark)) return {};
   statement.remove_prefix(kMark.size());
   uint64_t sequence = 0, theirs = 0;
   if (!take_number(statement, sequence) || !take_number(statement, theirs)) return {};
-  const Entry& entry = entries_[sequence % kRemembered];
-  if (entry.sequence != sequence || fingerprint(entry.call) == theirs) return {};
+  const std::optional<Signature> ours = recorder.call(sequence);
+  if (!ours || fingerprint(*ours) == theirs) return {};
   return Status(Code::mismatch,
-                "collective call " + std::to_string(sequence) + " is " + describe(entry.call) +
-                    " on rank " + std::to_string(me) + " but " + std::string(statement) +
-                    " on rank " + std::to_string(peer) +
-                    "; all ranks must make the same calls in the same order",
+                concat("collective call ", sequence, " is ", describe(*ours), " on rank ", me,
+                       " but ", statement, " on rank ", peer,
+                       "; all ranks must make the same calls in the same order"),
                 peer);
 }
 

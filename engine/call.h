@@ -80,8 +80,11 @@ struct Signature {
   uint64_t counts = 0;  // a digest of the v-forms' counts, where all ranks know all of them
 };
 
-// A call's.
+// A call's. A group's, for the record: how many transfers, and the first one's peer.
 Signature signature(const Call& call);
+inline Signature signature(std::span<const Transfer> group) {
+  return {.kind = Kind::exchange, .root = group.front().peer, .count = group.size()};
+}
 
 // "all_reduce(count=1024, float32, sum)": for messages and for comparing ranks' arguments.
 std::string describe(const Signature& call);

@@ -80,6 +80,10 @@ Status Communicator::recv(Rank peer, void* memory, size_t count, DataType type) 
   return run(std::span(&transfer, 1));
 }
 
+Result<std::unique_ptr<Communicator>> Communicator::shrink(std::span<const Rank>, double) {
+  return unsupported("this communicator cannot go on without some of its ranks");
+}
+
 Status Communicator::start_trace(size_t) {
   return unsupported("this communicator does not note down what its lanes do");
 }

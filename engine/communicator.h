@@ -96,7 +96,7 @@ class Communicator {
   // of the options) are left out as well. A rank that is lost meanwhile is left out, too. Where a
   // network falls apart, each part goes on by itself: compare size() with what is needed.
   virtual Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without = {},
-                                                       double timeout_s = 0) = 0;
+                                                       double timeout_s = 0);
 
   // Ends every call under way on this rank, and as soon as they hear of it on the others, with
   // Code::aborted; the communicator is failed afterwards.

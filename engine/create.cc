@@ -209,9 +209,10 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConf
   auto network = network_from(parsed->front(), hosts, options);
   if (!network.ok()) return network.status();
   config.network = network.take();
+  config.name = (*parsed)[0].value("name", "");
   const TransportConfig transport_config{.rank = meet.rank(),
                                          .size = meet.size(),
-                                         .job = (*parsed)[0].value("name", ""),
+                                         .job = config.name,
                                          .host = config.host,
                                          .interfaces = options.interfaces,
                                          .window_bytes = window_bytes(options, meet.size()),

@@ -58,9 +58,12 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
       driver_(own_->driver),
       inline_(*media_, shared_),
-      backoff_(crowded_) {}
+      backoff_(crowded_) {
+  dump_on_signal();
+}
 
 Engine::~Engine() {
+  on_signal_.reset();
   if (outstanding_.load() > 0) abort("the communicator was destroyed with calls under way");
   progress_.reset();
   end_all();
@@ -207,6 +210,7 @@ void Engine::settle_failure() {
   if (abandoned_) return;
   abandoned_ = true;
   media_->abandon();
+  dump_failure();
 }
 
 void Engine::tell_when_free() {
@@ -233,6 +237,8 @@ void Engine::abort(std::string_view why) {
     if (progress_) progress_->kick();
   }
   tell_when_free();
+  // Else whoever drives a call does, with what it waits for.
+  if (const std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock()) dump_failure();
 }
 
 Status Engine::health() const {

@@ -11,14 +11,15 @@
 #include <functional>
 #include <mutex>
 
-#include "engine/agreement.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
+#include "engine/dump_signal.h"
 #include "engine/executor/shared_state.h"
 #include "engine/import.h"
 #include "engine/operation.h"
 #include "engine/origin.h"
 #include "engine/progress.h"
+#include "engine/recorder.h"
 #include "engine/tuner/choose.h"
 
 namespace weft {
@@ -26,6 +27,7 @@ namespace weft {
 // How a communicator was made, kept for those that are split off it.
 struct CreateConfig {
   Options options;
+  std::string name = {};           // of the communicator, the same on all ranks
   std::string host;                // of this rank
   std::vector<std::string> names;  // transports to make, in order of preference
   // Makes a transport by name, as make_transport() does; tests put simulated ones here.
@@ -76,6 +78,7 @@ class Engine final : public Communicator {
   Status run_now(Operation& op);
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
+  void record(Operation& op);
   Result<PlanCache::Entry*> plan_for(const Operation& op);
   Surroundings surroundings() const;
   LinkShape link_shape() const;
@@ -86,7 +89,7 @@ class Engine final : public Communicator {
   Status hear_notes();
   void state_call(Operation& op, int64_t now_ns);
   Status explain_mismatch(Operation& op, const Status& failure);
-  void release(Operation& op);
+  void release(Operation& op, const Status& status);
   Status run_internal(const Call& call);
   Status check_arguments(const Call& call);
   Status check_pairs(const Call& call);
@@ -106,6 +109,13 @@ class Engine final : public Communicator {
   void end_all();
   Status run_queued(std::unique_ptr<Operation> op);
   std::unique_ptr<Operation> group_operation(std::span<const Transfer> group);
+
+  // engine_dump.cc
+  void dump(std::string_view why);
+  void dump_failure();
+  void keep_waiting(const Operation& op);
+  void serve_dump(const Operation& op);
+  void dump_on_signal();
 
   // shrink.cc
   Result<std::vector<Rank>> candidates(std::span<const Rank> without) const;
@@ -135,7 +145,8 @@ class Engine final : public Communicator {
   PlanCache plans_;
   std::unique_ptr<Tuner> tuner_;  // null: no prices are known
   PlanCache::Key key_;
-  Agreement agreement_;
+  Recorder recorder_;
+  uint64_t sequence_ = 0;  // collective calls begun
   bool crowded_ = false;
   std::byte barrier_bytes_[2] = {};
 
@@ -160,6 +171,16 @@ class Engine final : public Communicator {
   bool abandoned_ = false;
   std::vector<Rank> reporters_;                      // of failures; written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
+
+  // For dumps: what this rank waits for, guarded by failure_mutex_.
+  struct Blocked {
+    std::string text;
+    std::vector<Rank> peers;
+  };
+  Blocked blocked_;
+  std::atomic<bool> failure_dumped_{false};  // only once
+  std::atomic<bool> dump_asked_{false};      // by a signal
+  std::unique_ptr<DumpOnSignal> on_signal_;  // uses the others, so it is the last
 };
 
 }  // namespace weft

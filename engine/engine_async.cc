@@ -100,6 +100,7 @@ void Engine::admit() {
     auto entry = failed ? Result<PlanCache::Entry*>(health()) : plan_for(op);
     if (entry.ok()) {
       begin(op, **entry);
+      record(op);
       occupied.add(op);
       active_.push_back(std::move(waiting_[i]));
     } else {
@@ -146,7 +147,7 @@ CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status)
 }
 
 void Engine::end(Operation& op, Status status) {
-  release(op);
+  release(op, status);
   if (failed_.load(std::memory_order_acquire)) settle_failure();
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);
   op.work->complete(std::move(status));

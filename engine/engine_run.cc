@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/agreement.h"
 #include "engine/algorithms/catalog.h"
 #include "engine/engine.h"
 #include "engine/notes.h"
@@ -56,7 +57,7 @@ Status Engine::run_planned(Operation& op, PlanCache::Entry& entry) {
   op.deadline.reset();
   begin(op, entry);
   Status status = drive(op);
-  release(op);
+  release(op, status);
   if (failed_.load(std::memory_order_relaxed)) settle_failure();
   return status;
 }
@@ -65,10 +66,8 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.plan = &entry;
   op.plan->busy = true;
   op.blocked_since_ns = op.stated_ns = 0;
-  if (!op.is_group) {
-    op.sequence = agreement_.sequence() + 1;
-    agreement_.record(op.sequence, signature(op.call));
-  }
+  op.waited = false;
+  op.sequence = op.is_group ? 0 : ++sequence_;
   count_one(calls_);
   Plan& plan = *op.plan->plan;
   const Binding binding{.input = static_cast<const std::byte*>(op.call.input),
@@ -78,8 +77,18 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.executor.start(plan, binding, identify(op, plan));
 }
 
-void Engine::release(Operation& op) {
-  if (op.plan) op.plan->busy = false;
+void Engine::record(Operation& op) {
+  op.number = recorder_.begin(op.sequence, op.is_group ? signature(op.group) : signature(op.call),
+                              op.plan->label);
+}
+
+void Engine::release(Operation& op, const Status& status) {
+  if (op.plan) {
+    op.plan->busy = false;
+    if (!status.ok()) keep_waiting(op);
+    recorder_.end(op.number, status.ok() ? Recorder::State::done : Recorder::State::failed,
+                  op.waited);
+  }
   op.plan = nullptr;
   op.executor.drop();
   op.group = {};
@@ -99,7 +108,9 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
         LogLevel::debug, rank(),
         concat(op.text(), ": ", (*plan)->request.algorithm, "/", name((*plan)->request.protocol),
                ", ", (*plan)->rounds, " rounds, ", (*plan)->copies, " lanes"));
-  return plans_.insert(key_, plan.take(), fingerprint(signature(op.call)));
+  const Recorder::Label label =
+      recorder_.label(concat((*plan)->request.algorithm, "/", name((*plan)->request.protocol)));
+  return plans_.insert(key_, plan.take(), fingerprint(signature(op.call)), label);
 }
 
 LinkShape Engine::link_shape() const {
@@ -178,8 +189,10 @@ CallIdentity Engine::identify(Operation& op, const Plan& plan) {
 
 Status Engine::drive(Operation& op) {
   backoff_.reset();
-  for (;;) {
-    switch (op.executor.poll()) {
+  CpuExecutor::Progress progress = op.executor.poll();
+  record(op);  // now, when it costs nothing: what was sent is on its way
+  for (;; progress = op.executor.poll()) {
+    switch (progress) {
       case CpuExecutor::Progress::done: return {};
       case CpuExecutor::Progress::failed:
         return fail(explain_mismatch(op, op.executor.failure()), true);
@@ -199,6 +212,8 @@ Status Engine::drive(Operation& op) {
 
 // The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
 Status Engine::look_around(Operation& op) {
+  op.waited = true;
+  if (dump_asked_.load(std::memory_order_relaxed)) serve_dump(op);
   media_->poll();
   if (failed_.load(std::memory_order_acquire)) {
     tell_failure();
@@ -229,21 +244,22 @@ void Engine::state_call(Operation& op, int64_t now_ns) {
   if (op.is_group) return;
   if (op.stated_ns != 0 && now_ns - op.stated_ns < kStatementEvery_s * 1e9) return;
   op.stated_ns = now_ns;
-  for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, agreement_.statement());
+  for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, call_statement(recorder_));
 }
 
 Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
     if (auto failure = parse_failure_note(note->text)) {
       reporters_.push_back(note->from);
-      // Who told may have no connection to some that this rank has one to.
       const bool news = !failed_.load(std::memory_order_acquire);
       const Status status = fail(std::move(*failure), false);
-      if (news) tell_all(note->text);
+      // Who told may have no connection to some that this rank has one to. (After a timeout every
+      // rank tells its own story, see look_around().)
+      if (news && status.code() != Code::timeout) tell_all(note->text);
       return status;
     }
-    if (Status status = agreement_.compare(note->from, note->text, rank()); !status.ok()) {
-      media_->tell(note->from, agreement_.statement());
+    if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok()) {
+      media_->tell(note->from, call_statement(recorder_));
       return fail(std::move(status), true);
     }
   }
@@ -254,13 +270,13 @@ Status Engine::hear_notes() {
 Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   const Rank peer = failure.peer();
   if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
-    tell_all(agreement_.statement());
+    tell_all(call_statement(recorder_));
     const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
     while (!patience.expired()) {
       media_->poll();
       while (const auto note = media_->hear()) {
         if (auto theirs = parse_failure_note(note->text)) return *theirs;
-        if (Status status = agreement_.compare(note->from, note->text, rank()); !status.ok())
+        if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok())
           return status;
       }
       media_->wait(patience);

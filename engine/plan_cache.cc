@@ -30,9 +30,9 @@ PlanCache::Entry* PlanCache::find(const Key& key) {
 }
 
 PlanCache::Entry* PlanCache::insert(const Key& key, std::unique_ptr<Plan> plan,
-                                    uint64_t fingerprint) {
+                                    uint64_t fingerprint, uint16_t label) {
   if (entries_.size() >= kPlansMax) evict();
-  auto entry = std::make_unique<Entry>(Entry{key, std::move(plan), fingerprint});
+  auto entry = std::make_unique<Entry>(Entry{key, std::move(plan), fingerprint, label});
   last_ = entry.get();
   entries_.emplace(hash_of(key), std::move(entry));
   return last_;

@@ -18,13 +18,14 @@ class PlanCache {
     Key key;
     std::unique_ptr<Plan> plan;
     uint64_t fingerprint = 0;  // of the calls that it serves
+    uint16_t label = 0;        // of its algorithm, for the recorder
     bool busy = false;         // a call runs it
   };
 
   // A plan of that key which no call runs; nullptr where there is none.
   Entry* find(const Key& key);
   // The entry stays where it is until it is evicted, which only happens while it is not busy.
-  Entry* insert(const Key& key, std::unique_ptr<Plan> plan, uint64_t fingerprint);
+  Entry* insert(const Key& key, std::unique_ptr<Plan> plan, uint64_t fingerprint, uint16_t label);
 
  private:
   static constexpr size_t kPlansMax = 1024;

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -80,18 +78,8 @@ Result<Tuning> read_tuning(const std::string& path) {
 
 // Written beside it first: a reader finds a whole one or none.
 Status write_tuning(const Tuning& tuning, const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path target(path);
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string draft = concat(path, ".", ::getpid());
-  std::ofstream file(draft);
-  file << to_json(tuning);
-  file.close();
-  if (file) std::filesystem::rename(draft, target, error);
-  if (file && !error) return {};
-  const Status status = system_error(concat("The tuning ", path, " cannot be written"));
-  std::filesystem::remove(draft, error);
-  return status;
+  const Status written = write_text(path, to_json(tuning));
+  return written.ok() ? written : written.within("The tuning cannot be written");
 }
 
 Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& host_of_rank,

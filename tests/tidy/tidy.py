@@ -44,6 +44,8 @@ EDGES = {
     "bench/tune": ["base/", "bench/", "engine/measure.h", "engine/tuner/tuning.h"],
     "bench/micro_": ANYTHING,
     "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/", "plot/"],
+    "tools/diagnosis": ["base/", "tools/diagnosis.h", "engine/dump.h"],
+    "tools/doctor": ["base/", "tools/diagnosis.h", "engine/dump.h"],
     "examples/algorithms/": ["base/", "engine/schedule/", "engine/algorithms/", "tools/schedule_tool.h"],
     "tests/": ANYTHING,
 }

@@ -1,0 +1,23 @@
+#include "base/ticks.h"
+
+#include <chrono>
+
+namespace weft {
+
+TickDial::Moment TickDial::now() {
+  using std::chrono::system_clock;
+  const auto since_1970 = system_clock::now().time_since_epoch();
+  return {ticks(), std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count()};
+}
+
+// The rate is measured from then to now, so that nothing has to be known of the processor.
+int64_t TickDial::unix_ns(uint64_t at) const {
+  const Moment last = now();
+  if (last.ticks == first_.ticks) return last.unix_ns;
+  const double ns_per_tick = static_cast<double>(last.unix_ns - first_.unix_ns) /
+                             static_cast<double>(last.ticks - first_.ticks);
+  const auto ago = static_cast<double>(static_cast<int64_t>(last.ticks - at));
+  return last.unix_ns - static_cast<int64_t>(ago * ns_per_tick);
+}
+
+}  // namespace weft

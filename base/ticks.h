@@ -1,0 +1,41 @@
+// The cheapest clock there is, for time stamps that are taken always and looked at hardly ever.
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace weft {
+
+// What the processor's counter says: it counts at a constant rate, the same on all cores.
+inline uint64_t ticks() {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t value;
+  asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#else
+  return static_cast<uint64_t>(steady_clock().now_ns());
+#endif
+}
+
+// Tells when ticks were, of any moment since it was made.
+class TickDial {
+ public:
+  TickDial() : first_(now()) {}
+
+  // Nanoseconds since 1970. Good to a millisecond, or better the longer ago this was made.
+  int64_t unix_ns(uint64_t at) const;
+
+ private:
+  struct Moment {
+    uint64_t ticks;
+    int64_t unix_ns;
+  };
+  static Moment now();
+
+  Moment first_;
+};
+
+}  // namespace weft

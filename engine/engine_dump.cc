@@ -1,0 +1,100 @@
+// What an engine tells of itself when it fails or is asked.
+#include <errno.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "engine/dump.h"
+#include "engine/engine.h"
+
+namespace weft {
+namespace {
+
+std::string_view name(Recorder::State state) {
+  switch (state) {
+    case Recorder::State::running: return "running";
+    case Recorder::State::done: return "done";
+    case Recorder::State::failed: return "failed";
+  }
+  return "running";
+}
+
+std::string text_of(const Recorder::Record& record) {
+  if (record.call.kind != Kind::exchange) return describe(record.call);
+  return concat("group of ", record.call.count, " sends and receives, the first with rank ",
+                record.call.root);
+}
+
+int64_t unix_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+// May be called by any thread.
+void Engine::dump(std::string_view why) {
+  Dump dump;
+  dump.communicator = config_.name;
+  dump.rank = rank();
+  dump.size = size();
+  dump.host = config_.host;
+  dump.program = ::program_invocation_short_name;
+  dump.process = ::getpid();
+  dump.why = why;
+  dump.written_ns = unix_ns();
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_.ok()) {
+      dump.failure_code = weft::name(failure_.code());
+      dump.failure = failure_.message();
+      dump.failure_peer = failure_.peer();
+    }
+    dump.waiting = blocked_.text;
+    dump.waiting_for = blocked_.peers;
+  }
+  for (const Recorder::Record& r : recorder_.records())
+    dump.operations.push_back({r.number, r.sequence, text_of(r), r.algorithm,
+                               std::string(name(r.state)), r.begun_ns, r.ended_ns});
+  const Status written = write_dump(dump, config_.options.dump);
+  if (!written.ok())
+    log_line(LogLevel::warning, rank(),
+             concat("no dump could be written: ", written.message(), "; see WEFT_DUMP"));
+}
+
+void Engine::dump_failure() {
+  if (config_.options.dump.empty() || failure_dumped_.exchange(true)) return;
+  dump("failure");
+}
+
+void Engine::keep_waiting(const Operation& op) {
+  if (config_.options.dump.empty()) return;
+  const std::lock_guard lock(failure_mutex_);
+  blocked_ = {concat(op.text(), ": ", op.executor.blocked_on()), op.executor.blocked_peers()};
+}
+
+// Who waits inside a call says for whom.
+void Engine::serve_dump(const Operation& op) {
+  if (!dump_asked_.exchange(false)) return;
+  keep_waiting(op);
+  dump("signal");
+  const std::lock_guard lock(failure_mutex_);
+  blocked_ = {};
+}
+
+void Engine::dump_on_signal() {
+  if (config_.options.dump.empty()) return;
+  on_signal_ = std::make_unique<DumpOnSignal>(
+      config_.options.dump_signal,
+      [this] {
+        dump_asked_ = true;
+        media_->wake_self();
+      },
+      [this] {
+        if (dump_asked_.exchange(false)) dump("signal");
+      });
+}
+
+}  // namespace weft

@@ -1,0 +1,99 @@
+#include "engine/recorder.h"
+
+#include <algorithm>
+
+namespace weft {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+uint64_t pack(const Signature& call) {
+  return uint64_t{static_cast<uint8_t>(call.kind)} |
+         uint64_t{static_cast<uint8_t>(call.type)} << 8 |
+         uint64_t{static_cast<uint8_t>(call.op)} << 16 | uint64_t{call.varying} << 24 |
+         uint64_t{static_cast<uint32_t>(call.root)} << 32;
+}
+
+Signature unpack(uint64_t what, uint64_t count, uint64_t counts) {
+  return {static_cast<Kind>(what & 0xff),
+          static_cast<DataType>(what >> 8 & 0xff),
+          static_cast<ReduceOp>(what >> 16 & 0xff),
+          (what >> 24 & 1) != 0,
+          static_cast<Rank>(what >> 32),
+          count,
+          counts};
+}
+
+}  // namespace
+
+Recorder::Label Recorder::label(const std::string& algorithm) {
+  const std::lock_guard lock(labels_mutex_);
+  const auto found = std::find(labels_.begin(), labels_.end(), algorithm);
+  if (found == labels_.end()) {
+    labels_.push_back(algorithm);
+    return static_cast<Label>(labels_.size() - 1);
+  }
+  return static_cast<Label>(found - labels_.begin());
+}
+
+uint64_t Recorder::begin(uint64_t sequence, const Signature& call, Label label) {
+  const uint64_t number = number_.load(kRelaxed) + 1;
+  number_.store(number, kRelaxed);
+  if (sequence > 0) sequence_.store(sequence, kRelaxed);
+  Line& to = line(number);
+  to.number.store(0, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  to.sequence.store(sequence, kRelaxed);
+  to.what.store(pack(call), kRelaxed);
+  to.count.store(call.count, kRelaxed);
+  to.counts.store(call.counts, kRelaxed);
+  to.begun.store(ticks(), kRelaxed);
+  to.ended.store(0, kRelaxed);
+  to.state.store(uint64_t{label} << 8, kRelaxed);
+  to.number.store(number, std::memory_order_release);
+  return number;
+}
+
+void Recorder::end(uint64_t number, State state, bool took_long) {
+  Line& of = line(number);
+  if (of.number.load(kRelaxed) != number) return;  // so long ago that others came over it
+  if (took_long) of.ended.store(ticks(), kRelaxed);
+  of.state.store((of.state.load(kRelaxed) & ~uint64_t{0xff}) | static_cast<uint64_t>(state),
+                 kRelaxed);
+}
+
+std::optional<Recorder::Record> Recorder::read(const Line& line) const {
+  const uint64_t number = line.number.load(std::memory_order_acquire);
+  if (number == 0) return std::nullopt;
+  const uint64_t state = line.state.load(kRelaxed), ended = line.ended.load(kRelaxed);
+  Record record{.number = number,
+                .sequence = line.sequence.load(kRelaxed),
+                .call = unpack(line.what.load(kRelaxed), line.count.load(kRelaxed),
+                               line.counts.load(kRelaxed)),
+                .algorithm = {},
+                .state = static_cast<State>(state & 0xff),
+                .begun_ns = dial_.unix_ns(line.begun.load(kRelaxed)),
+                .ended_ns = ended == 0 ? 0 : dial_.unix_ns(ended)};
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (line.number.load(kRelaxed) != number) return std::nullopt;
+  const std::lock_guard lock(labels_mutex_);
+  record.algorithm = labels_[state >> 8 & 0xffff];
+  return record;
+}
+
+std::vector<Recorder::Record> Recorder::records() const {
+  std::vector<Record> records;
+  for (const Line& line : lines_)
+    if (auto record = read(line)) records.push_back(std::move(*record));
+  std::sort(records.begin(), records.end(),
+            [](const Record& a, const Record& b) { return a.number < b.number; });
+  return records;
+}
+
+std::optional<Signature> Recorder::call(uint64_t sequence) const {
+  for (const Record& record : records())
+    if (record.sequence == sequence) return record.call;
+  return std::nullopt;
+}
+
+}  // namespace weft

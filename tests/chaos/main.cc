@@ -1,0 +1,49 @@
+// weft-chaos: breaks jobs, simulated and real ones, in every way it knows, and counts what comes of
+// it. Exit status 0 where nothing hung, leaked or lied.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <iostream>
+
+#include "tests/chaos/real.h"
+#include "tests/chaos/simulated.h"
+
+namespace weft::chaos {
+namespace {
+
+using Trial = std::function<std::pair<std::string, Tally>(uint64_t)>;
+
+void repeat(const char* what, uint64_t first, uint64_t count, const Trial& trial,
+            Tallies& tallies) {
+  const bool progress = ::isatty(STDERR_FILENO) != 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    auto [kind, tally] = trial(first + i);
+    tallies[kind] += tally;
+    if (!tally.good())
+      std::cerr << "bad: " << kind << "; repeat it with weft-chaos --" << what << " 1 --seed "
+                << first + i << '\n';
+    if (progress && i % 16 == 15) std::cerr << '\r' << what << ' ' << i + 1 << '/' << count;
+  }
+  if (progress) std::cerr << '\r' << std::string(40, ' ') << '\r';
+}
+
+}  // namespace
+}  // namespace weft::chaos
+
+int main(int argc, char** argv) {
+  using namespace weft::chaos;
+  uint64_t simulated = 0, real = 0, seed = 1;
+  CLI::App app("Breaks jobs, simulated and real ones, and counts what comes of it.");
+  app.add_option("--simulated", simulated, "Trials on the simulated medium, in virtual time");
+  app.add_option("--real", real, "Trials with real processes");
+  app.add_option("--seed", seed, "Of the first trial of each");
+  CLI11_PARSE(app, argc, argv);
+  Tallies tallies;
+  repeat("real", seed, real, try_real, tallies);
+  repeat("simulated", seed, simulated, simulate, tallies);
+  std::cout << table(tallies);
+  bool good = true;
+  for (const auto& [kind, tally] : tallies) good = good && tally.good();
+  return good && simulated + real > 0 ? 0 : 1;
+}

@@ -1,0 +1,339 @@
+#include "tests/chaos/real.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "base/text.h"
+#include "engine/communicator.h"
+#include "tests/support/oracle.h"
+
+namespace weft::chaos {
+namespace {
+
+using test::Shape;
+
+enum class Fault { kill, kill_two, stop, leave, abort, descriptors };
+constexpr const char* kFaults[] = {"kill -9",     "kill -9 twice", "stop and go on",
+                                   "leave early", "abort",         "no descriptors"};
+constexpr const char* kMedia[] = {"shm", "tcp", "shm+tcp"};
+constexpr double kRun_s = 0.15;    // of a job after its start, at least
+constexpr double kGiveUp_s = 60;   // a rank that takes longer hangs
+constexpr double kTimeout_s = 20;  // of a call
+
+struct Plan {
+  uint64_t seed;
+  Fault fault;
+  int medium;
+  int ranks;
+  Rank victim, second;
+  int delay_us;  // from when all are there
+  int stop_us;
+};
+
+Plan plan_of(uint64_t seed) {
+  constexpr Fault kMix[] = {Fault::kill,     Fault::kill,       Fault::kill, Fault::kill,
+                            Fault::kill_two, Fault::stop,       Fault::stop, Fault::leave,
+                            Fault::abort,    Fault::descriptors};
+  std::mt19937_64 random(seed * 2654435761);
+  Plan plan{.seed = seed,
+            .fault = kMix[seed % std::size(kMix)],
+            .medium = static_cast<int>(seed / std::size(kMix) % std::size(kMedia)),
+            .ranks = 3 + static_cast<int>(random() % 4),
+            .victim = 0,
+            .second = 0,
+            .delay_us = static_cast<int>(random() % 60'000),
+            .stop_us = 20'000 + static_cast<int>(random() % 300'000)};
+  plan.victim = static_cast<Rank>(random() % plan.ranks);
+  plan.second = static_cast<Rank>((plan.victim + 1) % plan.ranks);
+  return plan;
+}
+
+// What a rank tells its parent at the end.
+struct Report {
+  uint64_t operations = 0, right = 0, wrong = 0;
+  int64_t noticed_ns = 0;  // 0: no call failed
+  Rank blamed = -1;
+  bool names_aborter = false;
+  bool shrunk = false;
+  int size = 0;  // of the communicator that it ended with
+  bool complete = false;
+};
+
+class RankProgram {
+ public:
+  RankProgram(const Plan& plan, Rank rank, int report_fd)
+      : plan_(plan), rank_(rank), report_fd_(report_fd) {}
+
+  // `ready`: called once the communicator is there.
+  void run(Rendezvous& meet, const std::function<void()>& ready) {
+    auto made = Communicator::create(meet, options());
+    if (!made.ok()) return;
+    Communicator* now = made->get();
+    if (!step(*now, 0)) return;
+    ready();
+    const Deadline end = Deadline::after(kRun_s);
+    std::unique_ptr<Communicator> shrunk;
+    for (uint64_t number = 1;; ++number) {
+      if (misbehave(*now, end)) return;
+      if (step(*now, number)) {
+        if (over(*now, end)) break;
+        continue;
+      }
+      auto smaller = now->shrink();
+      if (!smaller.ok()) return;
+      report_.shrunk = true;
+      shrunk = smaller.take();
+      now = shrunk.get();
+      // Some may have had the result of the call that failed for others.
+      const uint64_t mine = number;
+      (void)now->all_reduce(&mine, &number, 1, DataType::uint64, ReduceOp::max);
+    }
+    report_.size = now->size();
+    report_.complete = true;
+  }
+
+  void tell() {
+    if (::write(report_fd_, &report_, sizeof report_) != sizeof report_) ::_exit(3);
+  }
+
+ private:
+  Options options() const {
+    Options options;
+    options.timeout_s = kTimeout_s;
+    options.transport = plan_.medium == 1 ? "tcp" : "auto";
+    if (plan_.medium == 2) options.host = concat("host ", rank_ % 2);
+    return options;
+  }
+
+  // One call of everybody's, checked; false where it fails.
+  bool step(Communicator& c, uint64_t number) {
+    std::mt19937_64 random(plan_.seed + number * 7919);
+    const Kind kinds[] = {Kind::all_reduce, Kind::broadcast, Kind::all_gather, Kind::reduce_scatter,
+                          Kind::all_to_all};
+    const Shape shape{.kind = kinds[random() % std::size(kinds)],
+                      .ranks = c.size(),
+                      .count = 1 + random() % (random() % 4 == 0 ? 20'000 : 100)};
+    const std::vector<int32_t> in = expected_input(shape, c.rank(), number);
+    const std::vector<int32_t> expected = expected_output(shape, c.rank(), ReduceOp::sum, number);
+    std::vector<int32_t> out(expected.size(), -1);
+    const Status status = c.run(Call{.kind = shape.kind,
+                                     .input = in.data(),
+                                     .output = out.data(),
+                                     .count = shape.count,
+                                     .type = DataType::int32,
+                                     .op = ReduceOp::sum});
+    ++report_.operations;
+    if (status.ok()) {
+      out == expected ? ++report_.right : ++report_.wrong;
+      return true;
+    }
+    if (report_.noticed_ns == 0) {
+      report_.noticed_ns = steady_clock().now_ns();
+      report_.blamed = status.peer();
+      report_.names_aborter =
+          status.message().find(concat("rank ", plan_.victim, " aborted")) != std::string::npos;
+    }
+    return false;
+  }
+
+  // Whether all find that it is time to end.
+  bool over(Communicator& c, const Deadline& end) {
+    const int mine = end.expired();
+    int least = 0;
+    return c.all_reduce(&mine, &least, 1, DataType::int32, ReduceOp::min).ok() && least == 1;
+  }
+
+  // Whether this rank has left the job.
+  bool misbehave(Communicator& c, const Deadline& end) {
+    if (rank_ != plan_.victim) return false;
+    const bool now = end.left_ns() < (kRun_s * 1e9 - plan_.delay_us * 1e3);
+    if (!now) return false;
+    if (plan_.fault == Fault::abort) c.abort("chaos");
+    return plan_.fault == Fault::leave || plan_.fault == Fault::abort;
+  }
+
+  const Plan& plan_;
+  const Rank rank_;
+  const int report_fd_;
+  Report report_;
+};
+
+struct Pipe {
+  Pipe() {
+    int ends[2];
+    WEFT_CHECK(::pipe(ends) == 0);
+    read = Fd(ends[0]);
+    write = Fd(ends[1]);
+  }
+  Fd read, write;
+};
+
+[[noreturn]] void be_rank(const Plan& plan, Rank rank, Meeting& meeting, const Pipe& ready,
+                          const Pipe& reports) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  RankProgram program(plan, rank, reports.write.get());
+  RendezvousConfig config{
+      .rank = rank, .size = plan.ranks, .where = meeting.address, .job = "chaos"};
+  if (rank == 0) config.where = concat("fd:", meeting.listener.release());
+  if (auto meet = make_rendezvous(config, Environment::of_process()); meet.ok())
+    program.run(**meet, [&] {
+      if (plan.fault == Fault::descriptors && rank == plan.victim) {
+        const rlimit none{8, 8};
+        ::setrlimit(RLIMIT_NOFILE, &none);
+      }
+      (void)!::write(ready.write.get(), "r", 1);
+    });
+  program.tell();
+  ::_exit(0);
+}
+
+class Job {
+ public:
+  explicit Job(const Plan& plan) : plan_(plan), reports_(static_cast<size_t>(plan.ranks)) {
+    auto meeting = make_meeting("");
+    WEFT_CHECK(meeting.ok());
+    for (Rank rank = 0; rank < plan.ranks; ++rank) {
+      const pid_t pid = ::fork();
+      WEFT_CHECK(pid >= 0);
+      if (pid == 0) be_rank(plan, rank, *meeting, ready_, reports_[static_cast<size_t>(rank)]);
+      pids_.push_back(pid);
+    }
+    for (const Pipe& pipe : reports_) const_cast<Pipe&>(pipe).write.reset();
+  }
+
+  // Strikes once all ranks are there; when that was.
+  int64_t strike() {
+    for (int i = 0; i < plan_.ranks; ++i) {
+      char byte = 0;
+      if (::read(ready_.read.get(), &byte, 1) != 1) break;
+    }
+    const int64_t began_ns = steady_clock().now_ns();
+    std::this_thread::sleep_for(std::chrono::microseconds(plan_.delay_us));
+    const pid_t victim = pids_[static_cast<size_t>(plan_.victim)];
+    const int64_t now_ns = steady_clock().now_ns();
+    switch (plan_.fault) {
+      case Fault::kill: ::kill(victim, SIGKILL); break;
+      case Fault::kill_two:
+        ::kill(victim, SIGKILL);
+        std::this_thread::sleep_for(std::chrono::microseconds(plan_.stop_us / 100));
+        ::kill(pids_[static_cast<size_t>(plan_.second)], SIGKILL);
+        break;
+      case Fault::stop:
+        ::kill(victim, SIGSTOP);
+        std::this_thread::sleep_for(std::chrono::microseconds(plan_.stop_us));
+        ::kill(victim, SIGCONT);
+        break;
+      default: return began_ns;
+    }
+    return now_ns;
+  }
+
+  // Whether all have ended by themselves.
+  bool wait() {
+    const Deadline deadline = Deadline::after(kGiveUp_s);
+    size_t left = pids_.size();
+    std::vector<bool> ended(pids_.size());
+    while (left > 0 && !deadline.expired()) {
+      for (size_t i = 0; i < pids_.size(); ++i)
+        if (!ended[i] && ::waitpid(pids_[i], nullptr, WNOHANG) == pids_[i]) {
+          ended[i] = true;
+          --left;
+        }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (size_t i = 0; i < pids_.size(); ++i)
+      if (!ended[i]) {
+        ::kill(pids_[i], SIGKILL);
+        ::waitpid(pids_[i], nullptr, 0);
+      }
+    return left == 0;
+  }
+
+  Report report(Rank rank) {
+    Report report;
+    const Pipe& pipe = reports_[static_cast<size_t>(rank)];
+    if (::read(pipe.read.get(), &report, sizeof report) != sizeof report) return Report();
+    return report;
+  }
+
+ private:
+  const Plan& plan_;
+  Pipe ready_;
+  std::vector<Pipe> reports_;
+  std::vector<pid_t> pids_;
+};
+
+size_t shared_files() {
+  std::error_code error;
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", error))
+    count += entry.path().filename().string().find("weft") != std::string::npos;
+  return count;
+}
+
+// Adds what a survivor says.
+void judge(const Plan& plan, const Report& report, int64_t struck_ns, Tally& tally) {
+  tally.operations += report.operations;
+  tally.right += report.right;
+  tally.wrong += report.wrong;
+  if (plan.fault == Fault::descriptors) {  // connections may be there already, or never come
+    tally.errors += report.noticed_ns != 0;
+    tally.named += report.noticed_ns != 0 && report.blamed == plan.victim;
+    return;
+  }
+  if (!report.complete) ++tally.stuck;
+  if (plan.fault == Fault::stop) {
+    tally.wrong += report.noticed_ns != 0;  // nothing was to fail
+    return;
+  }
+  const int lost = plan.fault == Fault::kill_two ? 2 : 1;
+  if (report.noticed_ns == 0 || report.size != plan.ranks - lost) {
+    ++tally.stuck;
+    return;
+  }
+  ++tally.errors;
+  ++tally.shrunk;
+  tally.named += plan.fault == Fault::abort
+                     ? report.names_aborter
+                     : report.blamed == plan.victim || (lost == 2 && report.blamed == plan.second);
+  if (plan.fault == Fault::kill)
+    tally.slowest_notice =
+        std::max(tally.slowest_notice, static_cast<double>(report.noticed_ns - struck_ns) * 1e-9);
+}
+
+}  // namespace
+
+std::pair<std::string, Tally> try_real(uint64_t seed) {
+  const Plan plan = plan_of(seed);
+  Tally tally;
+  tally.trials = tally.faults = 1;
+  const size_t files = shared_files();
+  Job job(plan);
+  const int64_t struck_ns = job.strike();
+  tally.hangs += !job.wait();
+  // A slow job may be over before its victim comes to leave it.
+  const bool left = plan.fault == Fault::leave || plan.fault == Fault::abort;
+  if (left && job.report(plan.victim).complete) tally.faults = 0;
+  for (Rank rank = 0; rank < plan.ranks && tally.faults > 0; ++rank) {
+    const bool ours = plan.fault != Fault::stop && plan.fault != Fault::descriptors;
+    if (ours && (rank == plan.victim || (plan.fault == Fault::kill_two && rank == plan.second)))
+      continue;
+    judge(plan, job.report(rank), struck_ns, tally);
+  }
+  tally.leaks += shared_files() != files;
+  if (!tally.good()) tally.bad_seeds.push_back(seed);
+  return {concat(kFaults[static_cast<size_t>(plan.fault)], ", ", kMedia[plan.medium]),
+          std::move(tally)};
+}
+
+}  // namespace weft::chaos

@@ -1,0 +1,16 @@
+// Faults of real processes: ranks that are killed, stopped, leave, abort, or run out of
+// descriptors.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "tests/chaos/tally.h"
+
+namespace weft::chaos {
+
+// One trial, chosen by the seed (the moment of the fault is the machine's affair), and the name of
+// its fault. Starts processes and waits for them. REQUIRES: the calling process has one thread.
+std::pair<std::string, Tally> try_real(uint64_t seed);
+
+}  // namespace weft::chaos

@@ -1,0 +1,55 @@
+#include "tests/chaos/tally.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace weft::chaos {
+namespace {
+
+std::string line(const std::string& kind, const Tally& t) {
+  char text[256];
+  const double named =
+      t.errors == 0 ? 100 : 100.0 * static_cast<double>(t.named) / static_cast<double>(t.errors);
+  std::snprintf(
+      text, sizeof text,
+      "%-22s %8llu %9llu %10llu %8llu %7.2f%% %7llu %6llu %6llu %6llu %6llu %9.3f\n", kind.c_str(),
+      static_cast<unsigned long long>(t.faults), static_cast<unsigned long long>(t.operations),
+      static_cast<unsigned long long>(t.right), static_cast<unsigned long long>(t.errors), named,
+      static_cast<unsigned long long>(t.shrunk), static_cast<unsigned long long>(t.stuck),
+      static_cast<unsigned long long>(t.hangs), static_cast<unsigned long long>(t.leaks),
+      static_cast<unsigned long long>(t.wrong), t.slowest_notice);
+  return text;
+}
+
+}  // namespace
+
+Tally& Tally::operator+=(const Tally& other) {
+  trials += other.trials;
+  faults += other.faults;
+  operations += other.operations;
+  right += other.right;
+  errors += other.errors;
+  named += other.named;
+  shrunk += other.shrunk;
+  stuck += other.stuck;
+  hangs += other.hangs;
+  leaks += other.leaks;
+  wrong += other.wrong;
+  slowest_notice = std::max(slowest_notice, other.slowest_notice);
+  bad_seeds.insert(bad_seeds.end(), other.bad_seeds.begin(), other.bad_seeds.end());
+  return *this;
+}
+
+std::string table(const Tallies& tallies) {
+  std::string text =
+      "fault                    faults      ops      right   errors    named  shrunk  stuck  hangs"
+      "  leaks  wrong  notice s\n";
+  Tally sum;
+  for (const auto& [kind, tally] : tallies) {
+    text += line(kind, tally);
+    sum += tally;
+  }
+  return text + line("all", sum);
+}
+
+}  // namespace weft::chaos
