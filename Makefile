@@ -41,6 +41,12 @@ test-%: build-%
 chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real ones, and count
 	build/release/bin/weft-chaos --real 300 --simulated 20000
 
+FUZZ_RUNS ?= 1000000
+fuzz: ## what reads bytes from outside, under libFuzzer (FUZZ_RUNS=1000000 inputs each)
+	@cmake/deps.sh clang 'libclang-rt-dev:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
+	$(MAKE) build-fuzz
+	tests/fuzz/run.sh build/fuzz $(FUZZ_RUNS)
+
 tidy: build-release ## layers, sizes, formatting, headers that compile alone, clang-tidy
 	ctest --preset release -L tidy
 	cmake --build --preset release -j $(JOBS) --target weft_headers_alone

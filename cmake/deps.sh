@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Looks for what weft needs to build and, on Debian or Ubuntu, installs what is missing.
-#   cmake/deps.sh [PACKAGE[:PROGRAM]...]     also these, each looked for by the program, or header
-#                                            (NAME.h, NAME.hpp), that it holds; without one by its own name
+#   cmake/deps.sh [PACKAGE[:PROGRAM]...]     also these, each looked for by the program, header (NAME.h,
+#                                            NAME.hpp) or file (/PATTERN) that it holds; without one by
+#                                            its own name
 # WEFT_NO_INSTALL=1: only says what is missing. CXX, CMAKE_PREFIX_PATH and CPATH are honoured.
 set -euo pipefail
 
@@ -16,6 +17,7 @@ have_part() {
   case $1 in
     *.h | *.hpp) compiler_fits &&
       [ "$(printf '#if __has_include(<%s>)\nhere\n#endif\n' "$1" | preprocess)" = here ] ;;
+    /*) compgen -G "$1" >/dev/null ;;
     *) have "$1" ;;
   esac
 }

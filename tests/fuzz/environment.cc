@@ -1,0 +1,23 @@
+// Environments of launchers, and options in them: one "NAME=value" per line.
+#include "base/env.h"
+#include "base/options.h"
+#include "bootstrap/rendezvous.h"
+#include "tests/fuzz/target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace weft;
+  std::string_view text = fuzz::text_of(data, size);
+  Environment env;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t equals = line.find('=');
+    if (equals != std::string_view::npos)
+      env.set(std::string(line.substr(0, equals)), std::string(line.substr(equals + 1)));
+  }
+  const auto member = membership_from(env);
+  if (member.ok() && (member->rank < 0 || member->rank >= member->size)) __builtin_trap();
+  const auto options = options_from(env);
+  if (options.ok()) (void)validate(*options);
+  return 0;
+}

@@ -1,0 +1,73 @@
+// A rank over TCP and a peer that has said hello properly, or has not, and then sends anything.
+#include "transport/tcp/tcp.h"
+
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "tests/fuzz/target.h"
+
+namespace {
+
+using namespace weft;
+using namespace weft::tcp;
+
+TransportConfig config_of_rank_0() {
+  TransportConfig config;
+  config.size = 2;
+  config.job = "fuzz";
+  config.host = "here";
+  config.interfaces = "=lo";
+  return config;
+}
+
+class Caller {
+ public:
+  explicit Caller(Transport& callee) : callee_(callee) {
+    const RankAddress address = decode_rank_address(callee.address()).take();
+    socket_ = start_connect(address.listeners.front()).take();
+    poll();
+  }
+  void say(ConstBytes bytes) {
+    (void)::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    poll();
+  }
+
+ private:
+  void poll() {
+    for (int i = 0; i < 3; ++i) callee_.poll();
+  }
+  Transport& callee_;
+  Fd socket_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  set_log_level(LogLevel::error);
+  if (size == 0) return 0;
+  Times times;
+  times.close = 0;
+  const auto rank = weft::tcp::make_tcp(config_of_rank_0(), times).take();
+  const SocketAddress nowhere = SocketAddress::parse("255.255.255.255:1").take();
+  if (!rank->join({rank->address(), encode(RankAddress{"there", 1, {nowhere}})}).ok())
+    __builtin_trap();
+  RecvLink& in = rank->open_recv(1, 3, {4, 256});
+  rank->open_send(1, 4, {4, 256});
+  Caller caller(*rank);
+  if (data[0] % 8 != 0) {
+    Hello hello;
+    hello.job = job_number("fuzz");
+    hello.from = 1;
+    hello.to = 0;
+    hello.streams = 1;
+    caller.say(encode(hello));
+    caller.say(encode(Frame{}));
+  }
+  for (size_t at = 1; at < size; at += 64)
+    caller.say(std::as_bytes(std::span(data + at, std::min<size_t>(64, size - at))));
+  for (int i = 0; i < 4 && in.peek(); ++i) {
+    if (in.peek()->data.size() > 256) __builtin_trap();
+    in.release();
+  }
+  return 0;
+}
