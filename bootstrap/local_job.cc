@@ -41,7 +41,7 @@ Result<Outcome> run_local_job(const LocalJob& job, const Meeting& meeting) {
   std::vector<ProcessSpec> specs;
   for (Rank rank = job.first; rank < job.first + job.count; ++rank)
     specs.push_back(rank_process(job, meeting, cpus, rank));
-  return run_together(specs, kGraceS);
+  return run_together(specs, kGraceS, job.on_loss);
 }
 
 std::vector<std::string> own_arguments() {

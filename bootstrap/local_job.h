@@ -19,6 +19,7 @@ struct LocalJob {
   // To a core each where there are enough, as mpirun does; else it is the scheduler's affair.
   bool bind = false;
   std::vector<std::string> hosts;  // by rank, the host that it plays (WEFT_HOST); empty: none
+  OnLoss on_loss;  // where the others go on when a signal ends a rank, see run_together()
 };
 
 // Starts all, waits for all; when one fails, the others get a few seconds. Rank 0 gets the

@@ -85,6 +85,7 @@ class Forwarding {
 
 class Group {
  public:
+  Group(size_t most, const OnLoss& on_loss) : on_loss_(on_loss) { pids_.reserve(most); }
   ~Group() {
     kill_rest();
     while (alive_ > 0 && reap(0)) continue;
@@ -99,7 +100,6 @@ class Group {
   }
 
   Outcome wait(double grace_s) {
-    const Forwarding forwarding(pids_);
     while (alive_ > 0 && outcome_.first_failed < 0 && reap(0)) continue;
     const Deadline grace = Deadline::after(grace_s);
     while (alive_ > 0 && !grace.expired())
@@ -121,9 +121,13 @@ class Group {
     if (it == pids_.end()) return true;
     *it = 0;
     --alive_;
+    const int index = static_cast<int>(it - pids_.begin());
+    if (on_loss_ && WIFSIGNALED(status) && alive_ > 0 && !killing_) {
+      on_loss_(index, describe_end(status));
+      return true;
+    }
     const bool only_secondary = outcome_.first_failed < 0 || outcome_.exit_status == kExitSecondary;
-    if (status != 0 && only_secondary && !killing_)
-      note(static_cast<int>(it - pids_.begin()), status);
+    if (status != 0 && only_secondary && !killing_) note(index, status);
     return true;
   }
 
@@ -139,7 +143,9 @@ class Group {
       if (pid > 0) ::kill(pid, SIGKILL);
   }
 
-  std::vector<pid_t> pids_;  // 0: ended
+  const OnLoss& on_loss_;
+  std::vector<pid_t> pids_;  // 0: ended; stays where it is, as a handler reads it
+  const Forwarding forwarding_{pids_};
   int alive_ = 0;
   bool killing_ = false;
   Outcome outcome_;
@@ -166,8 +172,9 @@ std::string describe_end(int wait_status) {
   return concat("was ended by signal ", signal, " (", ::strsignal(signal), ")");
 }
 
-Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s) {
-  Group group;
+Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s,
+                             const OnLoss& on_loss) {
+  Group group(specs.size(), on_loss);
   for (const ProcessSpec& spec : specs) WEFT_TRY(group.start(spec));
   return group.wait(grace_s);
 }

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,7 +49,13 @@ struct Outcome {
   std::string reason;     // describe_end() of it
 };
 
-// Starts all, waits for all. REQUIRES: the calling process has one thread, and no other children.
-Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s);
+// Told of the index of a process that a signal has ended, and of its end in words.
+using OnLoss = std::function<void(int, const std::string&)>;
+
+// Starts all, waits for all. With `on_loss`, a process that a signal ends does not count, as long
+// as others are left: they go on. REQUIRES: the calling process has one thread, and no other
+// children.
+Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s,
+                             const OnLoss& on_loss = nullptr);
 
 }  // namespace weft

@@ -70,6 +70,38 @@ TEST(Processes, SignalsAreNamed) {
   EXPECT_NE(outcome->reason.find("signal 11"), std::string::npos) << outcome->reason;
 }
 
+TEST(Processes, ALossMayBeBorne) {
+  std::vector<int> lost;
+  const OnLoss note = [&](int index, const std::string& how) {
+    lost.push_back(index);
+    EXPECT_NE(how.find("signal 9"), std::string::npos) << how;
+  };
+  const auto dead = shell("kill -KILL $$");
+  const Result<Outcome> borne =
+      run_together({shell("sleep 0.3"), dead, shell("exit 0")}, 0.1, note);
+  ASSERT_TRUE(borne.ok());
+  EXPECT_EQ(borne->first_failed, -1);
+  EXPECT_EQ(lost, std::vector<int>{1});
+  const Result<Outcome> failed = run_together({shell("sleep 0.3; exit 3"), dead}, 0.1, note);
+  ASSERT_TRUE(failed.ok());
+  EXPECT_EQ(failed->exit_status, 3) << "who fails by itself is no loss";
+  const Result<Outcome> none_left = run_together({dead, dead}, 0.1, note);
+  ASSERT_TRUE(none_left.ok());
+  EXPECT_EQ(none_left->exit_status, 128 + SIGKILL);
+}
+
+TEST(Processes, UserSignalsAreHandedOn) {
+  const auto wait_for = [](const std::string& signal) {
+    return shell("trap 'exit 7' " + signal + "; kill -" + signal +
+                 " $PPID; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; exit 1");
+  };
+  for (const std::string signal : {"USR1", "USR2"}) {
+    const Result<Outcome> outcome = run_together({wait_for(signal)}, 0.1);
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_EQ(outcome->exit_status, 7) << signal;
+  }
+}
+
 TEST(Processes, EnvironmentAndDescriptorAreHandedOn) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
