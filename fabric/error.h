@@ -29,6 +29,10 @@ inline void throw_if_failed(const Status& status) {
   if (!status.ok()) throw Error(status);
 }
 
+// The exception that is being handled, as a Status; of other types than Error with what it says.
+// REQUIRES: called in a catch block.
+Status caught();
+
 // The value, or the failure thrown.
 template <class T>
 T value_or_throw(Result<T> result) {

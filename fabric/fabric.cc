@@ -81,18 +81,9 @@ void Fabric::let_others_go(const Status& own, double timeout_s) const {
   (void)agree(turn(), {"rank_zero_first", {}, own}, timeout_s);
 }
 
-void Fabric::tell_failure_of_block(const std::exception_ptr& thrown, double timeout_s) const {
-  Status why(Code::aborted, "the block of rank_zero_first threw something that is no exception");
+void Fabric::tell_failure_of_block(const Status& why, double timeout_s) const {
   try {
-    std::rethrow_exception(thrown);
-  } catch (const Error& error) {
-    why = error.status().within("the block of rank_zero_first failed");
-  } catch (const std::exception& error) {
-    why = Status(Code::aborted, concat("the block of rank_zero_first failed: ", error.what()));
-  } catch (...) {  // NOLINT(bugprone-empty-catch): said above
-  }
-  try {
-    let_others_go(why, timeout_s);
+    let_others_go(why.within("the block of rank_zero_first failed"), timeout_s);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): what the block threw says more
   }
 }

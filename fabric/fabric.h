@@ -9,7 +9,6 @@
 //   }
 #pragma once
 
-#include <exception>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -90,7 +89,7 @@ class Fabric : public Group {
       try {
         return block();
       } catch (...) {
-        tell_failure_of_block(std::current_exception(), timeout_s);
+        tell_failure_of_block(caught(), timeout_s);
         throw;
       }
     };
@@ -128,7 +127,7 @@ class Fabric : public Group {
   bool prints() const;
   static void to_standard_output(const std::string& text);
   void let_others_go(const Status& own, double timeout_s) const;
-  void tell_failure_of_block(const std::exception_ptr& thrown, double timeout_s) const;
+  void tell_failure_of_block(const Status& why, double timeout_s) const;
 
   FabricConfig config_;
 };

@@ -10,6 +10,7 @@
 namespace weft {
 
 struct GradientSync::Bucket {
+  size_t place = 0;             // in the order of reductions
   std::vector<size_t> members;  // gradients
   std::vector<Tensor> tensors;  // theirs
   size_t bytes = 0;
@@ -25,6 +26,24 @@ struct GradientSync::Bucket {
     const std::vector<Tensor> results = unflatten(flat, std::span(&memory, 1));
     for (size_t i = 0; i < tensors.size(); ++i)
       if (results[i].data() != tensors[i].data()) tensors[i].copy_from(results[i]);
+  }
+};
+
+// What the reductions of one pass share; they run one after the other.
+struct GradientSync::Pass {
+  std::string text;     // "pass 3 of GradientSync #12"
+  bool paused = false;  // from its beginning to its end
+  Status failure;       // of a reduction; those behind it are not begun, on any rank
+
+  void reduce(const Bucket& bucket, Communicator& c, ReduceOp op) {
+    throw_if_failed(failure);
+    try {
+      (void)agree(c, {.call = concat(text, ", bucket ", bucket.place), .leaves = {}, .own = {}});
+      bucket.reduce(c, op);
+    } catch (const Error& error) {
+      failure = error.status();
+      throw;
+    }
   }
 };
 
@@ -44,8 +63,9 @@ GradientSync::GradientSync(const Group& group, const std::vector<Tensor>& gradie
       intent.own = invalid_argument(concat("gradient ", i, " is ", gradients[i].type_text(),
                                            ", which has no ", name(op_), "."));
   }
-  group_.barrier();  // after what runs beside the caller
-  (void)agree(group_.communicator(), intent);
+  Communicator& c = group_.turn();
+  intent.extra = c.stats().calls;
+  number_ = agree(c, intent)[0];
   make_buckets(options);
 }
 
@@ -61,6 +81,7 @@ void GradientSync::make_buckets(const GradientSyncOptions& options) {
     if (!fits) {
       open[gradient.dtype()] = buckets_.size();
       buckets_.push_back(std::make_shared<Bucket>());
+      buckets_.back()->place = buckets_.size() - 1;
     }
     bucket_of_[i] = open[gradient.dtype()];
     Bucket& bucket = *buckets_[bucket_of_[i]];
@@ -71,17 +92,19 @@ void GradientSync::make_buckets(const GradientSyncOptions& options) {
 }
 
 void GradientSync::begin() {
-  if (in_pass_)
+  if (pass_)
     throw_invalid("backward() was called inside backward(); one pass ends before the next begins.");
-  in_pass_ = true;
+  ++passes_;
+  pass_ = std::make_shared<Pass>();
+  pass_->text = concat("pass ", passes_, " of GradientSync #", number_);
+  pass_->paused = paused_ > 0;
   started_ = 0;
-  reductions_.clear();
   ready_.assign(ready_.size(), false);
   for (const auto& bucket : buckets_) bucket->missing = bucket->members.size();
 }
 
 void GradientSync::ready(size_t i) {
-  if (!in_pass_) throw_invalid("ready() was called outside of backward(); call it in its block.");
+  if (!pass_) throw_invalid("ready() was called outside of backward(); call it in its block.");
   if (i >= gradients_.size())
     throw_invalid(concat("gradient ", i, " is ready, but there are ", gradients_.size(),
                          ", counted from 0."));
@@ -89,23 +112,45 @@ void GradientSync::ready(size_t i) {
     throw_invalid(concat("gradient ", i, " was ready already in this pass; it may be on its way."));
   ready_[i] = true;
   --buckets_[bucket_of_[i]]->missing;
-  if (paused_ == 0) start_full();
+  start_full();
 }
 
 // All ranks start buckets in the same order, whatever order gradients become ready in.
 void GradientSync::start_full() {
+  if (pass_->paused) return;
   for (; started_ < buckets_.size() && buckets_[started_]->missing == 0; ++started_)
-    reductions_.push_back(group_.async([bucket = buckets_[started_], group = group_, op = op_] {
-      bucket->reduce(group.communicator(), op);
-    }));
+    reductions_.push_back(
+        group_.async([pass = pass_, bucket = buckets_[started_], group = group_, op = op_] {
+          pass->reduce(*bucket, group.communicator(), op);
+        }));
 }
 
 void GradientSync::finish() {
-  in_pass_ = false;
-  if (paused_ > 0) return;
   for (const auto& bucket : buckets_) bucket->missing = 0;
   start_full();
-  for (const Future<void>& reduction : reductions_) reduction.get();
+  const Status status = wait_for_reductions();
+  pass_.reset();
+  throw_if_failed(status);
+}
+
+void GradientSync::give_up(const Status& why) {
+  group_.abort(concat("the block of backward() failed: ", why.message()));
+  (void)wait_for_reductions();
+  pass_.reset();
+}
+
+// Of all, so that none touches a gradient afterwards; the first failure.
+Status GradientSync::wait_for_reductions() {
+  Status first;
+  for (const Future<void>& reduction : reductions_) {
+    try {
+      reduction.get();
+    } catch (const Error& error) {
+      if (first.ok()) first = error.status();
+    }
+  }
+  reductions_.clear();
+  return first;
 }
 
 }  // namespace weft

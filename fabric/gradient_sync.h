@@ -42,14 +42,17 @@ class GradientSync {
   GradientSync& operator=(const GradientSync&) = delete;
 
   // One backward pass, which is done when this returns: block() computes the gradients and says
-  // which are ready, then those left are reduced, and all are waited for.
+  // which are ready, then those left are reduced, and all are waited for. Passes are counted,
+  // paused ones too, and each bucket is agreed on with its pass: where ranks are in different
+  // passes, or in other calls, every rank throws the same error. A block that throws aborts the
+  // group, so that the other ranks throw what it said, and its own exception goes on here.
   template <class F>
   void backward(F block) {
     begin();
     try {
       block();
     } catch (...) {
-      in_pass_ = false;
+      give_up(caught());
       throw;
     }
     finish();
@@ -60,7 +63,7 @@ class GradientSync {
   // already.
   void ready(size_t i);
 
-  // While this lives, passes reduce nothing.
+  // Passes that begin while this lives reduce nothing.
   class [[nodiscard]] NoSync {
    public:
     ~NoSync() {
@@ -84,11 +87,14 @@ class GradientSync {
 
  private:
   struct Bucket;
+  struct Pass;
 
   void make_buckets(const GradientSyncOptions& options);
   void begin();
   void finish();
+  void give_up(const Status& why);
   void start_full();
+  Status wait_for_reductions();
 
   Group group_;
   ReduceOp op_;
@@ -97,9 +103,11 @@ class GradientSync {
   std::vector<size_t> bucket_of_;                 // by gradient
   std::vector<bool> ready_;                       // by gradient, in this pass
   size_t started_ = 0;                            // buckets, in this pass
-  std::vector<Future<void>> reductions_;
+  std::vector<Future<void>> reductions_;          // of those
   int paused_ = 0;
-  bool in_pass_ = false;
+  uint64_t passes_ = 0;         // begun so far
+  uint64_t number_ = 0;         // tells this from others of the group: the same on all ranks
+  std::shared_ptr<Pass> pass_;  // that is under way; null between passes
 };
 
 }  // namespace weft

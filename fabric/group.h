@@ -50,6 +50,8 @@ class Group {
   int size() const;
   // The engine's own interface to the same ranks.
   Communicator& communicator() const;
+  // The same, when all is done that async() was given: what a blocking call waits for first.
+  Communicator& turn() const;
 
   // Waits for all ranks. When `timeout_s` (0: WEFT_TIMEOUT) passes, the error carries the name and
   // the ranks that did not come.
@@ -172,8 +174,6 @@ class Group {
  protected:
   // As Group(); `absent` says why calls throw.
   explicit Group(const char* absent) : absent_(absent) {}
-  // The communicator, when what runs beside the caller is done.
-  Communicator& turn() const;
 
  private:
   struct State;

@@ -61,7 +61,7 @@ TEST_P(Sync, AveragesWhateverTheBucketsAndTheOrder) {
             if (i % 2 == 0) sync.ready(i);  // the others are taken at the end
           }
         });
-        EXPECT_EQ(f.communicator().stats().calls - before, sync.buckets());
+        EXPECT_EQ(f.communicator().stats().calls - before, 2 * sync.buckets());  // agreed on each
         for (size_t i = 0; i < gradients.size(); ++i)
           expect_all(gradients[i], (static_cast<double>(i) + 1) * mean_rank(f.size()));
       }
@@ -101,7 +101,7 @@ TEST_P(Sync, IsPausedInsideTheScope) {
         for (float& value : gradient.span<float>()) value += static_cast<float>(f.rank() + 1);
         sync.ready(0);
       });
-      EXPECT_EQ(calls() - before, step + 1 < kSteps ? 0u : 1u);
+      EXPECT_EQ(calls() - before, step + 1 < kSteps ? 0u : 2u);
     }
     expect_all(gradient, kSteps * mean_rank(f.size()));
   });
@@ -149,14 +149,85 @@ TEST(WrongUse, IsNamed) {
   });
 }
 
-// Whoever throws in a pass can begin another one; the others are told by launch().
-TEST(WrongUse, ABlockThatThrowsEndsThePass) {
-  on_ranks(1, [](Fabric& f) {
-    const Tensor gradient = Tensor::zeros(DataType::float32, {2});
-    GradientSync sync(f, {gradient});
-    EXPECT_THROW(sync.backward([] { throw std::runtime_error("no"); }), std::runtime_error);
-    sync.backward([&] { sync.ready(0); });
+// What every rank throws where rank 1 does not pass through `steps` as the others do.
+void expect_passes_differ(const std::vector<std::string>& parts,
+                          const std::function<void(Fabric&, GradientSync&)>& steps) {
+  on_ranks(3, [&](Fabric& f) {
+    const std::vector<Tensor> gradients = {Tensor::zeros(DataType::float32, {4}),
+                                           Tensor::zeros(DataType::float32, {4})};
+    GradientSync sync(f, gradients, {.bucket_bytes = 1});
+    sync.backward([] {});
+    expect_failure(Code::mismatch, parts, [&] { steps(f, sync); });
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 3) << "the group is not usable any more";
   });
+}
+
+TEST(PassesThatDiffer, OneRankSkipsOne) {
+  expect_passes_differ(
+      {"pass 2 of GradientSync #", "bucket 0 on ranks 0 and 2", "barrier(\"epoch\") on rank 1"},
+      [](Fabric& f, GradientSync& sync) {
+        if (f.rank() != 1) sync.backward([] {});
+        f.barrier("epoch");
+      });
+}
+
+TEST(PassesThatDiffer, OneRankPausesAlone) {
+  expect_passes_differ({"pass 2 of GradientSync #", "bucket 0 on ranks 0 and 2; pass 3 of"},
+                       [](Fabric& f, GradientSync& sync) {
+                         {
+                           const auto pause = sync.no_backward_sync(f.rank() == 1);
+                           sync.backward([] {});
+                         }
+                         sync.backward([] {});
+                       });
+}
+
+TEST(PassesThatDiffer, TwoSyncsInAnotherOrder) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float32, {4});
+    GradientSync first(f, {gradient}), second(f, {gradient});
+    expect_failure(Code::mismatch, {"pass 1 of GradientSync #", "on rank 0; pass 1 of"},
+                   [&] { (f.rank() == 0 ? first : second).backward([] {}); });
+  });
+}
+
+// A pause that begins or ends inside of a pass is the next pass's.
+TEST(Pauses, HoldForWholePasses) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float64, {1});
+    GradientSync sync(f, {gradient});
+    gradient.span<double>()[0] = f.rank();
+    sync.backward([&] {
+      const auto pause = sync.no_backward_sync();
+      sync.ready(0);
+    });
+    EXPECT_EQ(gradient.item<double>(), 0.5);
+  });
+}
+
+// The exception goes on where it was thrown; the others throw what it said, whatever they are in.
+TEST(Passes, ABlockThatThrowsFailsTheGroup) {
+  for (const bool paused : {false, true})
+    on_ranks(3, [&](Fabric& f) {
+      const std::vector<Tensor> gradients = {Tensor::zeros(DataType::float32, {1 << 16}),
+                                             Tensor::zeros(DataType::float32, {4})};
+      GradientSync sync(f, gradients, {.bucket_bytes = 1});
+      const auto pass = [&] {
+        const auto pause = sync.no_backward_sync(paused);
+        sync.backward([&] {
+          sync.ready(1);
+          if (f.rank() == 1) throw std::runtime_error("the data are bad");
+        });
+        f.barrier();
+      };
+      const std::vector<std::string> said = {
+          "rank 1 aborted: the block of backward() failed: the data are bad"};
+      if (f.rank() == 1)
+        EXPECT_THROW(pass(), std::runtime_error);
+      else
+        expect_failure(Code::aborted, said, pass);
+      expect_failure(Code::aborted, said, [&] { sync.backward([] {}); });
+    });
 }
 
 }  // namespace
