@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "fabric/agree.h"
 
 namespace weft {
 namespace {
@@ -19,17 +20,19 @@ Tensor part_of(const Tensor& tensor, int dim, int r, int ranks) {
 
 }  // namespace
 
-Shards::Shards(const Group& job, int group_size) {
-  if (!job.is_member()) return;
-  const int groups = group_size == -1 ? 1 : group_size;
-  if (groups < 1 || job.size() % groups != 0)
-    throw_invalid(concat("group_size is ", group_size,
-                         "; give a number of groups that divides the ", job.size(),
-                         " ranks of the job, or -1 for one group."));
-  const int index = job.rank() / (job.size() / groups);
+Shards::Shards(const Group& job, int groups) {
+  if (job.rank() < 0) return;
+  const int wanted = groups == -1 ? 1 : groups;
+  Intent intent{.call = concat("Shards(groups=", groups, ")"), .leaves = {}, .own = {}};
+  if (wanted < 1 || job.size() % wanted != 0)
+    intent.own =
+        invalid_argument(concat("groups is ", groups, "; give a number of groups that divides the ",
+                                job.size(), " ranks of the job, or -1 for one group."));
+  (void)agree(job.turn(), intent);
+  const int index = job.rank() / (job.size() / wanted);
   group_ = job.split(index);
   index_ = index;
-  group_size_ = groups;
+  groups_ = wanted;
 }
 
 Tensor Shards::scatter(const Tensor& tensor, int dim) const {

@@ -26,23 +26,27 @@ class Shards {
  public:
   // Not initialised.
   Shards() = default;
-  // init_process_group: cuts the job's ranks into `group_size` groups of consecutive ranks (-1: one
-  // group). Collective: returns when all ranks have joined. Throws where the job does not divide.
-  // A rank that is no member of the job is in no group.
-  explicit Shards(const Group& job, int group_size = -1);
+  // init_process_group: cuts the job's ranks into `groups` groups of as many consecutive ranks (-1:
+  // one group). Collective: returns when all ranks have joined. Throws on every rank where the job
+  // does not divide, or ranks ask for different numbers. A rank that is no member of the job is in
+  // no group.
+  explicit Shards(const Group& job, int groups = -1);
 
   // Whether this rank is in a group.
-  bool is_initialized() const { return group_size_ > 0; }
+  bool is_initialized() const { return groups_ > 0; }
   // destroy_process_group: as Shards() from then on.
   void destroy() { *this = Shards(); }
 
   // This rank's group; throws in its calls where is_initialized() is false.
   const Group& group() const { return group_; }
-  // Which of the groups that is; this rank in it; ranks in it; number of groups. -1 in none.
+  // Which of the groups that is; this rank in it; ranks in it; how many groups there are. -1 in
+  // none.
   int group_index() const { return index_; }
   int rank() const { return group_.rank(); }
   int world_size() const { return group_.size(); }
-  int group_size() const { return group_size_; }
+  int groups() const { return groups_; }
+  // groups() by the name that it has in torchshard; the size of a group is world_size().
+  int group_size() const { return groups_; }
 
   // This rank's part along a dimension, a dense copy: of (6, 8) on 2 ranks (3, 8) for dim 0, (6, 4)
   // for dim 1. No communication. Throws where the size does not divide.
@@ -76,7 +80,7 @@ class Shards {
  private:
   Group group_;
   int index_ = -1;
-  int group_size_ = -1;
+  int groups_ = -1;
 };
 
 }  // namespace weft

@@ -20,6 +20,7 @@ TEST(Shards, AreGroupsOfConsecutiveRanks) {
     EXPECT_EQ(one.world_size(), 6);
     EXPECT_EQ(one.rank(), f.rank());
     Shards three(f, 3);
+    EXPECT_EQ(three.groups(), 3);
     EXPECT_EQ(three.group_size(), 3);
     EXPECT_EQ(three.group_index(), f.rank() / 2);
     EXPECT_EQ(three.rank(), f.rank() % 2);
@@ -27,9 +28,20 @@ TEST(Shards, AreGroupsOfConsecutiveRanks) {
     EXPECT_EQ(three.reduce(Tensor(f.rank())).item<int>(), 4 * (f.rank() / 2) + 1);
     three.destroy();
     EXPECT_FALSE(three.is_initialized());
-    expect_failure(Code::invalid_argument, {"group_size is 4", "the 6 ranks"},
+    expect_failure(Code::invalid_argument, {"groups is 4", "the 6 ranks"},
                    [&] { (void)Shards(f, 4); });
-    expect_failure(Code::invalid_argument, {"group_size is 0"}, [&] { (void)Shards(f, 0); });
+    expect_failure(Code::invalid_argument, {"groups is 0"}, [&] { (void)Shards(f, 0); });
+  });
+}
+
+TEST(Shards, RanksThatAskForDifferentGroups) {
+  on_ranks(6, [](Fabric& f) {
+    expect_failure(Code::mismatch,
+                   {"Shards(groups=2) on ranks 0, 1, 3, 4 and 5; Shards(groups=3) on rank 2"},
+                   [&] { (void)Shards(f, f.rank() == 2 ? 3 : 2); });
+    expect_failure(Code::invalid_argument, {"rank 2: groups is 5"},
+                   [&] { (void)Shards(f, f.rank() == 2 ? 5 : 2); });
+    EXPECT_EQ(Shards(f, 2).world_size(), 3);
   });
 }
 
