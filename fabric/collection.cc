@@ -8,13 +8,24 @@
 namespace weft {
 namespace {
 
+// On one line, and no two texts alike.
 std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
+    if (c == '\n') {
+      result += "\\n";
+      continue;
+    }
     if (c == '"' || c == '\\') result += '\\';
     result += c;
   }
   return result += '"';
+}
+
+// As it is where it cannot be taken for a path, a type or nothing.
+std::string key_text(const std::string& key) {
+  const bool plain = key.find_first_of(".:[]\"\\\n") == std::string::npos;
+  return plain && !key.empty() ? key : quoted(key);
 }
 
 }  // namespace
@@ -103,7 +114,7 @@ Collection Collection::with_tensors(std::span<const Tensor> tensors) const {
 
 std::string Collection::path_of(const std::string& path, size_t i) const {
   if (kind_ != Kind::map) return concat(path, "[", i, "]");
-  return concat(path, path.empty() ? "" : ".", keys_[i]);
+  return concat(path, path.empty() ? "" : ".", key_text(keys_[i]));
 }
 
 std::string Collection::kind_text() const {
@@ -120,11 +131,13 @@ std::string Collection::kind_text() const {
 
 std::vector<std::string> Collection::describe() const {
   std::vector<std::string> lines;
-  (void)transform([&lines](const std::string& path, const Collection& leaf) {
-    lines.push_back(concat(path, path.empty() ? "" : ": ", leaf.kind_text()));
-    return Collection();
-  });
+  describe({}, lines);
   return lines;
+}
+
+void Collection::describe(const std::string& path, std::vector<std::string>& lines) const {
+  lines.push_back(concat(path, path.empty() ? "" : ": ", kind_text()));
+  for (size_t i = 0; i < items_.size(); ++i) items_[i].describe(path_of(path, i), lines);
 }
 
 std::string Collection::to_string() const {

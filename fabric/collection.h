@@ -82,8 +82,9 @@ class Collection {
     return result;
   }
 
-  // One line per leaf with its path and type, "layers[0].weight: float32[2, 3]"; of text and null
-  // the word. Equal lines mean: same keys, same shapes, same dtypes.
+  // One line per list, tuple, map and leaf with its path and what it is, "layers: list",
+  // "layers[0].weight: float32[2, 3]"; keys that would not read as one are quoted. Equal lines mean
+  // trees that differ in nothing but text and elements.
   std::vector<std::string> describe() const;
   // "{"loss": 0.5, "shape": [2, 3]}"; tuples in parentheses.
   std::string to_string() const;
@@ -92,6 +93,7 @@ class Collection {
   static Collection branch(Kind kind, std::vector<Collection> items);
   bool is_leaf() const { return kind_ <= Kind::text; }
   const Collection* find(std::string_view key) const;
+  void describe(const std::string& path, std::vector<std::string>& lines) const;
   std::string path_of(const std::string& path, size_t i) const;
   std::string kind_text() const;
 

@@ -49,6 +49,23 @@ TEST(BadInput, KeysThatDiffer) {
   });
 }
 
+TEST(BadInput, TreesThatDiffer) {
+  on_three([](Fabric& f) {
+    const auto one_of = [&](const Collection& a, const Collection& b) {
+      return f.rank() == 1 ? b : a;
+    };
+    expect_failure(Code::mismatch, {"\"a.b\": int32[] on ranks 0 and 2; a: map on rank 1"}, [&] {
+      (void)f.all_gather(one_of(Collection::map({{"a.b", 1}}),
+                                Collection::map({{"a", Collection::map({{"b", 1}})}})));
+    });
+    expect_failure(Code::mismatch, {"list on ranks 0 and 2; tuple on rank 1"}, [&] {
+      (void)f.all_reduce(one_of(Collection::list({1}), Collection::tuple({1})));
+    });
+    expect_failure(Code::mismatch, {"map on ranks 0 and 2; list on rank 1"},
+                   [&] { (void)f.all_gather(one_of(Collection::map({}), Collection::list({}))); });
+  });
+}
+
 TEST(BadInput, DifferentCalls) {
   on_three([](Fabric& f) {
     expect_failure(Code::mismatch,

@@ -23,10 +23,18 @@ Collection sample() {
                           {"layers", Collection::list({Tensor::of({1, 2}), Tensor::of({3.0})})}});
 }
 
-TEST(Collection, DescribesItsLeavesInOrderOfKeys) {
-  const std::vector<std::string> expected = {
-      "layers[0]: int32[2]", "layers[1]: float64[1]", "name: text",    "nothing: null",
-      "pair[0]: float64[]",  "pair[1]: boolean[]",    "step: int64[]", "weights: float32[2, 2]"};
+TEST(Collection, DescribesItselfInOrderOfKeys) {
+  const std::vector<std::string> expected = {"map",
+                                             "layers: list",
+                                             "layers[0]: int32[2]",
+                                             "layers[1]: float64[1]",
+                                             "name: text",
+                                             "nothing: null",
+                                             "pair: tuple",
+                                             "pair[0]: float64[]",
+                                             "pair[1]: boolean[]",
+                                             "step: int64[]",
+                                             "weights: float32[2, 2]"};
   EXPECT_EQ(sample().describe(), expected);
   EXPECT_EQ(Collection(2.5).describe(), std::vector<std::string>{"float64[]"});
 }
@@ -65,6 +73,49 @@ TEST(Collection, AsksForATensorForEachLeaf) {
                 std::string::npos)
           << error.what();
     }
+}
+
+// Trees that are not the same, in families that paths alone would not tell apart.
+TEST(Collection, OtherTreesHaveOtherLines) {
+  const auto list = [](std::vector<Collection> items) { return Collection::list(items); };
+  const auto tuple = [](std::vector<Collection> items) { return Collection::tuple(items); };
+  const auto map = [](std::map<std::string, Collection> items) { return Collection::map(items); };
+  const std::vector<Collection> trees = {
+      {},
+      1,
+      list({}),
+      tuple({}),
+      map({}),
+      list({1}),
+      tuple({1}),
+      list({list({1})}),
+      list({tuple({1})}),
+      list({1, list({})}),
+      list({1, {}}),
+      map({{"", 1}}),
+      map({{"\"\"", 1}}),
+      map({{"[0]", 1}}),
+      map({{"a", 1}}),
+      map({{"a: int32[]", 1}}),
+      map({{"a.b", 1}}),
+      map({{"a", map({{"b", 1}})}}),
+      map({{"a", map({{"b.c", 1}})}}),
+      map({{"a.b", map({{"c", 1}})}}),
+      map({{"a[0]", 1}}),
+      map({{"a", list({1})}}),
+      map({{"a", tuple({1})}}),
+      map({{"a\nb", 1}}),
+      map({{"a\\nb", 1}}),
+      map({{"a", 1}, {"b", list({})}}),
+      map({{"a", 1}, {"b", map({})}}),
+  };
+  std::map<std::vector<std::string>, std::string> seen;
+  for (const Collection& tree : trees) {
+    const auto [it, is_new] = seen.emplace(tree.describe(), tree.to_string());
+    EXPECT_TRUE(is_new) << tree << " reads as " << it->second;
+    for (const std::string& line : tree.describe())
+      EXPECT_EQ(line.find('\n'), std::string::npos) << line;
+  }
 }
 
 TEST(Collection, TensorsCanBeExchanged) {
