@@ -64,13 +64,16 @@ struct Exchange<std::string> {
   }
 };
 
-// A vector of numbers travels as a tensor of one dimension, without a copy; gathered it is a Tensor
-// of shape [ranks, size].
+// A vector of numbers travels as a tensor of one dimension, without a copy (but for vector<bool>);
+// gathered it is a Tensor of shape [ranks, size].
 template <Scalar T>
-requires(!std::same_as<T, bool>) struct Exchange<std::vector<T>> {
+struct Exchange<std::vector<T>> {
   using Gathered = Tensor;
   static Collection pack(const std::vector<T>& value) {  // calls do not alter their inputs
-    return Tensor::view(std::span(const_cast<T*>(value.data()), value.size()));
+    if constexpr (std::same_as<T, bool>)
+      return Tensor(value);
+    else
+      return Tensor::view(std::span(const_cast<T*>(value.data()), value.size()));
   }
   static std::vector<T> unpack(const Collection& c) { return c.tensor().to_vector<T>(); }
   static Gathered unpack_gathered(const Collection& c) { return c.tensor(); }

@@ -1,6 +1,7 @@
 #include "fabric/group.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "base/text.h"
@@ -17,6 +18,24 @@ Group::State& Group::state() const {
   return *state_;
 }
 
+Group& Group::operator=(Group other) {
+  finish_if_last();
+  state_.swap(other.state_);
+  absent_ = other.absent_;
+  return *this;
+}
+
+// While the handles that its calls use are still there.
+void Group::finish_if_last() {
+  if (state_.use_count() == 1) state_->finish();
+}
+
+void Group::State::finish() {
+  if (std::uncaught_exceptions() > 0 && !turns.idle())
+    communicator->abort("an exception left the scope of a group with calls under way");
+  turns.wait_idle();
+}
+
 int Group::rank() const { return state_ ? state_->communicator->rank() : -1; }
 
 int Group::size() const { return state_ ? state_->communicator->size() : -1; }
@@ -30,6 +49,14 @@ Communicator& Group::turn() const {
 }
 
 void Group::give(std::function<void()> task) const { state().turns.give(std::move(task)); }
+
+void Group::check_wait(const std::weak_ptr<State>& state) {
+  const std::shared_ptr<State> own = state.lock();
+  if (own && own->turns.is_task())
+    throw_invalid(
+        "get() was called inside of async() for a call that runs only after it; wait for it "
+        "outside.");
+}
 
 // The agreement is an all_gather: nobody has it before everybody came.
 void Group::barrier(std::string_view name, double timeout_s) const {

@@ -42,6 +42,12 @@ class Group {
   Group() = default;
   // Of a communicator's ranks.
   explicit Group(std::unique_ptr<Communicator> communicator);
+  // The last handle waits for what async() was given; where an exception is passing by, the group
+  // is aborted first.
+  ~Group() { finish_if_last(); }
+  Group(const Group&) = default;
+  Group(Group&&) = default;
+  Group& operator=(Group other);
 
   // Whether this rank is in it.
   bool is_member() const { return state_ != nullptr; }
@@ -148,16 +154,21 @@ class Group {
 
   // Runs f() beside the caller, after everything that was given to async() before, and gives what
   // it returns: auto sum = group.async([&] { return group.all_reduce(x); }). A blocking call waits
-  // for those under way first, so that the order of calls is that of the program.
+  // for those under way first, so that the order of calls is that of the program. An async() inside
+  // of f() runs at once, as part of it; get() there throws where it would wait for f() itself.
   template <class F>
   auto async(F f) const -> Future<std::invoke_result_t<F&>> {
     using T = std::invoke_result_t<F&>;
     auto task = std::make_shared<std::packaged_task<T()>>(std::move(f));
     const std::shared_future<T> result = task->get_future().share();
     give([task] { (*task)(); });
-    return {
-        [result] { return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready; },
-        [result]() -> T { return result.get(); }};
+    const auto done = [result] {
+      return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    };
+    return {done, [result, done, state = std::weak_ptr(state_)]() -> T {
+              if (!done()) check_wait(state);
+              return result.get();
+            }};
   }
 
   // Collective: ranks with equal colors >= 0 form a group, ordered by key, then by rank. A negative
@@ -192,6 +203,9 @@ class Group {
   Collection recv_tree(int src) const;
 
   void give(std::function<void()> task) const;
+  // Throws where the caller is what its group runs beside others, so that it would wait for itself.
+  static void check_wait(const std::weak_ptr<State>& state);
+  void finish_if_last();
   State& state() const;
 
   std::shared_ptr<State> state_;

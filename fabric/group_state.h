@@ -15,9 +15,11 @@ struct PairTransfer;
 
 struct Group::State {
   explicit State(std::unique_ptr<Communicator> c) : communicator(std::move(c)) {}
-  ~State() {
-    if (!turns.idle()) communicator->abort("a group was dropped with calls under way");
-  }
+  ~State() { finish(); }
+
+  // Waits for what async() was given. Where an exception is passing by, this rank will not make the
+  // calls that the others wait for: then it is all aborted.
+  void finish();
 
   // Starts a send or receive and keeps its memory until it is done, whoever drops the Future.
   void start(const std::shared_ptr<PairTransfer>& pair, Transfer::Direction direction, Rank peer);

@@ -58,14 +58,15 @@ class Tensor {
   explicit Tensor(T value) : Tensor(empty(kDataTypeOf<T>, Shape{})) {
     *data<T>() = value;
   }
-  // Takes over the vector's memory; without a shape, one dimension.
+  // Takes over the vector's memory (copies a vector<bool>, whose elements are bits); without a
+  // shape, one dimension.
   template <Scalar T>
-  requires(!std::same_as<T, bool>) explicit Tensor(std::vector<T> values) {
+  explicit Tensor(std::vector<T> values) {
     const Shape shape{static_cast<int64_t>(values.size())};
     adopt(std::move(values), shape);
   }
   template <Scalar T>
-  requires(!std::same_as<T, bool>) Tensor(std::vector<T> values, Shape shape) {
+  Tensor(std::vector<T> values, Shape shape) {
     adopt(std::move(values), shape);
   }
 
@@ -128,9 +129,12 @@ class Tensor {
   template <Scalar T>
   std::vector<T> to_vector() const {
     require_type(kDataTypeOf<T>);
-    std::vector<T> values(static_cast<size_t>(count()));
+    std::vector<Stored<T>> values(static_cast<size_t>(count()));
     copy_out(values.data());
-    return values;
+    if constexpr (std::is_same_v<T, bool>)
+      return {values.begin(), values.end()};
+    else
+      return values;
   }
   // The only element, converted. Throws where there are more or fewer, and from complex to real.
   template <Scalar T>
@@ -168,9 +172,17 @@ class Tensor {
   std::string to_string() const;
 
  private:
+  // What a std::vector of elements that lie as in a tensor holds.
+  template <Scalar T>
+  using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
   template <Scalar T>
   void adopt(std::vector<T> values, const Shape& shape) {
-    auto owner = std::make_shared<std::vector<T>>(std::move(values));
+    std::shared_ptr<std::vector<Stored<T>>> owner;
+    if constexpr (std::is_same_v<T, bool>)
+      owner = std::make_shared<std::vector<uint8_t>>(values.begin(), values.end());
+    else
+      owner = std::make_shared<std::vector<T>>(std::move(values));
     require_count(shape, owner->size());
     set(owner->data(), kDataTypeOf<T>, shape);
     storage_ = std::move(owner);

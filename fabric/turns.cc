@@ -18,51 +18,68 @@ struct Turns::State {
   bool stopping = false;
   std::thread thread;
 
+  // REQUIRES: the mutex is held.
+  bool is_task() const { return thread.get_id() == std::this_thread::get_id(); }
+
   void run() {
     std::unique_lock lock(mutex);
     for (;;) {
       changed.wait(lock, [this] { return stopping || !tasks.empty(); });
-      if (stopping) return;
-      std::function<void()> task = std::move(tasks.front());
-      tasks.pop_front();
-      running = true;
-      lock.unlock();
-      task();
-      task = nullptr;
-      lock.lock();
-      running = false;
-      changed.notify_all();
+      if (tasks.empty()) return;
+      run_first(lock);
     }
+  }
+
+  void run_first(std::unique_lock<std::mutex>& lock) {
+    std::function<void()> task = std::move(tasks.front());
+    tasks.pop_front();
+    running = true;
+    lock.unlock();
+    task();
+    task = nullptr;  // what it holds may be the last of its kind
+    lock.lock();
+    running = false;
+    changed.notify_all();
   }
 };
 
 Turns::Turns() : state_(std::make_shared<State>()) {}
 
 Turns::~Turns() {
-  std::deque<std::function<void()>> dropped;
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stopping = true;
-    dropped.swap(state_->tasks);
-    state_->changed.notify_all();
-  }
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->changed.notify_all();
   if (!state_->thread.joinable()) return;
-  if (state_->thread.get_id() == std::this_thread::get_id())
-    state_->thread.detach();
-  else
+  if (!state_->is_task()) {
+    lock.unlock();
     state_->thread.join();
+    return;
+  }
+  while (!state_->tasks.empty()) state_->run_first(lock);
+  state_->thread.detach();
 }
 
 void Turns::give(std::function<void()> task) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->is_task()) {
+      state_->tasks.push_back(std::move(task));
+      if (!state_->thread.joinable())
+        state_->thread = std::thread([state = state_] { state->run(); });
+      return state_->changed.notify_all();
+    }
+  }
+  task();
+}
+
+bool Turns::is_task() const {
   const std::lock_guard lock(state_->mutex);
-  state_->tasks.push_back(std::move(task));
-  if (!state_->thread.joinable()) state_->thread = std::thread([state = state_] { state->run(); });
-  state_->changed.notify_all();
+  return state_->is_task();
 }
 
 void Turns::wait_idle() const {
   std::unique_lock lock(state_->mutex);
-  if (state_->thread.get_id() == std::this_thread::get_id()) return;
+  if (state_->is_task()) return;
   state_->changed.wait(lock, [this] { return state_->tasks.empty() && !state_->running; });
 }
 

@@ -10,17 +10,20 @@ namespace weft {
 class Turns {
  public:
   Turns();
-  // Waits for the task under way; tasks that have not begun are dropped.
+  // Runs all that was given to its end.
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
 
-  // Runs `task` after all that were given before. It must not throw.
+  // Runs `task` after all that were given before; what a task itself gives runs at once, as part of
+  // it. It must not throw.
   void give(std::function<void()> task);
   // Returns when all that was given has run; at once on the thread itself.
   void wait_idle() const;
   // Whether nothing is under way.
   bool idle() const;
+  // Whether the caller is a task.
+  bool is_task() const;
 
  private:
   struct State;

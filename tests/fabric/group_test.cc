@@ -39,6 +39,25 @@ TEST_P(Calls, AllReduceOfNumbers) {
   });
 }
 
+TEST_P(Calls, TakeBooleansOneByOneAndInVectors) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    const bool first = f.rank() == 0;
+    std::vector<bool> by_rank(static_cast<size_t>(f.size()), false);
+    by_rank[0] = true;
+    EXPECT_EQ(f.all_gather(first), by_rank);
+    EXPECT_EQ(f.broadcast(first), true);
+    const std::vector<bool> flags = {first, true, false};
+    EXPECT_EQ(f.all_reduce(flags, ReduceOp::bor), (std::vector<bool>{true, true, false}));
+    EXPECT_EQ(f.broadcast(flags), (std::vector<bool>{true, true, false}));
+    EXPECT_EQ(f.all_gather(flags).shape(), (Shape{f.size(), 3}));
+    EXPECT_EQ(f.all_gather(std::map<std::string, bool>{{"done", first}}).at("done"), by_rank);
+    EXPECT_EQ(f.scatter(by_rank), first);
+    EXPECT_EQ(Tensor(flags).type_text(), "boolean[3]");
+    EXPECT_EQ(Tensor::of({true, false}).to_string(), "[true, false]");
+    EXPECT_EQ(Collection(flags).tensor().to_vector<bool>(), flags);
+  });
+}
+
 TEST_P(Calls, AllReduceOfTensorsLeavesTheInputAlone) {
   on_ranks(GetParam(), [](Fabric& f) {
     const Tensor in = mine(f.rank(), {3, 4}).slice(1, 1, 3);

@@ -1,0 +1,108 @@
+// What runs beside the caller: order, nesting, groups that go out of scope, errors.
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/fabric/ranks.h"
+
+namespace weft::test {
+namespace {
+
+class Async : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Async, testing::Values(1, 2, 4));
+
+void doze() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
+
+TEST_P(Async, OneInsideOfAnotherIsPartOfIt) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    const auto outer = f.async([&] {
+      const auto inner = f.async([&] { return f.all_reduce(f.rank(), ReduceOp::sum); });
+      const int sum = inner.get();
+      f.barrier("inside");
+      return sum + f.async([&] { return f.all_reduce(1, ReduceOp::sum); }).get();
+    });
+    const auto next = f.async([&] { return f.all_reduce(2, ReduceOp::sum); });
+    EXPECT_EQ(outer.get(), f.size() * (f.size() - 1) / 2 + f.size());
+    EXPECT_EQ(next.get(), 2 * f.size());
+  });
+}
+
+TEST_P(Async, WaitingForWhatComesLaterIsAnError) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    std::atomic<bool> given = false;
+    Future<int> later;
+    const auto early = f.async([&] {
+      while (!given) std::this_thread::yield();
+      return later.get();
+    });
+    later = f.async([&] { return f.all_reduce(1, ReduceOp::sum); });
+    given = true;
+    expect_failure(Code::invalid_argument, {"inside of async()"}, [&] { (void)early.get(); });
+    EXPECT_EQ(later.get(), f.size());
+  });
+}
+
+// The last handle goes, in every way that it can, while calls are queued.
+TEST_P(Async, AGroupThatGoesFinishesItsCalls) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    std::vector<Future<int>> futures;
+    const auto queue_on = [&](const Group& group) {
+      (void)group.async([] { doze(); });
+      for (int i = 0; i < 3; ++i)
+        futures.push_back(group.async([&group, i] { return group.all_reduce(i, ReduceOp::sum); }));
+    };
+    {
+      const Group scoped = f.split(0);
+      queue_on(scoped);
+    }
+    Group assigned = f.split(0);
+    queue_on(assigned);
+    assigned = Group();
+    {
+      const Group in_task = f.split(0);
+      (void)in_task.async([in_task] { doze(); });
+      futures.push_back(in_task.async([in_task] { return in_task.all_reduce(0, ReduceOp::sum); }));
+    }
+    for (size_t i = 0; i < futures.size(); ++i)
+      EXPECT_EQ(futures[i].get(), static_cast<int>(i % 3) * f.size());
+  });
+}
+
+TEST(AsyncFailures, AnExceptionThatPassesAGroupEndsItsCalls) {
+  on_ranks(2, [](Fabric& f) {
+    const Deadline soon = Deadline::after(20);
+    Future<int> never, queued;
+    try {
+      const Group group = f.split(0);
+      if (f.rank() == 0) {
+        never = group.async([&] { return group.all_reduce(1); });
+        queued = group.async([&] { return group.all_reduce(1); });
+      }
+      throw std::runtime_error("on both ranks");
+    } catch (const std::runtime_error&) {
+    }
+    if (f.rank() == 0) {
+      EXPECT_THROW((void)never.get(), Error);
+      EXPECT_THROW((void)queued.get(), Error);
+    }
+    EXPECT_FALSE(soon.expired());
+  });
+}
+
+TEST(AsyncFailures, AnErrorThatNobodyGetsLeavesTheGroupGood) {
+  on_ranks(2, [](Fabric& f) {
+    (void)f.async([&] { (void)f.all_reduce(f.rank() == 0 ? 1 : 2, ReduceOp::premulsum); });
+    (void)f.async([]() -> int { throw std::runtime_error("nobody hears this"); });
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
+  });
+}
+
+TEST(AsyncFailures, AFutureOfNoCall) {
+  const Future<int> none;
+  expect_failure(Code::invalid_argument, {"this Future is of no call"}, [&] { (void)none.get(); });
+  expect_failure(Code::invalid_argument, {"this Future is of no call"}, [&] { (void)none.done(); });
+}
+
+}  // namespace
+}  // namespace weft::test
