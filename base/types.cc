@@ -38,6 +38,9 @@ constexpr std::array<std::string_view, kKinds> kKindNames{
     "all_reduce", "reduce",  "broadcast",  "all_gather", "reduce_scatter",
     "gather",     "scatter", "all_to_all", "exchange",   "barrier"};
 
+// Of a value that is none of the enumerators: messages about it need a word.
+constexpr std::string_view kUnknown = "unknown";
+
 using Alias = std::pair<std::string_view, DataType>;
 constexpr std::array<Alias, 15> kTypeAliases{{
     {"char", DataType::int8},
@@ -67,8 +70,14 @@ std::optional<T> find(const Names& names, std::string_view text) {
 }  // namespace
 
 size_t size_of(DataType type) { return kTypes[static_cast<size_t>(type)].bytes; }
-std::string_view name(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
-std::string_view name(ReduceOp op) { return kOps[static_cast<size_t>(op)]; }
+std::string_view name(DataType type) {
+  const auto i = static_cast<size_t>(type);
+  return i < kTypes.size() ? kTypes[i].name : kUnknown;
+}
+std::string_view name(ReduceOp op) {
+  const auto i = static_cast<size_t>(op);
+  return i < kOps.size() ? kOps[i] : kUnknown;
+}
 std::string_view name(Kind kind) { return kKindNames[static_cast<size_t>(kind)]; }
 
 std::optional<DataType> parse_data_type(std::string_view text) {

@@ -27,6 +27,27 @@ concept Exchangeable = requires(const T& value, const Collection& collection) {
   { Exchange<T>::unpack_gathered(collection) } -> std::same_as<typename Exchange<T>::Gathered>;
 };
 
+// A value on its way: as what it travels, or why it cannot, which a call then tells all ranks.
+struct Packed {
+  Collection value;
+  Status own;
+};
+
+// Of what pack() gives, or throws.
+template <std::invocable Pack>
+Packed packed_by(const Pack& pack) {
+  try {
+    return {pack(), {}};
+  } catch (...) {
+    return {{}, caught()};
+  }
+}
+
+template <class T>
+Packed packed(const T& value) {
+  return packed_by([&] { return Exchange<T>::pack(value); });
+}
+
 // A number travels as a tensor without dimensions; gathered it is a vector of one number per rank.
 template <Scalar T>
 struct Exchange<T> {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "fabric/agree.h"
 #include "fabric/flat.h"
+#include "fabric/reduction.h"
 
 namespace weft {
 
@@ -20,9 +21,11 @@ struct GradientSync::Bucket {
   void reduce(Communicator& c, ReduceOp op) const {
     const std::vector<FlatBuffer> flat = flatten(tensors);
     const Tensor& memory = flat[0].memory;
-    throw_if_failed(c.all_reduce(memory.data(), memory.data(), static_cast<size_t>(memory.count()),
-                                 memory.dtype(), op)
-                        .within("GradientSync"));
+    const RunReduction run = [&c](const Tensor& in, void* out, ReduceOp how) {
+      return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how)
+          .within("GradientSync");
+    };
+    throw_if_failed(weft::reduce(op, c.size(), memory, memory, run));
     const std::vector<Tensor> results = unflatten(flat, std::span(&memory, 1));
     for (size_t i = 0; i < tensors.size(); ++i)
       if (results[i].data() != tensors[i].data()) tensors[i].copy_from(results[i]);
@@ -59,9 +62,8 @@ GradientSync::GradientSync(const Group& group, const std::vector<Tensor>& gradie
                 .own = {}};
   for (size_t i = 0; i < gradients.size(); ++i) {
     intent.leaves.push_back(concat("gradient ", i, ": ", gradients[i].type_text()));
-    if (!defined(op_, gradients[i].dtype()) && intent.own.ok())
-      intent.own = invalid_argument(concat("gradient ", i, " is ", gradients[i].type_text(),
-                                           ", which has no ", name(op_), "."));
+    if (intent.own.ok())
+      intent.own = check_reduction(op_, gradients[i]).within(concat("gradient ", i));
   }
   Communicator& c = group_.turn();
   intent.extra = c.stats().calls;

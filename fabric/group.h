@@ -66,7 +66,7 @@ class Group {
   // Everybody gets the value of rank `src`; the others' are ignored, and need not have its shape.
   template <Exchangeable T>
   T broadcast(const T& value, int src = 0) const {
-    return Exchange<T>::unpack(broadcast_tree(Exchange<T>::pack(value), src));
+    return Exchange<T>::unpack(broadcast_tree(packed(value), src));
   }
   // The same into memory that is there on all ranks: dtype and shape must agree.
   void broadcast_into(const Tensor& in_out, int src = 0) const;
@@ -75,18 +75,18 @@ class Group {
   // number on 4 ranks gives 4 numbers.
   template <Exchangeable T>
   typename Exchange<T>::Gathered all_gather(const T& value) const {
-    return Exchange<T>::unpack_gathered(all_gather_tree(Exchange<T>::pack(value), {}));
+    return Exchange<T>::unpack_gathered(all_gather_tree(packed(value), {}));
   }
   // The same, each tensor's pieces one behind the other along a dimension.
   template <Exchangeable T>
   T all_gather(const T& value, Concat concat) const {
-    return Exchange<T>::unpack(all_gather_tree(Exchange<T>::pack(value), concat));
+    return Exchange<T>::unpack(all_gather_tree(packed(value), concat));
   }
   // Values of any shape, which may differ from rank to rank; by rank.
   template <Exchangeable T>
   std::vector<T> all_gather_objects(const T& value) const {
     std::vector<T> values;
-    for (const Collection& c : all_gather_trees(Exchange<T>::pack(value)))
+    for (const Collection& c : all_gather_trees(packed(value)))
       values.push_back(Exchange<T>::unpack(c));
     return values;
   }
@@ -94,7 +94,7 @@ class Group {
   // Element by element over all ranks. The mean of integers is rounded towards zero.
   template <Exchangeable T>
   T all_reduce(const T& value, ReduceOp op = ReduceOp::avg) const {
-    return Exchange<T>::unpack(all_reduce_tree(Exchange<T>::pack(value), op));
+    return Exchange<T>::unpack(all_reduce_tree(packed(value), op));
   }
   // The same in place.
   void all_reduce_into(const Tensor& in_out, ReduceOp op = ReduceOp::avg) const;
@@ -110,19 +110,19 @@ class Group {
   // As all_reduce, all_gather; the result is on rank `dst` only, nothing elsewhere.
   template <Exchangeable T>
   std::optional<T> reduce(const T& value, int dst = 0, ReduceOp op = ReduceOp::sum) const {
-    const auto result = reduce_tree(Exchange<T>::pack(value), dst, op);
+    const auto result = reduce_tree(packed(value), dst, op);
     if (!result) return std::nullopt;
     return Exchange<T>::unpack(*result);
   }
   template <Exchangeable T>
   std::optional<typename Exchange<T>::Gathered> gather(const T& value, int dst = 0) const {
-    const auto result = gather_tree(Exchange<T>::pack(value), dst, {});
+    const auto result = gather_tree(packed(value), dst, {});
     if (!result) return std::nullopt;
     return Exchange<T>::unpack_gathered(*result);
   }
   template <Exchangeable T>
   std::optional<T> gather(const T& value, int dst, Concat concat) const {
-    const auto result = gather_tree(Exchange<T>::pack(value), dst, concat);
+    const auto result = gather_tree(packed(value), dst, concat);
     if (!result) return std::nullopt;
     return Exchange<T>::unpack(*result);
   }
@@ -130,10 +130,13 @@ class Group {
   // Rank i gets parts[i] of rank `src`; the others' parts are ignored. Parts may differ in shape.
   template <Exchangeable T>
   T scatter(const std::vector<T>& parts, int src = 0) const {
-    std::vector<Collection> trees;
-    if (rank() == src)
-      for (const T& part : parts) trees.push_back(Exchange<T>::pack(part));
-    return Exchange<T>::unpack(scatter_trees(trees, src));
+    const auto list = [&] {
+      std::vector<Collection> items;
+      if (rank() == src)
+        for (const T& part : parts) items.push_back(Exchange<T>::pack(part));
+      return Collection::list(std::move(items));
+    };
+    return Exchange<T>::unpack(scatter_tree(packed_by(list), src));
   }
 
   // Point to point. The k-th send to a rank meets its k-th receive from here, and may wait for it:
@@ -190,14 +193,14 @@ class Group {
   struct State;
 
   // As all_reduce() and so on, for trees (calls.cc).
-  Collection broadcast_tree(const Collection& value, int src) const;
-  Collection all_gather_tree(const Collection& value, std::optional<Concat> concat) const;
-  std::vector<Collection> all_gather_trees(const Collection& value) const;
-  Collection all_reduce_tree(const Collection& value, ReduceOp op) const;
-  std::optional<Collection> reduce_tree(const Collection& value, int dst, ReduceOp op) const;
-  std::optional<Collection> gather_tree(const Collection& value, int dst,
+  Collection broadcast_tree(const Packed& packed, int src) const;
+  Collection all_gather_tree(const Packed& packed, std::optional<Concat> concat) const;
+  std::vector<Collection> all_gather_trees(const Packed& packed) const;
+  Collection all_reduce_tree(const Packed& packed, ReduceOp op) const;
+  std::optional<Collection> reduce_tree(const Packed& packed, int dst, ReduceOp op) const;
+  std::optional<Collection> gather_tree(const Packed& packed, int dst,
                                         std::optional<Concat> concat) const;
-  Collection scatter_trees(const std::vector<Collection>& parts, int src) const;
+  Collection scatter_tree(const Packed& parts, int src) const;
   // pairs.cc
   void send_tree(const Collection& value, int dst) const;
   Collection recv_tree(int src) const;

@@ -1,5 +1,6 @@
 // The collective calls of a group: agreement, flat buffers, one collective for each of them.
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "base/text.h"
@@ -7,6 +8,7 @@
 #include "fabric/flat.h"
 #include "fabric/group_state.h"
 #include "fabric/object.h"
+#include "fabric/reduction.h"
 
 namespace weft {
 namespace {
@@ -21,6 +23,13 @@ Status check_rank(const char* what, int rank, const Communicator& c) {
       concat(what, " is ", rank, "; the group's ranks go from 0 to ", c.size() - 1, "."));
 }
 
+// The first that is none.
+Status failure_of(std::initializer_list<Status> checks) {
+  for (const Status& check : checks)
+    if (!check.ok()) return check;
+  return {};
+}
+
 // Text and null can be sent, but not added up or stacked.
 Status check_leaves(const Collection& value) {
   Status status;
@@ -33,18 +42,6 @@ Status check_leaves(const Collection& value) {
     return Collection();
   });
   return status;
-}
-
-Status check_reduction(const Collection& value, ReduceOp op) {
-  if (op == ReduceOp::premulsum)
-    return invalid_argument(
-        "op is premulsum, which needs a factor; use the communicator() for it.");
-  WEFT_TRY(check_leaves(value));
-  for (const Tensor& tensor : value.tensors())
-    if (!defined(op, tensor.dtype()))
-      return invalid_argument(
-          concat("op ", name(op), " has no meaning on ", tensor.type_text(), "."));
-  return {};
 }
 
 Status check_concat(const Collection& value, std::optional<Concat> concat_along) {
@@ -90,7 +87,7 @@ std::optional<Collection> run_flat(const Collection& value, int64_t leading, boo
     Tensor result;
     if (receives)
       result = Tensor::empty(buffer.dtype, leading > 0 ? Shape{leading, count} : Shape{count});
-    throw_if_failed(call(buffer.memory, result.data()));
+    throw_if_failed(call(buffer.memory, result));
     results.push_back(std::move(result));
   }
   if (!receives) return std::nullopt;
@@ -101,63 +98,76 @@ std::optional<Collection> run_flat(const Collection& value, int64_t leading, boo
 
 }  // namespace
 
-Collection Group::all_reduce_tree(const Collection& value, ReduceOp op) const {
+Collection Group::all_reduce_tree(const Packed& packed, ReduceOp op) const {
   Communicator& c = turn();
+  const auto& [value, own] = packed;
   const std::string text = concat("all_reduce(", name(op), ")");
-  (void)agree(c, {text, value.describe(), check_reduction(value, op)});
-  return *run_flat(value, 0, true, {}, [&](const Tensor& in, void* out) {
-    return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), op)
+  (void)agree(c, {text, value.describe(),
+                  failure_of({own, check_leaves(value), check_reduction(op, value)})});
+  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+    return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how)
         .within(text);
+  };
+  return *run_flat(value, 0, true, {}, [&](const Tensor& in, const Tensor& out) {
+    return weft::reduce(op, c.size(), in, out, run);
   });
 }
 
-std::optional<Collection> Group::reduce_tree(const Collection& value, int dst, ReduceOp op) const {
+std::optional<Collection> Group::reduce_tree(const Packed& packed, int dst, ReduceOp op) const {
   Communicator& c = turn();
+  const auto& [value, own] = packed;
   const std::string text = concat("reduce(", name(op), ", dst=", dst, ")");
-  Status own = check_rank("dst", dst, c);
-  if (own.ok()) own = check_reduction(value, op);
-  (void)agree(c, {text, value.describe(), own});
-  return run_flat(value, 0, c.rank() == dst, {}, [&](const Tensor& in, void* out) {
-    return c.reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), op, dst)
+  (void)agree(c, {text, value.describe(),
+                  failure_of({check_rank("dst", dst, c), own, check_leaves(value),
+                              check_reduction(op, value)})});
+  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+    return c.reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how, dst)
+        .within(text);
+  };
+  return run_flat(value, 0, c.rank() == dst, {}, [&](const Tensor& in, const Tensor& out) {
+    return weft::reduce(op, c.size(), in, out, run);
+  });
+}
+
+Collection Group::all_gather_tree(const Packed& packed, std::optional<Concat> concat_along) const {
+  Communicator& c = turn();
+  const auto& [value, own] = packed;
+  const std::string text = concat(gather_text("all_gather", concat_along), ")");
+  (void)agree(c, {text, value.describe(), failure_of({own, check_concat(value, concat_along)})});
+  return *run_flat(value, c.size(), true, concat_along, [&](const Tensor& in, const Tensor& out) {
+    return c.all_gather(in.data(), out.data(), static_cast<size_t>(in.count()), in.dtype())
         .within(text);
   });
 }
 
-Collection Group::all_gather_tree(const Collection& value,
-                                  std::optional<Concat> concat_along) const {
-  Communicator& c = turn();
-  const std::string text = concat(gather_text("all_gather", concat_along), ")");
-  (void)agree(c, {text, value.describe(), check_concat(value, concat_along)});
-  return *run_flat(value, c.size(), true, concat_along, [&](const Tensor& in, void* out) {
-    return c.all_gather(in.data(), out, static_cast<size_t>(in.count()), in.dtype()).within(text);
-  });
-}
-
-std::optional<Collection> Group::gather_tree(const Collection& value, int dst,
+std::optional<Collection> Group::gather_tree(const Packed& packed, int dst,
                                              std::optional<Concat> concat_along) const {
   Communicator& c = turn();
+  const auto& [value, own] = packed;
   const std::string text = concat(gather_text("gather", concat_along), ", dst=", dst, ")");
-  Status own = check_rank("dst", dst, c);
-  if (own.ok()) own = check_concat(value, concat_along);
-  (void)agree(c, {text, value.describe(), own});
-  return run_flat(value, c.size(), c.rank() == dst, concat_along, [&](const Tensor& in, void* out) {
-    return c.gather(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), dst).within(text);
+  (void)agree(c, {text, value.describe(),
+                  failure_of({check_rank("dst", dst, c), own, check_concat(value, concat_along)})});
+  const bool mine = c.rank() == dst;
+  return run_flat(value, c.size(), mine, concat_along, [&](const Tensor& in, const Tensor& out) {
+    return c.gather(in.data(), out.data(), static_cast<size_t>(in.count()), in.dtype(), dst)
+        .within(text);
   });
 }
 
-Collection Group::broadcast_tree(const Collection& value, int src) const {
+Collection Group::broadcast_tree(const Packed& packed, int src) const {
   Communicator& c = turn();
+  const auto& [value, own] = packed;
   const std::string text = concat("broadcast(src=", src, ")");
   const bool mine = c.rank() == src;
   const bool alone = value.kind() == Collection::Kind::tensor;
-  const bool packed = !alone || value.tensor().bytes() <= kPackedBytes;
+  const bool whole = !alone || value.tensor().bytes() <= kPackedBytes;
   std::string layout;
   Tensor object;
-  if (mine && packed) object = object_of(value);
-  if (mine && !packed) layout = layout_of(value);
-  const uint64_t bytes = packed ? object.bytes() : layout.size() | kUnpacked;
-  const uint64_t told =
-      agree(c, {text, {}, check_rank("src", src, c), bytes})[static_cast<size_t>(src)];
+  if (mine && whole) object = object_of(value);
+  if (mine && !whole) layout = layout_of(value);
+  const uint64_t bytes = whole ? object.bytes() : layout.size() | kUnpacked;
+  const Status failure = failure_of({check_rank("src", src, c), mine ? own : Status()});
+  const uint64_t told = agree(c, {text, {}, failure, bytes})[static_cast<size_t>(src)];
   const auto send = [&](void* memory, size_t count, DataType type) {
     throw_if_failed(c.broadcast(memory, memory, count, type, src).within(text));
   };
@@ -176,11 +186,11 @@ Collection Group::broadcast_tree(const Collection& value, int src) const {
   return mine ? value : tensor;
 }
 
-std::vector<Collection> Group::all_gather_trees(const Collection& value) const {
+std::vector<Collection> Group::all_gather_trees(const Packed& packed) const {
   Communicator& c = turn();
   const std::string text = "all_gather_objects";
-  const Tensor object = object_of(value);
-  const std::vector<uint64_t> sizes = agree(c, {text, {}, {}, object.bytes()});
+  const Tensor object = object_of(packed.value);
+  const std::vector<uint64_t> sizes = agree(c, {text, {}, packed.own, object.bytes()});
   const std::vector<size_t> counts(sizes.begin(), sizes.end());
   int64_t total = 0;
   for (const uint64_t size : sizes) total += static_cast<int64_t>(size);
@@ -202,11 +212,12 @@ std::vector<Collection> Group::all_gather_trees(const Collection& value) const {
   return values;
 }
 
-Collection Group::scatter_trees(const std::vector<Collection>& parts, int src) const {
+Collection Group::scatter_tree(const Packed& packed, int src) const {
   Communicator& c = turn();
+  const auto parts = packed.value.items();
   const std::string text = concat("scatter(src=", src, ")");
   const bool mine = c.rank() == src;
-  Status own = check_rank("src", src, c);
+  Status own = failure_of({check_rank("src", src, c), packed.own});
   if (own.ok() && mine && static_cast<int>(parts.size()) != c.size())
     own = invalid_argument(concat(text, ": ", parts.size(), " parts were given for ", c.size(),
                                   " ranks; give one for each rank, in order."));
@@ -237,18 +248,19 @@ Collection Group::scatter_trees(const std::vector<Collection>& parts, int src) c
 Tensor Group::reduce_scatter(const Tensor& value, ReduceOp op) const {
   Communicator& c = turn();
   const std::string text = concat("reduce_scatter(", name(op), ")");
-  Status own = check_reduction(value, op);
+  Status own = check_reduction(op, value);
   if (own.ok() && (value.dims() == 0 || value.size(0) % c.size() != 0))
     own = invalid_argument(concat(text, ": the first dimension of ", value.type_text(),
                                   " does not divide into ", c.size(), " equal parts."));
   (void)agree(c, {text, {value.type_text()}, own});
   Shape shape = value.shape();
   shape[0] /= c.size();
-  const Tensor dense = value.contiguous();
-  Tensor result = Tensor::empty(value.dtype(), std::move(shape));
-  throw_if_failed(c.reduce_scatter(dense.data(), result.data(), static_cast<size_t>(result.count()),
-                                   value.dtype(), op)
-                      .within(text));
+  const Tensor result = Tensor::empty(value.dtype(), std::move(shape));
+  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+    const auto count = static_cast<size_t>(in.count() / c.size());
+    return c.reduce_scatter(in.data(), out, count, in.dtype(), how).within(text);
+  };
+  throw_if_failed(weft::reduce(op, c.size(), value.contiguous(), result, run));
   return result;
 }
 
@@ -266,11 +278,13 @@ void Group::broadcast_into(const Tensor& in_out, int src) const {
 void Group::all_reduce_into(const Tensor& in_out, ReduceOp op) const {
   Communicator& c = turn();
   const std::string text = concat("all_reduce_into(", name(op), ")");
-  (void)agree(c, {text, {in_out.type_text()}, check_reduction(in_out, op)});
+  (void)agree(c, {text, {in_out.type_text()}, check_reduction(op, in_out)});
   const Tensor dense = in_out.contiguous();
-  throw_if_failed(c.all_reduce(dense.data(), dense.data(), static_cast<size_t>(dense.count()),
-                               dense.dtype(), op)
-                      .within(text));
+  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+    return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how)
+        .within(text);
+  };
+  throw_if_failed(weft::reduce(op, c.size(), dense, dense, run));
   if (dense.data() != in_out.data()) in_out.copy_from(dense);
 }
 

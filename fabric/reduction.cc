@@ -1,0 +1,113 @@
+#include "fabric/reduction.h"
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+// Calls then(T{}) with the C++ type of an integer dtype.
+template <class Then>
+void with_integer(DataType dtype, const Then& then) {
+  switch (dtype) {
+    case DataType::int8: return then(int8_t{});
+    case DataType::uint8: return then(uint8_t{});
+    case DataType::int16: return then(int16_t{});
+    case DataType::uint16: return then(uint16_t{});
+    case DataType::int32: return then(int32_t{});
+    case DataType::uint32: return then(uint32_t{});
+    case DataType::int64: return then(int64_t{});
+    default: return then(uint64_t{});
+  }
+}
+
+// What is summed up for the mean of an integer: a narrow one itself, in 64 bits; of a wide one its
+// quotient and its remainder by the number of ranks, so that neither sum can wrap.
+template <class T>
+struct Mean {
+  static constexpr bool kWide = sizeof(T) == 8;
+  static constexpr int kTerms = kWide ? 2 : 1;
+  using Term = std::conditional_t<kWide, T, int64_t>;
+
+  static void split(T value, Term ranks, Term* terms) {
+    terms[0] = kWide ? static_cast<Term>(value) / ranks : static_cast<Term>(value);
+    if constexpr (kWide) terms[1] = value % ranks;
+  }
+
+  static T of(const Term* sums, Term ranks) {
+    if constexpr (!kWide) {
+      return static_cast<T>(sums[0] / ranks);
+    } else {
+      const Term whole = sums[0] + sums[1] / ranks, rest = sums[1] % ranks;
+      if (whole > 0 && rest < 0) return whole - 1;
+      if (whole < 0 && rest > 0) return whole + 1;
+      return whole;
+    }
+  }
+};
+
+template <class T>
+Status mean_of(const Tensor& in, const Tensor& out, int ranks, const RunReduction& run) {
+  using M = Mean<T>;
+  using Term = typename M::Term;
+  const auto n = static_cast<Term>(ranks);
+  const Tensor terms = Tensor::empty(kDataTypeOf<Term>, {in.count() * M::kTerms});
+  const Tensor sums = Tensor::empty(kDataTypeOf<Term>, {out.count() * M::kTerms});
+  for (int64_t i = 0; i < in.count(); ++i)
+    M::split(in.data<T>()[i], n, terms.data<Term>() + i * M::kTerms);
+  WEFT_TRY(run(terms, out.data() ? sums.data() : nullptr, ReduceOp::sum));
+  for (int64_t i = 0; i < out.count(); ++i)
+    out.data<T>()[i] = M::of(sums.data<Term>() + i * M::kTerms, n);
+  return {};
+}
+
+// Kernels combine the bytes of booleans as bits, of which there must be one.
+Tensor zeros_and_ones(const Tensor& booleans) {
+  Tensor result = Tensor::empty(DataType::boolean, booleans.shape());
+  for (int64_t i = 0; i < booleans.count(); ++i)
+    result.data()[i] = std::byte{booleans.data()[i] != std::byte{0}};
+  return result;
+}
+
+std::string remedy(ReduceOp op, DataType dtype) {
+  if (dtype == DataType::boolean)
+    return "use band (all), bor (any) or bxor, or make numbers of them.";
+  if (op == ReduceOp::min || op == ReduceOp::max) return "complex numbers have no order.";
+  return "bits are of integers and booleans; reinterpret() reads others as such.";
+}
+
+}  // namespace
+
+Status check_reduction(ReduceOp op, const Tensor& tensor) {
+  if (static_cast<int>(op) >= kReduceOps)
+    return invalid_argument(concat("op is number ", static_cast<int>(op),
+                                   "; give sum, prod, min, max, avg, band, bor or bxor."));
+  if (op == ReduceOp::premulsum)
+    return invalid_argument(
+        "op is premulsum, which needs a factor; use the communicator() for it.");
+  if (defined(op, tensor.dtype())) return {};
+  return invalid_argument(concat("op ", name(op), " has no meaning on ", tensor.type_text(), "; ",
+                                 remedy(op, tensor.dtype())));
+}
+
+Status check_reduction(ReduceOp op, const Collection& value) {
+  Status status = check_reduction(op, Tensor(0));  // also where there are no leaves
+  (void)value.transform([&](const std::string& path, const Collection& leaf) {
+    if (leaf.kind() != Collection::Kind::tensor || !status.ok()) return Collection();
+    status = check_reduction(op, leaf.tensor());
+    if (!path.empty()) status = status.within(concat("the leaf '", path, "'"));
+    return Collection();
+  });
+  return status;
+}
+
+Status reduce(ReduceOp op, int ranks, const Tensor& in, const Tensor& out,
+              const RunReduction& run) {
+  if (in.dtype() == DataType::boolean) return run(zeros_and_ones(in), out.data(), op);
+  if (op != ReduceOp::avg || !is_integer(in.dtype())) return run(in, out.data(), op);
+  Status status;
+  with_integer(in.dtype(),
+               [&](auto zero) { status = mean_of<decltype(zero)>(in, out, ranks, run); });
+  return status;
+}
+
+}  // namespace weft
