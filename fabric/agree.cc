@@ -104,9 +104,38 @@ Status difference_in(const std::vector<std::vector<std::string>>& texts) {
   }
 }
 
+// Not a number is none, either.
+bool is_timeout(double seconds) {
+  constexpr double kLongestS = 1e9;
+  return seconds >= 0 && seconds <= kLongestS;
+}
+
 }  // namespace
 
+Status check_rank(const char* what, int rank, const Communicator& communicator) {
+  if (rank >= 0 && rank < communicator.size()) return {};
+  return invalid_argument(concat(what, " is ", rank, "; the group's ranks go from 0 to ",
+                                 communicator.size() - 1, "."));
+}
+
+void agree_on_arguments(Communicator& communicator, const std::string& call,
+                        const std::function<void()>& check) {
+  Status own;
+  try {
+    check();
+  } catch (...) {
+    own = caught().within(call);
+  }
+  (void)agree(communicator, {.call = call, .leaves = {}, .own = own});
+}
+
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s) {
+  if (!is_timeout(timeout_s)) {
+    Intent wrong = intent;
+    wrong.own = invalid_argument(concat(intent.call, ": timeout_s is ", timeout_s,
+                                        "; give seconds, or 0 for what WEFT_TIMEOUT says."));
+    return agree(communicator, wrong);
+  }
   const Note mine{digest_of(intent), intent.own.ok() ? 0u : 1u, intent.extra};
   std::vector<Note> notes(static_cast<size_t>(communicator.size()));
   throw_if_failed(communicator

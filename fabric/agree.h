@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,12 @@ struct Intent {
 // cannot, or where intents differ, every rank throws the same Error, which says which rank gave
 // what; the communicator stays good. `timeout_s`: 0 is the communicator's.
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s = 0);
+
+// Collective. check() throws where this rank's arguments of `call` are wrong; then every rank does.
+void agree_on_arguments(Communicator& communicator, const std::string& call,
+                        const std::function<void()>& check);
+
+// Whether `rank`, the argument `what` of a call, is one of the communicator's.
+Status check_rank(const char* what, int rank, const Communicator& communicator);
 
 }  // namespace weft

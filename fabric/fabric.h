@@ -77,16 +77,19 @@ class Fabric : public Group {
 
   // Runs block() on rank 0 first, then on the others; with `local`, on local rank 0 of each machine
   // first. Gives what the block gives. When a first rank's block throws, so does this call on every
-  // rank, naming it, and the others' blocks do not run. `timeout_s`: how long the others wait.
+  // rank, naming it, and the others' blocks do not run. Calls of all ranks throw inside of the
+  // block, where the others do not make them. `timeout_s`: how long the others wait.
   template <class F>
   auto rank_zero_first(F block, bool local = false, double timeout_s = 0) const {
     using T = std::invoke_result_t<F&>;
     if (local ? local_rank() != 0 : !is_global_zero()) {
       let_others_go({}, timeout_s);
+      const auto scope = stay_alone();
       return block();
     }
     const auto guarded = [&]() -> T {
       try {
+        const auto scope = stay_alone();
         return block();
       } catch (...) {
         tell_failure_of_block(caught(), timeout_s);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "fabric/agree.h"
 
 namespace weft {
 namespace {
@@ -18,24 +19,44 @@ std::vector<Tensor> parts_of(const Tensor& whole, int dim, int ranks) {
   return parts;
 }
 
+// Of what was stacked: one entry per rank.
+void require_stacked(const Tensor& gradient, int ranks) {
+  if (gradient.dims() == 0 || gradient.size(0) != ranks)
+    throw_invalid(concat("the gradient is ", gradient.type_text(),
+                         "; its first dimension must be the ", ranks, " ranks of the group."));
+}
+
+// That rank `dst`, which had the result, gives its gradient.
+void require_given(const Group& group, const std::optional<Tensor>& gradient, int dst) {
+  throw_if_failed(check_rank("dst", dst, group.communicator()));
+  if (group.rank() == dst && !gradient)
+    throw_invalid(concat("rank ", dst, " is dst and gave no gradient; it has to."));
+}
+
 }  // namespace
 
 Tensor all_gather_backward(const Group& group, const Tensor& gradient) {
+  agree_on_arguments(group.turn(), "all_gather_backward",
+                     [&] { require_stacked(gradient, group.size()); });
   const Tensor mine = group.reduce_scatter(gradient);
   return mine.reshape({mine.shape().begin() + 1, mine.shape().end()});
 }
 
 Tensor all_gather_backward(const Group& group, const Tensor& gradient, Concat concat_along) {
+  std::vector<Tensor> parts;
+  const std::string call = concat("all_gather_backward(concat dim ", concat_along.dim, ")");
+  agree_on_arguments(group.turn(), call,
+                     [&] { parts = parts_of(gradient, concat_along.dim, group.size()); });
   if (gradient.axis(concat_along.dim) == 0) return group.reduce_scatter(gradient);
-  const std::vector<Tensor> parts = parts_of(gradient, concat_along.dim, group.size());
-  const Shape shape = parts[0].shape();
   const Tensor mine = group.reduce_scatter(concatenate(parts, 0));
-  return mine.reshape(shape);
+  return mine.reshape(parts[0].shape());
 }
 
 Tensor all_reduce_backward(const Group& group, const Tensor& gradient, ReduceOp op) {
-  if (op != ReduceOp::sum && op != ReduceOp::avg)
-    throw_invalid(concat("op is ", name(op), "; only sum and avg have a backward here."));
+  agree_on_arguments(group.turn(), concat("all_reduce_backward(", name(op), ")"), [&] {
+    if (op != ReduceOp::sum && op != ReduceOp::avg)
+      throw_invalid(concat("op is ", name(op), "; only sum and avg have a backward here."));
+  });
   return group.all_reduce(gradient, op);
 }
 
@@ -49,13 +70,18 @@ Tensor broadcast_backward(const Group& group, const Tensor& gradient, int src) {
 }
 
 Tensor reduce_backward(const Group& group, const std::optional<Tensor>& gradient, int dst) {
+  agree_on_arguments(group.turn(), "reduce_backward", [&] { require_given(group, gradient, dst); });
   return group.broadcast(gradient.value_or(Tensor()), dst);
 }
 
 Tensor gather_backward(const Group& group, const std::optional<Tensor>& gradient, int dst) {
   std::vector<Tensor> parts;
-  for (int64_t r = 0; gradient && gradient->dims() > 0 && r < gradient->size(0); ++r)
-    parts.push_back((*gradient)[r]);
+  agree_on_arguments(group.turn(), "gather_backward", [&] {
+    require_given(group, gradient, dst);
+    if (group.rank() != dst) return;
+    require_stacked(*gradient, group.size());
+    for (int64_t r = 0; r < gradient->size(0); ++r) parts.push_back((*gradient)[r]);
+  });
   return group.scatter(parts, dst);
 }
 

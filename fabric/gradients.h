@@ -3,7 +3,8 @@
 //
 // Every rank's tensors count as variables of their own, and the loss is the sum over all ranks'
 // losses; then each of these is the adjoint of its call: the sum over ranks of <call(x), y> equals
-// that of <x, backward(y)>.
+// that of <x, backward(y)>. A gradient that is missing or of another shape than the call's result
+// is an error on every rank.
 #pragma once
 
 #include <optional>

@@ -9,12 +9,24 @@
 #include "fabric/group_state.h"
 
 namespace weft {
+namespace {
+
+constexpr const char* kNoMember = "this rank is no member of the group; see Group::is_member()";
+
+void require_company(bool alone) {
+  if (alone)
+    throw_invalid(
+        "a call of all ranks was made inside of the block of rank_zero_first, where the other "
+        "ranks do not make it; make it behind the block.");
+}
+
+}  // namespace
 
 Group::Group(std::unique_ptr<Communicator> communicator)
     : state_(std::make_shared<State>(std::move(communicator))) {}
 
 Group::State& Group::state() const {
-  if (!state_) throw_invalid(absent_);
+  if (!state_) throw_invalid(absent_ ? absent_ : kNoMember);
   return *state_;
 }
 
@@ -36,19 +48,30 @@ void Group::State::finish() {
   turns.wait_idle();
 }
 
-int Group::rank() const { return state_ ? state_->communicator->rank() : -1; }
+int Group::rank() const { return state_ || absent_ ? communicator().rank() : -1; }
 
-int Group::size() const { return state_ ? state_->communicator->size() : -1; }
+int Group::size() const { return state_ || absent_ ? communicator().size() : -1; }
 
 Communicator& Group::communicator() const { return *state().communicator; }
 
 Communicator& Group::turn() const {
   State& s = state();
+  require_company(s.alone);
   s.turns.wait_idle();
   return *s.communicator;
 }
 
-void Group::give(std::function<void()> task) const { state().turns.give(std::move(task)); }
+std::shared_ptr<void> Group::stay_alone() const {
+  (void)turn();  // what is under way is not of the block
+  State& s = state();
+  s.alone = true;
+  return {&s, [own = state_](void*) { own->alone = false; }};
+}
+
+void Group::give(std::function<void()> task) const {
+  require_company(state().alone);
+  state().turns.give(std::move(task));
+}
 
 void Group::check_wait(const std::weak_ptr<State>& state) {
   const std::shared_ptr<State> own = state.lock();

@@ -51,7 +51,7 @@ class Group {
 
   // Whether this rank is in it.
   bool is_member() const { return state_ != nullptr; }
-  // This rank, and how many there are; -1 where is_member() is false.
+  // This rank, and how many there are; -1 where is_member() is false (but see Fabric).
   int rank() const;
   int size() const;
   // The engine's own interface to the same ranks.
@@ -186,8 +186,10 @@ class Group {
   void abort(std::string_view why) const;
 
  protected:
-  // As Group(); `absent` says why calls throw.
+  // As Group(), but rank() and size() throw, too; `absent` says why.
   explicit Group(const char* absent) : absent_(absent) {}
+  // Until what this gives goes, this rank is alone: calls that need the others throw.
+  std::shared_ptr<void> stay_alone() const;
 
  private:
   struct State;
@@ -212,7 +214,7 @@ class Group {
   State& state() const;
 
   std::shared_ptr<State> state_;
-  const char* absent_ = "this rank is no member of the group; see Group::is_member()";
+  const char* absent_ = nullptr;
 };
 
 }  // namespace weft

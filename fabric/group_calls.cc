@@ -17,12 +17,6 @@ namespace {
 constexpr size_t kPackedBytes = 64 << 10;
 constexpr uint64_t kUnpacked = uint64_t{1} << 63;  // in the extra of a broadcast's intent
 
-Status check_rank(const char* what, int rank, const Communicator& c) {
-  if (rank >= 0 && rank < c.size()) return {};
-  return invalid_argument(
-      concat(what, " is ", rank, "; the group's ranks go from 0 to ", c.size() - 1, "."));
-}
-
 // The first that is none.
 Status failure_of(std::initializer_list<Status> checks) {
   for (const Status& check : checks)

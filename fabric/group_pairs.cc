@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "fabric/agree.h"
 #include "fabric/group_state.h"
 #include "fabric/object.h"
 
@@ -63,6 +64,11 @@ Status check_header(const Communicator& c, const Header& header, const Tensor& r
                 src);
 }
 
+// A call between two ranks is nobody else's: its errors are thrown here only.
+void require_peer(const char* what, int peer, const Communicator& c) {
+  throw_if_failed(check_rank(what, peer, c));
+}
+
 [[noreturn]] void give_up(Communicator& c, const Status& status) {
   c.abort(status.message());
   throw Error(status);
@@ -85,6 +91,7 @@ void Group::State::start(const std::shared_ptr<PairTransfer>& pair, Transfer::Di
 }
 
 void Group::send_tree(const Collection& value, int dst) const {
+  require_peer("dst", dst, communicator());
   const bool plain = value.kind() == Collection::Kind::tensor && value.tensor().dims() <= kDimsMax;
   const Tensor tensor = plain ? value.tensor().contiguous() : object_of(value);
   Header header = header_of(tensor, !plain);
@@ -96,6 +103,7 @@ void Group::send_tree(const Collection& value, int dst) const {
 Collection Group::recv_tree(int src) const {
   Communicator& c = communicator();
   const std::string text = concat("recv(src=", src, ")");
+  require_peer("src", src, c);
   Header header;
   throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
   Header readable = header;
@@ -112,6 +120,7 @@ Collection Group::recv_tree(int src) const {
 void Group::recv_into(const Tensor& out, int src) const {
   Communicator& c = communicator();
   const std::string text = concat("recv_into(src=", src, ")");
+  require_peer("src", src, c);
   Header header;
   throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
   if (Status status = check_header(c, header, out, src); !status.ok()) give_up(c, status);
@@ -122,6 +131,7 @@ void Group::recv_into(const Tensor& out, int src) const {
 }
 
 Future<void> Group::isend(const Tensor& tensor, int dst) const {
+  require_peer("dst", dst, communicator());
   if (tensor.dims() > kDimsMax)
     throw_invalid(concat("isend takes tensors of at most ", kDimsMax, " dimensions, not ",
                          tensor.type_text(), "; reshape it."));
@@ -135,6 +145,7 @@ Future<void> Group::isend(const Tensor& tensor, int dst) const {
 }
 
 Future<void> Group::irecv_into(const Tensor& out, int src) const {
+  require_peer("src", src, communicator());
   auto pair = std::make_shared<PairTransfer>();
   pair->tensor = out;
   pair->header.magic = 0;

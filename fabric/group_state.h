@@ -1,6 +1,7 @@
 // What the handles of a group share.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -24,7 +25,8 @@ struct Group::State {
   // Starts a send or receive and keeps its memory until it is done, whoever drops the Future.
   void start(const std::shared_ptr<PairTransfer>& pair, Transfer::Direction direction, Rank peer);
 
-  std::mutex mutex;  // of `pairs`
+  std::atomic<bool> alone = false;  // see stay_alone()
+  std::mutex mutex;                 // of `pairs`
   std::vector<std::shared_ptr<PairTransfer>> pairs;
   std::unique_ptr<Communicator> communicator;
   Turns turns;

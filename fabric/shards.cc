@@ -50,8 +50,13 @@ std::optional<Tensor> Shards::gather_to(const Tensor& tensor, int dst, int dim) 
 
 Tensor Shards::gather_to_backward(const std::optional<Tensor>& gradient, int dst, int dim) const {
   std::vector<Tensor> parts;
-  for (int r = 0; gradient && r < world_size(); ++r)
-    parts.push_back(part_of(*gradient, dim, r, world_size()));
+  agree_on_arguments(group_.turn(), "gather_to_backward", [&] {
+    throw_if_failed(check_rank("dst", dst, group_.communicator()));
+    if (rank() != dst) return;
+    if (!gradient) throw_invalid(concat("rank ", dst, " is dst and gave no gradient; it has to."));
+    for (int r = 0; r < world_size(); ++r)
+      parts.push_back(part_of(*gradient, dim, r, world_size()));
+  });
   return group_.scatter(parts, dst);
 }
 

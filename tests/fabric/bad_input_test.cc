@@ -1,6 +1,8 @@
 // Wrong arguments and ranks that disagree: the same error on every rank, which says who gave what,
 // and a group that can be used on.
+#include "fabric/gradients.h"
 #include "fabric/json.h"
+#include "fabric/shards.h"
 #include "tests/fabric/ranks.h"
 
 namespace weft::test {
@@ -66,6 +68,56 @@ TEST(BadInput, TreesThatDiffer) {
   });
 }
 
+// What only one rank can find out is everybody's error.
+TEST(BadInput, GradientsThatDoNotFit) {
+  on_three([](Fabric& f) {
+    const Tensor wrong =
+        Tensor::zeros(DataType::float32, f.rank() == 1 ? Shape{4, 2} : Shape{3, 2});
+    const auto refused = [&](const std::vector<std::string>& parts,
+                             const std::function<void()>& call) {
+      expect_failure(Code::invalid_argument, parts, call);
+    };
+    refused({"rank 1: all_gather_backward: the gradient is float32[4, 2]", "the 3 ranks"},
+            [&] { (void)all_gather_backward(f, wrong); });
+    refused({"rank 1: all_gather_backward(concat dim 0): dim 0 of float32[4, 2]"},
+            [&] { (void)all_gather_backward(f, wrong, Concat{0}); });
+    refused({"all_gather_backward(concat dim 7): dim is 7"},
+            [&] { (void)all_gather_backward(f, wrong, Concat{7}); });
+    refused({"all_reduce_backward(max): op is max; only sum and avg"}, [&] {
+      (void)all_reduce_backward(f, Tensor(1), f.rank() == 0 ? ReduceOp::max : ReduceOp::sum);
+    });
+    refused({"rank 1: reduce_backward: rank 1 is dst and gave no gradient"},
+            [&] { (void)reduce_backward(f, std::nullopt, 1); });
+    refused({"dst is 3; the group's ranks go from 0 to 2"},
+            [&] { (void)reduce_backward(f, std::nullopt, 3); });
+    refused({"rank 2: gather_backward: rank 2 is dst and gave no gradient"},
+            [&] { (void)gather_backward(f, std::nullopt, 2); });
+    refused({"rank 1: gather_backward: the gradient is float32[4, 2]"},
+            [&] { (void)gather_backward(f, wrong, 1); });
+    const Shards shards(f);
+    refused({"rank 1: gather_to_backward: dim 0 of float32[4, 2] does not divide into 3"},
+            [&] { (void)shards.gather_to_backward(wrong, 1, 0); });
+    refused({"rank 0: gather_to_backward: rank 0 is dst and gave no gradient"},
+            [&] { (void)shards.gather_to_backward(std::nullopt, 0); });
+  });
+}
+
+TEST(BadInput, JsonThatCannotTravel) {
+  on_three([](Fabric& f) {
+    const nlohmann::json binary = {{"blob", nlohmann::json::binary({1})}}, good = {{"x", 1}};
+    const std::vector<std::string> said = {"rank 1: a binary JSON value cannot travel"};
+    const nlohmann::json mine = f.rank() == 1 ? binary : good;
+    expect_failure(Code::invalid_argument, said, [&] { (void)f.broadcast(mine, 1); });
+    expect_failure(Code::invalid_argument, said, [&] { (void)f.all_gather_objects(mine); });
+    expect_failure(Code::invalid_argument, said, [&] { (void)f.all_gather(mine); });
+    expect_failure(Code::invalid_argument, said, [&] { (void)f.all_reduce(mine); });
+    expect_failure(Code::invalid_argument, said, [&] { (void)f.gather(mine, 2); });
+    expect_failure(Code::invalid_argument, said,
+                   [&] { (void)f.scatter(std::vector<nlohmann::json>(3, binary), 1); });
+    EXPECT_EQ(f.broadcast(mine, 0), good);  // what others than src give does not matter
+  });
+}
+
 TEST(BadInput, DifferentCalls) {
   on_three([](Fabric& f) {
     expect_failure(Code::mismatch,
@@ -91,7 +143,7 @@ TEST(BadInput, RanksOutOfRange) {
     expect("src is -1", [&] { (void)f.scatter(std::vector<int>{1, 2, 3}, -1); });
     expect("dst is 4", [&] { (void)f.gather(1, 4); });
     expect("dst is 3", [&] { (void)f.reduce(1, 3); });
-    expect("peer is 3", [&] { f.send(1, 3); });
+    expect("dst is 3", [&] { f.send(1, 3); });
     expect_failure(Code::invalid_argument, {"rank 1: src is 9"},
                    [&] { (void)f.broadcast(1, f.rank() == 1 ? 9 : 0); });
   });
@@ -131,19 +183,6 @@ TEST(BadInput, Groups) {
     expect_failure(Code::invalid_argument, {"no member of the group"},
                    [] { (void)Group().all_reduce(1); });
   });
-}
-
-TEST(BadInput, UseBeforeLaunch) {
-  const Fabric fabric;
-  expect_failure(Code::invalid_argument, {"call launch() first"},
-                 [&] { (void)fabric.all_reduce(1); });
-  expect_failure(Code::invalid_argument, {"call launch() first"}, [&] { fabric.barrier(); });
-  expect_failure(Code::invalid_argument, {"call launch() first"},
-                 [&] { (void)fabric.local_rank(); });
-  expect_failure(Code::invalid_argument, {"call launch() first"},
-                 [&] { fabric.rank_zero_first([] {}); });
-  expect_failure(Code::invalid_argument, {"call launch() first"}, [&] { fabric.print("x"); });
-  EXPECT_EQ(fabric.world_size(), -1);
 }
 
 }  // namespace

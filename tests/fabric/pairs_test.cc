@@ -97,8 +97,10 @@ TEST(Pairs, WrongUseIsNamed) {
                    [&] { (void)f.irecv_into(strided, 0); });
     expect_failure(Code::invalid_argument, {"at most 8 dimensions"},
                    [&] { (void)f.isend(Tensor::zeros(DataType::int8, Shape(9, 1)), 0); });
-    expect_failure(Code::invalid_argument, {"isend(dst=5)", "peer is 5"},
+    expect_failure(Code::invalid_argument, {"dst is 5; the group's ranks go from 0 to 1"},
                    [&] { f.isend(Tensor(1), 5).get(); });
+    expect_failure(Code::invalid_argument, {"dst is -1"}, [&] { f.send(1, -1); });
+    expect_failure(Code::invalid_argument, {"src is 9"}, [&] { (void)f.recv<int>(9); });
     EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
   });
 }

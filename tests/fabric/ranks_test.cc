@@ -7,6 +7,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "fabric/gradient_sync.h"
+#include "fabric/shards.h"
+
 namespace weft::test {
 namespace {
 
@@ -60,6 +63,41 @@ TEST(RankZeroFirst, AFailureIsEverybodys) {
   });
 }
 
+// Calls that need the others cannot be made where the others wait: an error on every rank, and the
+// group can be used on.
+void expect_alone(const std::function<void(Fabric&)>& call) {
+  for (const bool local : {false, true})
+    on_ranks(3, [&](Fabric& f) {
+      (void)f.async([&] { f.barrier("before"); });  // not of the block
+      const Code code = Code::invalid_argument;
+      expect_failure(code, {"inside of the block of rank_zero_first", f.rank() ? "rank 0: " : ""},
+                     [&] { f.rank_zero_first([&] { call(f); }, local); });
+      EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 3);
+    });
+}
+
+TEST(RankZeroFirst, ACallOfAllRanksInTheBlockIsNamed) {
+  expect_alone([](Fabric& f) { f.barrier(); });
+  expect_alone([](Fabric& f) { (void)f.all_reduce(1); });
+  expect_alone([](Fabric& f) { (void)f.split(0); });
+  expect_alone([](Fabric& f) { (void)f.async([&] { f.barrier(); }); });
+  expect_alone([](Fabric& f) { f.rank_zero_first([] {}); });
+}
+
+TEST(RankZeroFirst, ACallOfAllRanksInAnotherRanksBlockIsItsOwnError) {
+  on_ranks(3, [](Fabric& f) {
+    const auto block = [&] {
+      if (f.rank() == 1) f.barrier();
+    };
+    if (f.rank() == 1)
+      expect_failure(Code::invalid_argument, {"inside of the block"},
+                     [&] { f.rank_zero_first(block); });
+    else
+      f.rank_zero_first(block);
+    f.barrier("after");
+  });
+}
+
 TEST(RankZeroFirst, AnotherRanksFailureIsItsOwn) {
   on_ranks(3, [](Fabric& f) {
     const auto block = [&] {
@@ -89,6 +127,38 @@ TEST(Barrier, NamesWhoDidNotCome) {
     EXPECT_NE(status.message().find("no word from rank 3"), std::string::npos)
         << status.to_string();
   });
+}
+
+TEST(Barrier, ATimeThatIsNoneIsAnErrorOnEveryRank) {
+  on_ranks(3, [](Fabric& f) {
+    const double nan = std::nan("");
+    expect_failure(Code::invalid_argument, {"barrier(\"x\"): timeout_s is -1"},
+                   [&] { f.barrier("x", -1); });
+    expect_failure(Code::invalid_argument, {"rank 1: barrier(\"x\"): timeout_s is nan"},
+                   [&] { f.barrier("x", f.rank() == 1 ? nan : 0); });
+    expect_failure(Code::invalid_argument, {"timeout_s is inf"},
+                   [&] { f.rank_zero_first([] {}, false, 1 / 0.0); });
+    f.barrier("x", 30);
+  });
+}
+
+TEST(BeforeLaunch, EveryCallIsAnError) {
+  Fabric f;
+  const std::vector<std::string> parts = {"call launch() first"};
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.world_size(); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.global_rank(); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.rank(); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.is_global_zero(); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.local_rank(); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.num_nodes(); });
+  expect_failure(Code::invalid_argument, parts, [&] { f.print("x"); });
+  expect_failure(Code::invalid_argument, parts, [&] { f.barrier(); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.all_reduce(1); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.async([] {}); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)f.scatter<int>({1}); });
+  expect_failure(Code::invalid_argument, parts, [&] { f.rank_zero_first([] {}); });
+  expect_failure(Code::invalid_argument, parts, [&] { (void)Shards(f); });
+  expect_failure(Code::invalid_argument, parts, [&] { GradientSync(f, {}); });
 }
 
 TEST(Print, IsRankZeros) {
