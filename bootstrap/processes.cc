@@ -107,6 +107,8 @@ class Group {
     killing_ = true;
     kill_rest();
     while (alive_ > 0 && reap(0)) continue;
+    if (outcome_.exit_status == kExitSecondary && left_early_ >= 0)
+      outcome_ = {left_early_, EXIT_FAILURE, "exited with status 0 before the others had done"};
     return outcome_;
   }
 
@@ -126,6 +128,7 @@ class Group {
       on_loss_(index, describe_end(status));
       return true;
     }
+    if (status == 0 && left_early_ < 0 && outcome_.first_failed < 0) left_early_ = index;
     const bool only_secondary = outcome_.first_failed < 0 || outcome_.exit_status == kExitSecondary;
     if (status != 0 && only_secondary && !killing_) note(index, status);
     return true;
@@ -148,6 +151,7 @@ class Group {
   const Forwarding forwarding_{pids_};
   int alive_ = 0;
   bool killing_ = false;
+  int left_early_ = -1;  // the first that ended well before any failed
   Outcome outcome_;
 };
 

@@ -40,7 +40,8 @@ int exit_status_of(int wait_status);
 std::string describe_end(int wait_status);
 
 // What a process exits with that failed only because another one did: that one's status is the
-// group's, whichever is seen to end first.
+// group's, whichever is seen to end first. Where all that fail say so, one that ended well before
+// them is to blame.
 inline constexpr int kExitSecondary = 76;
 
 struct Outcome {

@@ -34,6 +34,7 @@ void Fabric::launch() {
   const StartPlan plan = value_or_throw(plan_start(config_, env));
   switch (plan.how) {
     case StartPlan::How::join: {
+      if (plan.join.size > 1) remember_launch();
       const auto rendezvous = value_or_throw(make_rendezvous(plan.join, env));
       *this = join(*rendezvous, config_);
       return;

@@ -136,7 +136,7 @@ void GradientSync::finish() {
 }
 
 void GradientSync::give_up(const Status& why) {
-  group_.abort(concat("the block of backward() failed: ", why.message()));
+  group_.leave(concat("the block of backward() failed: ", why.message()));
   (void)wait_for_reductions();
   pass_.reset();
 }

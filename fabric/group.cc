@@ -1,9 +1,12 @@
 #include "fabric/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "fabric/agree.h"
 #include "fabric/group_state.h"
@@ -113,5 +116,20 @@ Group Group::new_group(const std::vector<int>& ranks) const {
 }
 
 void Group::abort(std::string_view why) const { communicator().abort(why); }
+
+// Every call begins with an agreement, which connects ranks as need be.
+void Group::leave(std::string_view why) const {
+  constexpr double kPatienceS = 1;
+  State& s = state();
+  if (size() > 1 && s.communicator->health().ok() && !s.turns.is_task()) {
+    const Future<void> told = async([&c = *s.communicator, why = std::string(why)] {
+      (void)agree(c, {.call = "leave", .leaves = {}, .own = Status(Code::aborted, why)});
+    });
+    const Deadline patience = Deadline::after(kPatienceS);
+    while (!told.done() && !patience.expired())
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  abort(why);
+}
 
 }  // namespace weft

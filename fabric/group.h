@@ -182,8 +182,11 @@ class Group {
   Group new_group(const std::vector<int>& ranks) const;
 
   // Ends the calls under way here and on the other ranks with an error that says why; the group is
-  // failed afterwards.
+  // failed afterwards. Ranks that have had no connection with this one are not told why.
   void abort(std::string_view why) const;
+  // The same, but first tells in the call that the other ranks are in, or make within a second: so
+  // all of them are told. For a rank that goes on no more.
+  void leave(std::string_view why) const;
 
  protected:
   // As Group(), but rank() and size() throw, too; `absent` says why.

@@ -48,7 +48,7 @@ End run_body(Fabric& fabric, Rank rank, const std::function<void(Fabric&)>& body
   if (end.exit_status != kExitFailed) return end;
   complain(end.message);
   end.message.clear();
-  if (fabric.is_member()) fabric.abort(what);
+  if (fabric.is_member()) fabric.leave(what);
   return end;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/parse.h"
 #include "base/text.h"
@@ -10,7 +11,10 @@ namespace weft {
 namespace {
 
 constexpr int kRanksMax = 1 << 20;
+constexpr int kExitFailed = 1;
 constexpr int kExitCannotStart = 2;
+// Set in a process that has joined a job of several ranks, and in what it starts.
+constexpr const char* kLaunched = "WEFT_LAUNCHED";
 
 Status check(const FabricConfig& config) {
   if (config.accelerator == Accelerator::gpu)
@@ -24,7 +28,12 @@ Status check(const FabricConfig& config) {
 }
 
 // In a job of a launcher's.
-Result<StartPlan> plan_join(const FabricConfig& config, const Membership& member) {
+Result<StartPlan> plan_join(const FabricConfig& config, const Membership& member,
+                            const Environment& env) {
+  if (env.get(kLaunched))
+    return invalid_argument(
+        "this process has been launched already, or a rank has started it; a process is a rank of "
+        "one job only, so call launch() once and keep the fabric.");
   const int nodes = std::max(config.num_nodes, 1);
   const bool given = config.devices > 0;
   if (given && int64_t{config.devices} * nodes != member.size)
@@ -72,7 +81,7 @@ Result<StartPlan> plan_start(const FabricConfig& config, const Environment& env)
   const int devices = std::max(config.devices, 1);
   const bool alone = member->size == 1 && member->launcher != "weft";
   if (!alone || (devices * nodes == 1 && config.strategy == Strategy::processes))
-    return plan_join(config, *member);
+    return plan_join(config, *member, env);
   StartPlan plan;
   plan.job.ranks = devices * nodes;
   plan.job.count = devices;
@@ -103,7 +112,11 @@ int supervise(const LocalJob& job, const std::string& meet) {
   }
   if (outcome->first_failed >= 0)
     complain(concat("rank ", job.first + outcome->first_failed, " ", outcome->reason, "."));
-  return outcome->exit_status;
+  return outcome->exit_status == kExitSecondary ? kExitFailed : outcome->exit_status;
+}
+
+void remember_launch() {
+  ::setenv(kLaunched, "1", 1);  // NOLINT(concurrency-mt-unsafe): launch() has one thread
 }
 
 void complain(const std::string& message) {

@@ -24,6 +24,9 @@ Result<StartPlan> plan_start(const FabricConfig& config, const Environment& env)
 // Runs the processes to their end and gives the job's exit status.
 int supervise(const LocalJob& job, const std::string& meet);
 
+// From now on plan_start() is an error in this process where it would join a job again.
+void remember_launch();
+
 // "weft: ..." on standard error.
 void complain(const std::string& message);
 

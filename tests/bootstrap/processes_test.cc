@@ -58,9 +58,20 @@ TEST(Processes, ASecondaryFailureGivesWay) {
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->first_failed, 1);
   EXPECT_EQ(outcome->exit_status, 5);
-  const Result<Outcome> alone = run_together({shell("exit 0"), shell(echo)}, 60);
+  const Result<Outcome> alone = run_together({shell(echo), shell(echo)}, 60);
   ASSERT_TRUE(alone.ok());
   EXPECT_EQ(alone->exit_status, kExitSecondary);
+}
+
+TEST(Processes, WhoEndsWellTooEarlyIsToBlameForEchoes) {
+  const std::string echo = "sleep 0.3; exit " + std::to_string(kExitSecondary);
+  const auto early = run_together({shell(echo), shell("exit 0"), shell(echo)}, 5);
+  ASSERT_TRUE(early.ok());
+  EXPECT_EQ(early->first_failed, 1);
+  EXPECT_EQ(early->exit_status, 1);
+  EXPECT_EQ(early->reason, "exited with status 0 before the others had done");
+  const auto other = run_together({shell("exit 0"), shell("sleep 0.3; exit 5"), shell(echo)}, 5);
+  EXPECT_EQ(other->exit_status, 5);
 }
 
 TEST(Processes, SignalsAreNamed) {

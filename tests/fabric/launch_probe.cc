@@ -1,5 +1,6 @@
 // A job that ends as its arguments say; launch_test.cc looks at what comes of it.
-//   weft-launch-probe RANKS well|threads|throw|exit|kill|stray|plain [RANK]
+//   weft-launch-probe RANKS well|threads|throw|early|leave|exit|kill|stray|twice|plain
+//   [RANK]
 #include <unistd.h>
 
 #include <csignal>
@@ -21,6 +22,8 @@ void act(weft::Fabric& fabric, const std::string& what, int culprit) {
     fabric.barrier("that never is");
   }
   if (fabric.rank() == culprit) {
+    if (what == "early") throw std::runtime_error("the first thing failed");
+    if (what == "leave") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the test
     if (what == "exit") std::_Exit(kStatus);
     if (what == "kill") std::raise(SIGKILL);
   }
@@ -44,8 +47,11 @@ int main(int argc, char** argv) {
       .devices = ranks > 0 ? ranks : 0,
       .num_nodes = ranks < 0 ? -ranks : 0,
       .strategy = threads ? weft::Strategy::threads : weft::Strategy::processes};
-  if (what != "plain")
-    return weft::launch(config, [&](weft::Fabric& fabric) { act(fabric, what, culprit); });
+  if (what != "plain") {
+    const auto body = [&](weft::Fabric& fabric) { act(fabric, what, culprit); };
+    const int status = weft::launch(config, body);
+    return what.starts_with("twice") && status == 0 ? weft::launch(config, body) : status;
+  }
   weft::Fabric fabric(config);
   fabric.launch();
   act(fabric, what, culprit);

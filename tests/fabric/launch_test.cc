@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/text.h"
 
 namespace weft::test {
 namespace {
@@ -74,9 +75,41 @@ TEST(Launch, AThrownMessageWins) {
     EXPECT_LT(ran.seconds, 15);
   }
   const Ran ran = probe("4 throw 2");
-  EXPECT_TRUE(has(ran, "rank 2 aborted: the disk is full"))
+  EXPECT_TRUE(has(ran, "aborted: rank 2: the disk is full"))
       << "others are not told: " << ran.output;
   EXPECT_TRUE(has(ran, "weft: rank 2 exited with status 1.")) << ran.output;
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t found = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++found;
+  return found;
+}
+
+// Those that had no connection with it, too.
+TEST(Launch, AFailureBeforeTheFirstCallReachesAll) {
+  for (const int ranks : {2, 6}) {
+    const Ran ran = probe(concat(ranks, " early 1"));
+    EXPECT_EQ(ran.status, 1) << ran.output;
+    EXPECT_TRUE(has(ran, "weft: rank 1: the first thing failed\n")) << ran.output;
+    EXPECT_EQ(count(ran.output, "aborted: rank 1: the first thing failed"), ranks - 1u)
+        << ran.output;
+  }
+}
+
+TEST(Launch, WhoLeavesInTheMiddleIsNamed) {
+  const Ran ran = probe("4 leave 1");
+  EXPECT_EQ(ran.status, 1) << ran.output;
+  EXPECT_TRUE(has(ran, "weft: rank 1 exited with status 0 before the others had done."))
+      << ran.output;
+}
+
+TEST(Launch, AProcessIsARankOnce) {
+  const Ran ran = probe("2 twice");
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_TRUE(has(ran, "this process has been launched already")) << ran.output;
+  EXPECT_LT(ran.seconds, 10);
+  for (const char* how : {"1 twice", "2 twice-threads"}) EXPECT_EQ(probe(how).status, 0) << how;
 }
 
 TEST(Launch, TheStatusOfWhoFailsFirstWins) {

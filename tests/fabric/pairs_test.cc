@@ -90,6 +90,23 @@ TEST(Pairs, AnotherDtypeOrShapeIsAnErrorOnBothRanks) {
   expect_mismatch([](Fabric& f) { f.irecv_into(Tensor::zeros(DataType::int32, {2}), 0).get(); });
 }
 
+// A receive that was begun before its message came finds other bytes than it has room for in the
+// engine, which tells the sender in its own words.
+TEST(Pairs, AnotherSizeOfAnAsynchronousReceiveIsAnErrorOnBothRanks) {
+  on_ranks(2, [](Fabric& f) {
+    if (f.rank() == 0) {
+      expect_failure(Code::mismatch, {"rank 1 reported", "recv from 0 count=3 float32"}, [&] {
+        f.send(Tensor::of({1.0f, 2.0f}), 1);
+        f.barrier();
+      });
+    } else {
+      const Future<void> received = f.irecv_into(Tensor::zeros(DataType::float32, {3}), 0);
+      expect_failure(Code::mismatch, {"rank 0 sends float32[2]", "receives into float32[3]"},
+                     [&] { received.get(); });
+    }
+  });
+}
+
 TEST(Pairs, WrongUseIsNamed) {
   on_ranks(2, [](Fabric& f) {
     const Tensor strided = Tensor::zeros(DataType::int8, {2, 2}).slice(1, 0, 1);
