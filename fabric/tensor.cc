@@ -31,6 +31,12 @@ void check_shape(const Shape& shape) {
   }
 }
 
+void check_dtype(DataType dtype) {
+  if (static_cast<int>(dtype) >= kDataTypes)
+    throw_invalid(concat("dtype is number ", static_cast<int>(dtype), "; there are ", kDataTypes,
+                         ", see DataType in base/types.h."));
+}
+
 void check_device(Device device) {
   if (device == Device{}) return;
   throw Error(unsupported(concat("device is ", to_string(device),
@@ -89,6 +95,7 @@ void Tensor::set(void* memory, DataType dtype, Shape shape) {
 }
 
 Tensor Tensor::empty(DataType dtype, Shape shape, Device device) {
+  check_dtype(dtype);
   check_device(device);
   check_shape(shape);
   Tensor tensor;
@@ -107,6 +114,7 @@ Tensor Tensor::zeros(DataType dtype, Shape shape, Device device) {
 }
 
 Tensor Tensor::view(void* memory, DataType dtype, Shape shape, Shape strides, Device device) {
+  check_dtype(dtype);
   check_device(device);
   check_shape(shape);
   Tensor tensor;
@@ -140,8 +148,12 @@ int Tensor::axis(int dim) const {
 
 Tensor Tensor::reshape(Shape shape) const {
   const auto open = std::find(shape.begin(), shape.end(), -1);
+  if (std::count(shape.begin(), shape.end(), -1) > 1)
+    throw_invalid(concat("shape is ", weft::to_string(shape),
+                         "; only one dimension can be -1, which is computed from the others."));
   if (open != shape.end()) {
     *open = 1;
+    check_shape(shape);
     const int64_t rest = count_of(shape);
     *open = rest > 0 ? count() / rest : 0;
   }
@@ -196,6 +208,7 @@ void Tensor::copy_from(const Tensor& from) const {
 
 Tensor Tensor::reinterpret(DataType dtype, Shape shape) const {
   require_contiguous("reinterpret");
+  check_dtype(dtype);
   check_shape(shape);
   Tensor result = *this;
   result.set(data_, dtype, std::move(shape));

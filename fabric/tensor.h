@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -136,19 +138,22 @@ class Tensor {
     else
       return values;
   }
-  // The only element, converted. Throws where there are more or fewer, and from complex to real.
+  // The only element, converted: to a floating-point type by rounding, to an integer type or bool
+  // only where that can hold the very value. Throws where it cannot, where there are more elements
+  // or fewer, and from complex to real.
   template <Scalar T>
   T item() const {
+    using Limits = std::numeric_limits<T>;
     if constexpr (detail::kIsCppComplex<T>)
       return static_cast<T>(complex_item());
     else if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(integer_item());
+      return static_cast<T>(integer_item(Limits::min(), Limits::max(), name(kDataTypeOf<T>)));
     else
       return static_cast<T>(real_item());
   }
 
-  // The same elements in another shape; one dimension may be -1 and is computed. No copy where this
-  // is contiguous.
+  // The same elements in another shape; at most one dimension may be -1 and is computed. No copy
+  // where this is contiguous.
   Tensor reshape(Shape shape) const;
   // Elements [begin, end) along a dimension: a view of this tensor's memory.
   Tensor slice(int dim, int64_t begin, int64_t end) const;
@@ -194,7 +199,8 @@ class Tensor {
   void require_one() const;
   void copy_out(void* to) const;
   double real_item() const;
-  int64_t integer_item() const;
+  // Modulo 2^64, so that negative numbers come back by a cast.
+  uint64_t integer_item(int64_t lowest, uint64_t highest, std::string_view wanted) const;
   std::complex<double> complex_item() const;
 
   std::shared_ptr<void> storage_;  // null: a view

@@ -1,7 +1,10 @@
 // Elements as numbers and as text.
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <optional>
 #include <ostream>
+#include <utility>
 
 #include "base/text.h"
 #include "fabric/tensor.h"
@@ -57,6 +60,25 @@ To converted(From value) {
         "a complex number was asked for as a real one; use item<std::complex<double>>().");
 }
 
+// The very value modulo 2^64, where it is an integer of that range.
+template <class T>
+std::optional<uint64_t> as_integer(T value, int64_t lowest, uint64_t highest) {
+  if constexpr (detail::kIsCppComplex<T>) {
+    return converted<uint64_t>(value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return as_integer(int{value}, lowest, highest);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (std::trunc(value) != value) return std::nullopt;  // also where it is no number
+    constexpr double kPast64 = 18446744073709551616.0;    // 2^64
+    if (value >= kPast64 || value < -kPast64 / 2) return std::nullopt;
+    return value < 0 ? as_integer(static_cast<int64_t>(value), lowest, highest)
+                     : as_integer(static_cast<uint64_t>(value), lowest, highest);
+  } else {
+    if (std::cmp_less(value, lowest) || std::cmp_greater(value, highest)) return std::nullopt;
+    return static_cast<uint64_t>(value);
+  }
+}
+
 template <class T>
 std::string number_text(T value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -96,9 +118,13 @@ double Tensor::real_item() const {
   return with_element(dtype_, data_, [](auto value) { return converted<double>(value); });
 }
 
-int64_t Tensor::integer_item() const {
+uint64_t Tensor::integer_item(int64_t lowest, uint64_t highest, std::string_view wanted) const {
   require_one();
-  return with_element(dtype_, data_, [](auto value) { return converted<int64_t>(value); });
+  return with_element(dtype_, data_, [&](auto value) {
+    if (const auto exact = as_integer(value, lowest, highest)) return *exact;
+    throw_invalid(concat("the element is ", number_text(value), ", which no ", wanted,
+                         " holds; ask for a type that does, and convert that."));
+  });
 }
 
 std::complex<double> Tensor::complex_item() const {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <sstream>
 
@@ -116,11 +118,41 @@ TEST(Tensor, ConcatenatesAlongAnyDimension) {
 
 TEST(Tensor, GivesItsOnlyElement) {
   EXPECT_EQ(Tensor(3).item<double>(), 3.0);
-  EXPECT_EQ(Tensor(2.75).item<int>(), 2);
   EXPECT_EQ(Tensor(int64_t{1} << 62).item<int64_t>(), int64_t{1} << 62);
   EXPECT_EQ(Tensor(1.5f).item<std::complex<double>>(), std::complex<double>(1.5));
   uint16_t half = 0x3e00;  // 1.5
   EXPECT_EQ(Tensor::view(&half, DataType::float16, {}).item<float>(), 1.5f);
+}
+
+// That T cannot hold the element.
+template <Scalar T, Scalar From>
+void expect_none(From value) {
+  const std::string message = message_of([&] { (void)Tensor(value).item<T>(); });
+  EXPECT_NE(message.find("the element is " + Tensor(value).to_string()), std::string::npos)
+      << message;
+}
+
+TEST(Tensor, GivesIntegersOnlyWhereTheyAreExact) {
+  constexpr auto kMax64 = std::numeric_limits<uint64_t>::max();
+  constexpr auto kMin64 = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(Tensor(-3.0f).item<int8_t>(), -3);
+  EXPECT_EQ(Tensor(kMax64).item<uint64_t>(), kMax64);
+  EXPECT_EQ(Tensor(kMin64).item<int64_t>(), kMin64);
+  EXPECT_EQ(Tensor(static_cast<double>(kMin64)).item<int64_t>(), kMin64);
+  EXPECT_EQ(Tensor(255).item<uint8_t>(), 255);
+  EXPECT_EQ(Tensor(true).item<int>(), 1);
+  EXPECT_TRUE(Tensor(1).item<bool>());
+  EXPECT_FALSE(Tensor(0.0).item<bool>());
+  expect_none<int>(2.75);
+  expect_none<int>(std::nan(""));
+  expect_none<int64_t>(std::numeric_limits<double>::infinity());
+  expect_none<int64_t>(9223372036854775808.0);
+  expect_none<uint64_t>(18446744073709551616.0);
+  expect_none<uint64_t>(-1);
+  expect_none<int64_t>(kMax64);
+  expect_none<int8_t>(128);
+  expect_none<int8_t>(-129);
+  expect_none<bool>(2);
 }
 
 TEST(Tensor, Prints) {
@@ -152,6 +184,12 @@ TEST(Tensor, SaysWhatIsWrong) {
   expect([&] { (void)t.data<double>(); }, "asked for as float64");
   expect([&] { (void)t.slice(1, 0, 2).span<float>(); }, "Use contiguous() first");
   expect([&] { (void)t.item<float>(); }, "exactly one element");
+  expect([&] { (void)t.reshape({-1, -1}); }, "only one dimension can be -1");
+  expect([&] { (void)t.reshape({-1, int64_t{1} << 40, int64_t{1} << 40}); }, "no memory can hold");
+  expect([&] { (void)t.reshape({-2, -1}); }, "sizes are 0 or more");
+  const auto none = static_cast<DataType>(99);
+  expect([&] { (void)Tensor::zeros(none, {1}); }, "dtype is number 99");
+  expect([&] { (void)t.reinterpret(none, {1}); }, "dtype is number 99");
   expect([&] { (void)Tensor(std::complex<float>(1)).item<float>(); }, "complex");
   expect([&] { t.copy_from(counting({6})); }, "cannot copy float32[6] into float32[2, 3]");
   expect([&] { Tensor(std::vector<int>{1, 2}, {3}); }, "2 values were given");
