@@ -8,20 +8,6 @@
 namespace weft {
 namespace {
 
-// On one line, and no two texts alike.
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '\n') {
-      result += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result += '"';
-}
-
 // As it is where it cannot be taken for a path, a type or nothing.
 std::string key_text(const std::string& key) {
   const bool plain = key.find_first_of(".:[]\"\\\n") == std::string::npos;
@@ -29,6 +15,18 @@ std::string key_text(const std::string& key) {
 }
 
 }  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
+  }
+  return result += '"';
+}
 
 Collection::Collection(Tensor tensor) : kind_(Kind::tensor), tensor_(std::move(tensor)) {}
 

@@ -76,9 +76,10 @@ class Collection {
   template <std::invocable<const std::string&, const Collection&> Change>
   Collection transform(const Change& change, const std::string& path = {}) const {
     if (is_leaf()) return change(path, *this);
-    Collection result = *this;
+    Collection result = branch(kind_, {});
+    result.keys_ = keys_;
     for (size_t i = 0; i < items_.size(); ++i)
-      result.items_[i] = items_[i].transform(change, path_of(path, i));
+      result.items_.push_back(items_[i].transform(change, path_of(path, i)));
     return result;
   }
 
@@ -103,6 +104,9 @@ class Collection {
   std::vector<std::string> keys_;  // of a map, sorted
   std::vector<Collection> items_;
 };
+
+// In quotes, on one line, and no two texts alike: how keys and names are told.
+std::string quoted(std::string_view text);
 
 // As Collection::to_string().
 std::ostream& operator<<(std::ostream& out, const Collection& collection);

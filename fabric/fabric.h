@@ -123,7 +123,7 @@ class Fabric : public Group {
  private:
   template <class... Args>
   static void write_line(std::ostream& out, const Args&... args) {
-    const char* separator = "";
+    [[maybe_unused]] const char* separator = "";
     ((out << separator << args, separator = " "), ...);
     out << '\n';
   }

@@ -86,7 +86,7 @@ void Group::check_wait(const std::weak_ptr<State>& state) {
 
 // The agreement is an all_gather: nobody has it before everybody came.
 void Group::barrier(std::string_view name, double timeout_s) const {
-  (void)agree(turn(), {.call = concat("barrier(\"", name, "\")"), .leaves = {}, .own = {}},
+  (void)agree(turn(), {.call = concat("barrier(", quoted(name), ")"), .leaves = {}, .own = {}},
               timeout_s);
 }
 

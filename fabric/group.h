@@ -139,9 +139,10 @@ class Group {
     return Exchange<T>::unpack(scatter_tree(packed_by(list), src));
   }
 
-  // Point to point. The k-th send to a rank meets its k-th receive from here, and may wait for it:
-  // where both ranks have something to send, one receives first, or both use isend. A receive that
-  // finds another dtype or shape than it has room for aborts the group with both sides' words.
+  // Point to point, between two different ranks. The k-th send to a rank meets its k-th receive
+  // from here, and may wait for it: where both ranks have something to send, one receives first, or
+  // both use isend. A receive that finds another dtype or shape than it has room for aborts the
+  // group with both sides' words.
   template <Exchangeable T>
   void send(const T& value, int dst) const {
     send_tree(Exchange<T>::pack(value), dst);

@@ -67,6 +67,8 @@ Status check_header(const Communicator& c, const Header& header, const Tensor& r
 // A call between two ranks is nobody else's: its errors are thrown here only.
 void require_peer(const char* what, int peer, const Communicator& c) {
   throw_if_failed(check_rank(what, peer, c));
+  if (peer == c.rank())
+    throw_invalid(concat(what, " is ", peer, ", which is this rank; messages are for others."));
 }
 
 [[noreturn]] void give_up(Communicator& c, const Status& status) {

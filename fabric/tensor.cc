@@ -100,7 +100,10 @@ Tensor Tensor::empty(DataType dtype, Shape shape, Device device) {
   check_shape(shape);
   Tensor tensor;
   const size_t bytes = static_cast<size_t>(count_of(shape)) * size_of(dtype);
-  void* const memory = ::operator new(std::max<size_t>(bytes, 1), kAlignment);
+  void* const memory = ::operator new(std::max<size_t>(bytes, 1), kAlignment, std::nothrow);
+  if (!memory)
+    throw Error(Status(Code::system, concat("there is no memory for ", name(dtype), " of shape ",
+                                            weft::to_string(shape), ", ", bytes, " bytes.")));
   tensor.storage_ =
       std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, kAlignment); });
   tensor.set(memory, dtype, std::move(shape));

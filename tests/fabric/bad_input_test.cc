@@ -174,6 +174,13 @@ TEST(BadInput, ReductionsWithoutAMeaning) {
   });
 }
 
+TEST(BadInput, NamesOfSeveralLines) {
+  on_three([](Fabric& f) {
+    expect_failure(Code::mismatch, {R"(barrier("a\nb") on ranks 0 and 2; barrier("a") on rank 1)"},
+                   [&] { f.barrier(f.rank() == 1 ? "a" : "a\nb"); });
+  });
+}
+
 TEST(BadInput, Groups) {
   on_three([](Fabric& f) {
     expect_failure(Code::invalid_argument, {"new_group(0, 3)"}, [&] { (void)f.new_group({0, 3}); });

@@ -111,12 +111,16 @@ TEST(Pairs, WrongUseIsNamed) {
   on_ranks(2, [](Fabric& f) {
     const Tensor strided = Tensor::zeros(DataType::int8, {2, 2}).slice(1, 0, 1);
     expect_failure(Code::invalid_argument, {"needs a contiguous tensor"},
-                   [&] { (void)f.irecv_into(strided, 0); });
-    expect_failure(Code::invalid_argument, {"at most 8 dimensions"},
-                   [&] { (void)f.isend(Tensor::zeros(DataType::int8, Shape(9, 1)), 0); });
+                   [&] { (void)f.irecv_into(strided, 1 - f.rank()); });
+    expect_failure(Code::invalid_argument, {"at most 8 dimensions"}, [&] {
+      (void)f.isend(Tensor::zeros(DataType::int8, Shape(9, 1)), 1 - f.rank());
+    });
     expect_failure(Code::invalid_argument, {"dst is 5; the group's ranks go from 0 to 1"},
                    [&] { f.isend(Tensor(1), 5).get(); });
     expect_failure(Code::invalid_argument, {"dst is -1"}, [&] { f.send(1, -1); });
+    expect_failure(Code::invalid_argument, {"which is this rank"}, [&] { f.send(1, f.rank()); });
+    expect_failure(Code::invalid_argument, {"which is this rank"},
+                   [&] { (void)f.irecv_into(Tensor(1), f.rank()); });
     expect_failure(Code::invalid_argument, {"src is 9"}, [&] { (void)f.recv<int>(9); });
     EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
   });

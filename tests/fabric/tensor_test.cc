@@ -168,6 +168,19 @@ TEST(Tensor, Prints) {
   EXPECT_EQ(out.str(), "[0, 1]");
 }
 
+TEST(Tensor, WithoutMemoryIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers end the process where there is no memory";
+#endif
+  try {
+    (void)Tensor::empty(DataType::int8, {int64_t{1} << 55});
+    ADD_FAILURE() << "there was memory";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::system);
+    EXPECT_NE(std::string(error.what()).find("no memory for int8"), std::string::npos);
+  }
+}
+
 TEST(Tensor, SaysWhatIsWrong) {
   const Tensor t = counting({2, 3});
   const auto expect = [](const std::function<void()>& action, std::string_view part) {
