@@ -29,8 +29,8 @@ concept Exchangeable = requires(const T& value, const Collection& collection) {
 
 // A value on its way: as what it travels, or why it cannot, which a call then tells all ranks.
 struct Packed {
-  Collection value;
-  Status own;
+  Collection value;  // null where it cannot
+  Status own;        // why it cannot
 };
 
 // Of what pack() gives, or throws.
@@ -43,6 +43,7 @@ Packed packed_by(const Pack& pack) {
   }
 }
 
+// Of a value that has an Exchange.
 template <class T>
 Packed packed(const T& value) {
   return packed_by([&] { return Exchange<T>::pack(value); });

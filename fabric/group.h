@@ -185,8 +185,8 @@ class Group {
   // Ends the calls under way here and on the other ranks with an error that says why; the group is
   // failed afterwards. Ranks that have had no connection with this one are not told why.
   void abort(std::string_view why) const;
-  // The same, but first tells in the call that the other ranks are in, or make within a second: so
-  // all of them are told. For a rank that goes on no more.
+  // The same, for a rank that goes on no more: first tells in the call that the other ranks are in,
+  // or make within a second, so that those are told, too.
   void leave(std::string_view why) const;
 
  protected:
