@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr size_t kMaxHosts = 1 << 20;
+constexpr size_t kMaxHosts = 1 << 16;  // lists stand for many names in few bytes
 
 Status bad(std::string_view list) {
   return invalid_argument(
