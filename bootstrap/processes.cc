@@ -124,7 +124,8 @@ class Group {
     *it = 0;
     --alive_;
     const int index = static_cast<int>(it - pids_.begin());
-    if (on_loss_ && WIFSIGNALED(status) && alive_ > 0 && !killing_) {
+    any_well_ |= status == 0;
+    if (on_loss_ && WIFSIGNALED(status) && (alive_ > 0 || any_well_) && !killing_) {
       on_loss_(index, describe_end(status));
       return true;
     }
@@ -151,6 +152,7 @@ class Group {
   const Forwarding forwarding_{pids_};
   int alive_ = 0;
   bool killing_ = false;
+  bool any_well_ = false;
   int left_early_ = -1;  // the first that ended well before any failed
   Outcome outcome_;
 };

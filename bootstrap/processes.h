@@ -54,8 +54,8 @@ struct Outcome {
 using OnLoss = std::function<void(int, const std::string&)>;
 
 // Starts all, waits for all. With `on_loss`, a process that a signal ends does not count, as long
-// as others are left: they go on. REQUIRES: the calling process has one thread, and no other
-// children.
+// as others are left or have ended well: they go on. REQUIRES: the calling process has one thread,
+// and no other children.
 Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s,
                              const OnLoss& on_loss = nullptr);
 

@@ -49,6 +49,14 @@ void Fabric::launch() {
   }
 }
 
+Fabric Fabric::shrink(double timeout_s) const {
+  if (!(timeout_s >= 0))
+    throw_invalid(concat("shrink: timeout_s is ", timeout_s, "; give seconds, or 0."));
+  Fabric fabric(config_);
+  static_cast<Group&>(fabric) = Group(value_or_throw(turn().shrink({}, timeout_s)));
+  return fabric;
+}
+
 int Fabric::local_rank() const {
   const std::vector<int>& hosts = communicator().host_of_rank();
   const auto me = hosts.begin() + rank();

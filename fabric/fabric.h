@@ -42,6 +42,9 @@ struct FabricConfig {
   int num_nodes = 0;                                 // machines; 0: the launcher's, else 1
   Strategy strategy = Strategy::processes;           // where this process starts ranks
   std::optional<Options> options = {};               // of the engine; none: the environment's
+  // Where this process starts ranks: when a signal ends one of them, the others are not ended, and
+  // can shrink().
+  bool keep_going = false;
 };
 
 // See the top of this file.
@@ -58,6 +61,13 @@ class Fabric : public Group {
   // several nodes each runs this with MASTER_ADDR, MASTER_PORT and NODE_RANK in its environment.
   // REQUIRES: the process has one thread, and no children.
   void launch();
+
+  // Once a call has failed because a rank is lost: the fabric of those that are left, in their
+  // order, whose calls work again. All of them call this; those that do not within `timeout_s` (0:
+  // what WEFT_TIMEOUT says) are left out. What the failed call was to give may be there on some of
+  // them: agree on where to go on. This fabric's other groups have failed with it. See
+  // docs/reliability.md.
+  Fabric shrink(double timeout_s = 0) const;
 
   // Ranks in all, and this one: 0 to world_size() - 1.
   int world_size() const { return size(); }

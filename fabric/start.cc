@@ -94,6 +94,10 @@ Result<StartPlan> plan_start(const FabricConfig& config, const Environment& env)
   }
   plan.how = StartPlan::How::processes;
   if (nodes > 1) WEFT_TRY(plan_node(nodes, env, plan));
+  if (config.keep_going)
+    plan.job.on_loss = [first = plan.job.first](int index, const std::string& how) {
+      complain(concat("rank ", first + index, " ", how, "; the others go on."));
+    };
   return plan;
 }
 

@@ -96,6 +96,10 @@ TEST(Processes, ALossMayBeBorne) {
   const Result<Outcome> failed = run_together({shell("sleep 0.3; exit 3"), dead}, 0.1, note);
   ASSERT_TRUE(failed.ok());
   EXPECT_EQ(failed->exit_status, 3) << "who fails by itself is no loss";
+  const Result<Outcome> late =
+      run_together({shell("exit 0"), shell("sleep 0.3; kill -KILL $$")}, 1, note);
+  ASSERT_TRUE(late.ok());
+  EXPECT_EQ(late->exit_status, 0);
   const Result<Outcome> none_left = run_together({dead, dead}, 0.1, note);
   ASSERT_TRUE(none_left.ok());
   EXPECT_EQ(none_left->exit_status, 128 + SIGKILL);

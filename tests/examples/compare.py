@@ -2,7 +2,7 @@
 """Runs an example on some ranks and compares what it prints with what is expected of it.
 
 Usage: compare.py PROGRAM EXPECTED RANKS. EXPECTED holds, for every number of ranks, a line
-"== RANKS" and the output below it. --write instead of a comparison puts the output there.
+"== RANKS" and the output below it, with "! " before lines of standard error. --write instead of a comparison puts the output there.
 """
 
 import difflib
@@ -27,10 +27,10 @@ def main():
     write = "--write" in sys.argv
     program, expected, ranks = [a for a in sys.argv[1:] if a != "--write"]
     ran = subprocess.run([program, ranks], capture_output=True, text=True, check=False)
-    if ran.returncode != 0 or ran.stderr:
+    if ran.returncode != 0:
         print(f"{program} {ranks}: exit status {ran.returncode}\n{ran.stdout}{ran.stderr}")
         return 1
-    got = ran.stdout.splitlines()
+    got = ran.stdout.splitlines() + ["! " + line for line in ran.stderr.splitlines()]
     path = pathlib.Path(expected)
     known = sections(path.read_text(encoding="utf-8")) if path.exists() else {}
     if write:
