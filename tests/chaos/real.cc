@@ -63,7 +63,7 @@ struct Report {
   uint64_t operations = 0, right = 0, wrong = 0;
   int64_t noticed_ns = 0;  // 0: no call failed
   Rank blamed = -1;
-  bool names_aborter = false;
+  bool says_cause = false;  // of an abort, of missing descriptors
   bool shrunk = false;
   int size = 0;  // of the communicator that it ended with
   bool complete = false;
@@ -140,8 +140,10 @@ class RankProgram {
     if (report_.noticed_ns == 0) {
       report_.noticed_ns = steady_clock().now_ns();
       report_.blamed = status.peer();
-      report_.names_aborter =
-          status.message().find(concat("rank ", plan_.victim, " aborted")) != std::string::npos;
+      const std::string cause = plan_.fault == Fault::descriptors
+                                    ? "ulimit -n"
+                                    : concat("rank ", plan_.victim, " aborted");
+      report_.says_cause = status.message().find(cause) != std::string::npos;
     }
     return false;
   }
@@ -288,7 +290,7 @@ void judge(const Plan& plan, const Report& report, int64_t struck_ns, Tally& tal
   tally.wrong += report.wrong;
   if (plan.fault == Fault::descriptors) {  // connections may be there already, or never come
     tally.errors += report.noticed_ns != 0;
-    tally.named += report.noticed_ns != 0 && report.blamed == plan.victim;
+    tally.named += report.noticed_ns != 0 && report.says_cause;
     return;
   }
   if (!report.complete) ++tally.stuck;
@@ -304,7 +306,7 @@ void judge(const Plan& plan, const Report& report, int64_t struck_ns, Tally& tal
   ++tally.errors;
   ++tally.shrunk;
   tally.named += plan.fault == Fault::abort
-                     ? report.names_aborter
+                     ? report.says_cause
                      : report.blamed == plan.victim || (lost == 2 && report.blamed == plan.second);
   if (plan.fault == Fault::kill)
     tally.slowest_notice =

@@ -1,4 +1,5 @@
 // What strangers, broken peers and deaths do to TCP: nothing but a clear error of the one to blame.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,6 +108,25 @@ TEST(TcpFaults, WhoEndedBeforeTheFirstCallIsLost) {
   EXPECT_EQ(world[0].peer_status(1).peer(), 1);
   EXPECT_NE(world[0].peer_status(1).message().find("ended"), std::string_view::npos);
   world.expect_talk(0, 2);
+}
+
+// In a process of its own, for the limit cannot be raised again.
+TEST(TcpFaults, WhoHasNoDescriptorsLeftSaysSo) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    World world(2);
+    const rlimit none{4, 4};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    world[0].open_send(1, kLink, {2, 64});
+    const bool noticed = world.until([&] { return !world[0].peer_status(1).ok(); });
+    const bool said = world[0].peer_status(1).message().find("ulimit -n") != std::string_view::npos;
+    ::_exit(noticed && said ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // A forked child holds copies of all descriptors: closing them here does not end their events.

@@ -15,9 +15,9 @@ namespace weft::tcp {
 
 class Dial final : public Pollable {
  public:
-  // Called once, with the connection on which the peer has said welcome; without one where it has
-  // said that it never will, or where nobody listens any more at any of its addresses.
-  using Connected = std::function<void(Fd, const SocketAddress&)>;
+  // Called once, with the connection on which the peer has said welcome, or without one and with
+  // the reason where there never will be one.
+  using Connected = std::function<void(Fd, const SocketAddress&, std::string_view why)>;
 
   Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, Connected connected);
 
@@ -43,7 +43,7 @@ class Dial final : public Pollable {
   void answered(Answer answer);
   // Goes on to the next address, or pauses after the last.
   void failed(const Status& why);
-  void give_up();
+  void give_up(std::string_view why);
   void pause();
   int64_t in_ns(double seconds) const;
 

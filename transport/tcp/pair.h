@@ -27,10 +27,8 @@ class Pair final : public FrameSink, public FrameOwner {
   void limit_streams(int streams);
   bool has_stream(int index) const { return streams_[static_cast<size_t>(index)] != nullptr; }
   bool complete() const { return live_.size() == streams_.size(); }
-  // The peer does not want to be connected, or is not there any more.
-  void refused() {
-    end("has closed its communicator or ended, or it has taken this rank for lost");
-  }
+  // There will be no connection.
+  void refused(const std::string& why) { end(why); }
   // A connection that was on its way will not come.
   void caller_left();
   void attach(int index, Fd socket, const SocketAddress& remote);

@@ -131,17 +131,19 @@ void TcpTransport::dial(Rank peer, uint32_t stream, const RankAddress& address) 
   hello.to = peer;
   hello.stream = stream;
   hello.streams = static_cast<uint32_t>(config_.streams);
-  dials_[{peer, stream}] = std::make_unique<Dial>(
-      hub_, hello, candidates(address, config_.host, interfaces_),
-      [this, line = Line(peer, stream)](Fd socket, const SocketAddress& remote) {
-        connected(line, std::move(socket), remote);
-      });
+  dials_[{peer, stream}] =
+      std::make_unique<Dial>(hub_, hello, candidates(address, config_.host, interfaces_),
+                             [this, line = Line(peer, stream)](
+                                 Fd socket, const SocketAddress& remote, std::string_view why) {
+                               connected(line, std::move(socket), remote, std::string(why));
+                             });
 }
 
-void TcpTransport::connected(Line line, Fd socket, const SocketAddress& remote) {
+void TcpTransport::connected(Line line, Fd socket, const SocketAddress& remote,
+                             const std::string& why) {
   const auto [peer, stream] = line;
   drop_dial(line);
-  if (!socket.valid()) return pair(peer).refused();
+  if (!socket.valid()) return pair(peer).refused(why);
   reception_.dismiss(peer, stream);
   pair(peer).attach(static_cast<int>(stream), std::move(socket), remote);
 }

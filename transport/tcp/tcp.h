@@ -58,7 +58,7 @@ class TcpTransport final : public Transport, public Host {
   Pair& wanted_pair(Rank peer);
   void dial_missing();
   void dial(Rank peer, uint32_t stream, const RankAddress& address);
-  void connected(Line line, Fd socket, const SocketAddress& remote);
+  void connected(Line line, Fd socket, const SocketAddress& remote, const std::string& why);
   void drop_dial(Line line);
   // Does what is due, then what is ready, sleeping for it at most so long.
   void move(int timeout_ms);
