@@ -141,7 +141,7 @@ class RankProgram {
       report_.noticed_ns = steady_clock().now_ns();
       report_.blamed = status.peer();
       const std::string cause = plan_.fault == Fault::descriptors
-                                    ? "ulimit -n"
+                                    ? "Too many open files"
                                     : concat("rank ", plan_.victim, " aborted");
       report_.says_cause = status.message().find(cause) != std::string::npos;
     }
