@@ -241,8 +241,8 @@ std::string to_table(const std::vector<ProveRow>& rows, const ProveScope& scope)
         << (row.algorithm->radix ? "2,3,4" : "-") << std::setw(10)
         << (row.in_place_forms > 1 ? "both" : "no") << std::setw(11) << row.least_slots
         << std::setw(8) << row.cases << std::setw(9) << std::fixed << std::setprecision(2)
-        << row.seconds << std::setw(11) << yes_no(row.same_bits) << std::setw(11)
-        << yes_no(row.canonical) << "  ";
+        << row.seconds << std::setw(11) << (row.failures > 0 ? "-" : yes_no(row.same_bits))
+        << std::setw(11) << (row.failures > 0 ? "-" : yes_no(row.canonical)) << "  ";
     if (row.failures == 0)
       out << "yes\n";
     else

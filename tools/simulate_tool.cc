@@ -17,6 +17,7 @@
 #include "engine/schedule/trace.h"
 #include "engine/tuner/bound.h"
 #include "plot/gnuplot.h"
+#include "tools/prove.h"
 #include "tools/study.h"
 
 namespace weft {
@@ -70,6 +71,23 @@ Status prove_file(const std::string& path, const std::vector<int64_t>& ranks) {
   return {};
 }
 
+// Algorithms that are not built in are proven for a few ranks, all that a first look can wait for:
+// what is wrong there has no price.
+Status prove_few(const Algorithm& algorithm, const Study& study) {
+  constexpr int kFew = 9;
+  ProveScope scope;
+  scope.algorithms = std::span(&algorithm, 1);
+  scope.kind = study.kind;
+  scope.last_ranks = kFew;
+  const std::vector<ProveRow> rows = prove_catalog(scope);
+  if (rows.empty())
+    std::cerr << "weft-schedule: " << algorithm.name << " is not proven: it serves none of 1 to "
+              << kFew << " ranks; see weft-schedule verify.\n";
+  for (const ProveRow& row : rows)
+    if (row.failures > 0) return invalid_argument(row.first_failure);
+  return {};
+}
+
 bool suits_some(const Algorithm& algorithm, const Study& study) {
   return std::any_of(study.ranks.begin(), study.ranks.end(), [&](int64_t ranks) {
     return algorithm.suits({study.kind, static_cast<int>(ranks), 0, false});
@@ -90,6 +108,7 @@ Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study
                                      weft::name(study.kind),
                                      " of these counts of ranks; see weft-schedule list."));
     if (names_file(name)) WEFT_TRY(prove_file(name, study.ranks));
+    if (!names_file(name) && !find_algorithm(name)) WEFT_TRY(prove_few(**algorithm, study));
     auto& all = study.algorithms;
     if (std::find(all.begin(), all.end(), *algorithm) == all.end()) all.push_back(*algorithm);
   }

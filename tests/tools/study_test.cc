@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
+
+#include "tools/schedule_tool.h"
 
 namespace weft {
 namespace {
@@ -87,6 +90,31 @@ TEST(StudyChart, AColumnForEveryCountOfRanks) {
   ASSERT_EQ(chart.panels.size(), 4u);
   EXPECT_EQ(chart.panels[1].title, "8 ranks");
   EXPECT_DOUBLE_EQ(chart.panels[1].curves[0].spots[0].y, 4);
+}
+
+// What is wrong has no price, whoever wrote it.
+TEST(Study, AlgorithmsOfOnesOwnAreProvenFirst) {
+  Algorithm own = *find_algorithm("ring");
+  own.name = "mine";
+  const auto simulate = [&] {
+    std::vector<std::string> words{"weft-schedule", "simulate", "--algorithm", "mine",
+                                   "--ranks",       "64",       "--bytes",     "1K"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    return schedule_tool(static_cast<int>(argv.size()), argv.data(), std::span(&own, 1));
+  };
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(simulate(), 0);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("mine"), std::string::npos);
+  own.build = [](const Collective& c, Rank me, const Parameters& parameters) {
+    Program program = find_algorithm("ring")->build(c, me, parameters);
+    if (c.ranks > 1) program.lanes[0].steps.back().targets.clear();
+    return program;
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(simulate(), 2);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_NE(told.find("mine all_reduce of 2 ranks"), std::string::npos) << told;
 }
 
 }  // namespace
