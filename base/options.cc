@@ -80,6 +80,8 @@ Status validate(const Options& o) {
     return wrong("slots", std::to_string(o.slots), "0 (choose) or at least 2");
   if (o.radix < 0 || o.radix == 1)
     return wrong("radix", std::to_string(o.radix), "0 (choose) or at least 2");
+  if (o.chunk_bytes > kMaxSlot)
+    return wrong("chunk", std::to_string(o.chunk_bytes), "at most 1 GiB");
   if (o.slot_bytes > kMaxSlot) return wrong("slot", std::to_string(o.slot_bytes), "at most 1 GiB");
   if (o.tcp_streams < 0 || o.tcp_streams > kMaxStreams)
     return wrong("tcp_streams", std::to_string(o.tcp_streams), "0 (choose) to 64");
@@ -99,6 +101,7 @@ Result<Options> options_from(const Environment& env) {
   reader.read("WEFT_LANES", options.lanes);
   reader.read_size("WEFT_SLOT", options.slot_bytes, kMaxSlot);
   reader.read("WEFT_SLOTS", options.slots);
+  reader.read_size("WEFT_CHUNK", options.chunk_bytes, kMaxSlot);
   reader.read("WEFT_RADIX", options.radix);
   reader.read_size("WEFT_WINDOW", options.window_bytes, std::numeric_limits<size_t>::max() / 2);
   reader.read("WEFT_TCP_STREAMS", options.tcp_streams);

@@ -26,6 +26,8 @@ struct Options {
   // Bytes of a link's slot, and slots per link, at least 2; 0 chooses.  WEFT_SLOT, WEFT_SLOTS
   size_t slot_bytes = 0;
   int slots = 0;
+  // Bytes of a chunk in one round, at most; 0 chooses.  WEFT_CHUNK
+  size_t chunk_bytes = 0;
   // Radix of algorithms that take one (docs/algorithms.md), at least 2; 0 chooses.  WEFT_RADIX
   int radix = 0;
   // Bytes of the window each rank shares with the ranks of its host; 0 chooses.  WEFT_WINDOW

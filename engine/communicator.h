@@ -33,8 +33,10 @@ struct CallInfo {
   size_t segment_bytes = 0;  // bytes of a chunk in one round
   // An algorithm that was considered.
   struct Price {
-    std::string algorithm;  // as above
-    double seconds = 0;     // that the cost model says the call takes
+    std::string algorithm, protocol;  // as above, and so on
+    int lanes = 1, radix = 2;
+    size_t segment_bytes = 0;
+    double seconds = 0;  // that the cost model says a call takes among many that follow each other
   };
   // What the choice was made from, the cheapest first; empty where it was made without prices.
   std::vector<Price> prices{};

@@ -21,11 +21,17 @@ constexpr size_t kWindowBytes = 2 << 20;
 
 // The options that all ranks must share, as text, so that a difference can be shown.
 json shared_options(const Options& o) {
-  return {{"transport", o.transport}, {"algorithm", o.algorithm},
-          {"protocol", o.protocol},   {"lanes", o.lanes},
-          {"slot", o.slot_bytes},     {"slots", o.slots},
-          {"radix", o.radix},         {"window", o.window_bytes},
-          {"check", o.check},         {"deterministic", o.deterministic},
+  return {{"transport", o.transport},
+          {"algorithm", o.algorithm},
+          {"protocol", o.protocol},
+          {"lanes", o.lanes},
+          {"chunk", o.chunk_bytes},
+          {"slot", o.slot_bytes},
+          {"slots", o.slots},
+          {"radix", o.radix},
+          {"window", o.window_bytes},
+          {"check", o.check},
+          {"deterministic", o.deterministic},
           {"tuning", o.tuning}};
 }
 
@@ -169,7 +175,7 @@ void add_tuning(const Options& options, json& greeting) {
   else if (named)
     greeting["tuning_error"] = std::string(tuning.status().message());
   else
-    log_line(LogLevel::info, 0, concat("ignored: ", tuning.status().message()));
+    log_line(LogLevel::warning, 0, concat("ignored: ", tuning.status().message()));
 }
 
 // Null where rank 0 knows no prices, or not for such a job.

@@ -263,7 +263,9 @@ Result<CallInfo> Engine::explain(const Call& call) {
                 .segment_bytes = plan.segment * plan.element_bytes};
   if (const std::vector<Offer>* priced = offers(op.call, surroundings(), config_.options))
     for (const Offer& offer : *priced)
-      info.prices.push_back({std::string(offer.algorithm->name), offer.seconds});
+      info.prices.push_back({std::string(offer.algorithm->name),
+                             std::string(name(offer.ll ? Protocol::ll : Protocol::simple)),
+                             offer.copies, offer.radix, offer.segment_bytes, offer.seconds});
   return info;
 }
 

@@ -13,8 +13,6 @@
 namespace weft {
 namespace {
 
-// Results that large would only push more useful data out of the caches.
-constexpr size_t kStreamingBytes = 8 << 20;
 constexpr double kStatementAfter_s = 0.1, kStatementEvery_s = 1.0;
 // How long to wait for a peer's side of a disagreement before reporting without it.
 constexpr double kOtherSide_s = 0.5;

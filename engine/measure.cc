@@ -27,18 +27,10 @@ constexpr int kRepeats = 9;
 double now_s() { return static_cast<double>(steady_clock().now_ns()) * 1e-9; }
 
 // The least of several: whatever else the machine does only adds to it.
-double least(const std::function<double()>& measure) {
+double least(const std::function<double()>& measure, int repeats = kRepeats) {
   double best = measure();
-  for (int i = 1; i < kRepeats; ++i) best = std::min(best, measure());
+  for (int i = 1; i < repeats; ++i) best = std::min(best, measure());
   return best;
-}
-
-// The middle one of several, by what `by` gives: contention of the two ends belongs to a link.
-template <class T, class By>
-T typical(std::vector<T> values, By by) {
-  std::sort(values.begin(), values.end(),
-            [&](const T& a, const T& b) { return std::invoke(by, a) < std::invoke(by, b); });
-  return values[values.size() / 2];
 }
 
 // -- threads -----------------------------------------------------------------------------------
@@ -49,8 +41,11 @@ std::vector<int> usable_cpus() {
   return cpus;
 }
 
-// While waiting for another thread. It may need this core: then no relaxing helps.
-void relax(uint64_t spins) { spins % 4096 == 0 ? void(::sched_yield()) : cpu_relax(); }
+// While waiting for another thread. It may need this core: then no relaxing helps, and where there
+// is only one, it does.
+void relax(uint64_t spins, bool one_core) {
+  one_core || spins % 4096 == 0 ? void(::sched_yield()) : cpu_relax();
+}
 
 // The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended.
 double together(int count, const std::function<int(int)>& core,
@@ -107,8 +102,8 @@ class Pair {
   template <class Ready>
   bool await(Rank me, Ready ready) {
     for (uint64_t i = 1; !ready(); ++i) {
-      relax(i);
-      if (i % 128 != 0) continue;
+      relax(i, one_core_);
+      if (i % (one_core_ ? 8 : 128) != 0) continue;
       transports_[me]->poll();
       if (late_.load(std::memory_order_relaxed) || deadline_.expired()) {
         late_.store(true);
@@ -117,6 +112,8 @@ class Pair {
     }
     return true;
   }
+  // From now on the other end has so long to answer. REQUIRES: nobody waits.
+  void be_patient() { deadline_ = Deadline::after(kPatience_s); }
   bool late() const { return late_.load(); }
 
   Pair(Pair&& other) noexcept {
@@ -127,14 +124,15 @@ class Pair {
  private:
   Pair() = default;
   std::unique_ptr<Transport> transports_[2];
-  const Deadline deadline_ = Deadline::after(kPatience_s);
+  const bool one_core_ = usable_cpus().size() == 1;
+  Deadline deadline_ = Deadline::after(kPatience_s);
   std::atomic<bool> late_{false};
 };
 
 // -- a rank's own time -------------------------------------------------------------------------
 
-// A call of `steps` copies of eight bytes.
-Result<double> seconds_of_steps(int steps) {
+// A call of `steps` that each copy eight bytes, or fold them `sources` times.
+Result<double> seconds_of_steps(int steps, size_t sources) {
   Media media(0, 1, {}, 0);
   SharedState shared(media);
   CpuExecutor executor(media, shared);
@@ -142,12 +140,12 @@ Result<double> seconds_of_steps(int steps) {
   double output = 0;
   Program program;
   Step step;
-  step.sources = {Operand{.buffer = Buffer::input}};
+  step.sources.assign(sources, Operand{.buffer = Buffer::input});
   step.targets = {Operand{.buffer = Buffer::output}};
   program.lanes.emplace_back().steps.assign(static_cast<size_t>(steps), step);
-  const Call call{.kind = Kind::broadcast, .count = 1, .type = DataType::float64};
+  const Call call{.kind = Kind::all_reduce, .count = 1, .type = DataType::float64};
   PlanRequest request;
-  request.collective = {Kind::broadcast, 1, 0, false};
+  request.collective = {call.kind, 1, 0, false};
   request.type = call.type;
   request.segment_bytes = Pair::kShape.slot_bytes;
   request.links = Pair::kShape;
@@ -191,10 +189,12 @@ Result<double> seconds_of_call() {
 
 Status measure_steps(Network& network) {
   constexpr int kMany = 65;
-  const auto one = seconds_of_steps(1), many = seconds_of_steps(kMany), call = seconds_of_call();
-  for (const auto* measured : {&one, &many, &call})
+  const auto one = seconds_of_steps(1, 1), many = seconds_of_steps(kMany, 1),
+             folds = seconds_of_steps(kMany, 2), call = seconds_of_call();
+  for (const auto* measured : {&one, &many, &folds, &call})
     if (!measured->ok()) return measured->status();
   network.step_s = std::max(0.0, (*many - *one) / (kMany - 1));
+  network.fold_s = std::max(0.0, (*folds - *many) / kMany);
   network.call_s = std::max(0.0, *call - network.step_s);
   return {};
 }
@@ -218,17 +218,20 @@ double measure_switch() {
 // -- memory ------------------------------------------------------------------------------------
 
 // Bytes that every core reads and writes per second while all copy, each within `footprint`.
-double copy_rate(size_t footprint, int cores) {
+double copy_rate(size_t footprint, int cores, bool streaming) {
   constexpr size_t kBytes = 8 << 20;  // moved by a core in one measurement, at least
+  constexpr int kRates = 25;          // memory beyond the caches is shared with whoever is there
   const size_t half = footprint / 2, times = std::max<size_t>(1, kBytes / footprint);
   std::vector<std::vector<std::byte>> memory(static_cast<size_t>(cores));
   for (auto& m : memory) m.assign(2 * half, std::byte{1});
-  const double seconds = least([&] {
-    return together(cores, own_core, [&](int i) {
-      std::byte* mine = memory[static_cast<size_t>(i)].data();
-      for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, false);
-    });
-  });
+  const double seconds = least(
+      [&] {
+        return together(cores, own_core, [&](int i) {
+          std::byte* mine = memory[static_cast<size_t>(i)].data();
+          for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, streaming);
+        });
+      },
+      kRates);
   return static_cast<double>(2 * half * times) / seconds;
 }
 
@@ -240,13 +243,14 @@ struct alignas(128) Flag {
 
 double measure_flag_hop() {
   constexpr uint64_t kTrips = 3000;
-  return least([] {
+  const bool one_core = usable_cpus().size() == 1;
+  return least([one_core] {
     Flag flags[2];
     const double seconds = together(2, own_core, [&](int me) {
       for (uint64_t i = 1; i <= kTrips; ++i) {
         if (me == 0) flags[1].value.store(i, std::memory_order_release);
         uint64_t spins = 0;
-        while (flags[me].value.load(std::memory_order_acquire) < i) relax(++spins);
+        while (flags[me].value.load(std::memory_order_acquire) < i) relax(++spins, one_core);
         if (me == 1) flags[0].value.store(i, std::memory_order_release);
       }
     });
@@ -258,6 +262,14 @@ double measure_flag_hop() {
 struct Trip {
   double whole = 0, send = 0, recv = 0;
 };
+
+// The lower quartile: contention of the two ends belongs to a link, that with other programs does
+// not.
+Trip typical(std::vector<Trip> trips) {
+  std::sort(trips.begin(), trips.end(),
+            [](const Trip& a, const Trip& b) { return a.whole < b.whole; });
+  return trips[trips.size() / 4];
+}
 
 // Messages that both send at once, and then receive, as the ranks of most schedules do.
 Trip measure_exchange(Pair& pair, size_t bytes, int times) {
@@ -279,24 +291,31 @@ Trip measure_exchange(Pair& pair, size_t bytes, int times) {
 }
 
 constexpr size_t kSpan = 16;  // messages of memory that a stream comes from, and goes to
+constexpr int kAhead = 1;     // messages under way each way, so that latency is hidden
 
 // Seconds for a message out and one in, of streams both ways, out of memory and into memory.
 double measure_streams(Pair& pair, size_t bytes, int messages) {
   const size_t span = kSpan * bytes;
   std::vector<std::byte> memory[2];
   for (auto& m : memory) m.assign(span, std::byte{1});
+  const auto place = [&](int me, int i) {
+    return &memory[me][static_cast<size_t>(i) * bytes % span];
+  };
   return together(2, own_core,
                   [&](int me) {
                     SendLink& out = pair.out(me);
                     RecvLink& in = pair.in(me);
-                    for (int i = 0; i < messages; ++i) {
-                      std::byte* const mine = &memory[me][static_cast<size_t>(i) * bytes % span];
+                    for (int i = 0; i < messages + kAhead; ++i) {
                       Bytes slot;
-                      if (!pair.await(me, [&] { return !(slot = out.reserve()).empty(); })) return;
-                      copy_bytes(slot.data(), mine, bytes, false);
-                      out.commit(bytes, 0);
+                      if (i < messages) {
+                        if (!pair.await(me, [&] { return !(slot = out.reserve()).empty(); }))
+                          return;
+                        copy_bytes(slot.data(), place(me, i), bytes, false);
+                        out.commit(bytes, 0);
+                      }
+                      if (i < kAhead) continue;
                       if (!pair.await(me, [&] { return in.peek() != nullptr; })) return;
-                      copy_bytes(mine, in.peek()->data.data(), bytes, false);
+                      copy_bytes(place(me, i), in.peek()->data.data(), bytes, false);
                       in.release();
                     }
                     pair.await(me, [&] { return out.flushed(); });
@@ -309,11 +328,13 @@ Status measure_links(std::string_view name, Network& network) {
   if (!pair.ok()) return pair.status();
   measure_exchange(*pair, 8, 10);  // connects
   constexpr int kTimes = 500, kMessages = 256;
-  // Where messages are longer, shared memory is bound by what is measured as memory.
-  const size_t message = name == "shm" ? 16 << 10 : Pair::kShape.slot_bytes;
+  // As schedules send them. In shared memory short messages are slower by the byte than long ones;
+  // half a slot is between.
+  const size_t message = Pair::kShape.slot_bytes / (name == "shm" ? 2 : 1);
   std::vector<Trip> trips;
   std::vector<double> pairs;
   for (int i = 0; i < kRepeats; ++i) {
+    pair->be_patient();
     trips.push_back(measure_exchange(*pair, 8, kTimes));
     pairs.push_back(measure_streams(*pair, message, kMessages));
   }
@@ -327,13 +348,15 @@ Status measure_links(std::string_view name, Network& network) {
     for (int i = 0; i < 1000; ++i) now_s();
     return (now_s() - begin) / 1000;
   });
-  const Trip trip = typical(trips, &Trip::whole);
+  const Trip trip = typical(trips);
   medium.send_s = std::max(0.0, trip.send - clock);
   medium.recv_s = std::max(0.0, trip.recv - clock);
-  medium.latency_s = name == "shm" ? measure_flag_hop()
-                                   : std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
+  medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
+  // A flag alone says how soon another core can see something; messages that cross add to it.
+  if (name == "shm") medium.latency_s = std::min(medium.latency_s, measure_flag_hop());
   const double own = 2 * static_cast<double>(message) / network.memory_rate(kSpan * message);
-  const double moving = typical(pairs, std::identity{}) - medium.send_s - medium.recv_s - own;
+  const double moving =
+      *std::min_element(pairs.begin(), pairs.end()) - medium.send_s - medium.recv_s - own;
   medium.rank_rate = 2 * static_cast<double>(message) / std::max(moving, own / 10);
   return {};
 }
@@ -345,8 +368,11 @@ Result<std::vector<Network>> measure_node(const std::vector<std::string_view>& t
   node.node_cores = static_cast<int>(usable_cpus().size());
   WEFT_TRY(measure_steps(node));
   node.switch_s = measure_switch();
-  for (size_t footprint = 16 << 10; footprint <= 64 << 20; footprint *= 4)
-    node.memory.push_back({static_cast<double>(footprint), copy_rate(footprint, node.node_cores)});
+  constexpr size_t kLargest = 64 << 20;
+  for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)
+    node.memory.push_back(
+        {static_cast<double>(footprint), copy_rate(footprint, node.node_cores, false)});
+  node.stream_rate = copy_rate(kLargest, node.node_cores, true);
   std::vector<Network> networks;
   for (const std::string_view transport : transports) {
     Network& network = networks.emplace_back(node);

@@ -33,6 +33,10 @@ struct Algorithm {
   std::function<int(const Collective& c, const Parameters& parameters)> turn = nullptr;
 };
 
+// Results that large (of a call's count) would only push more useful data out of the caches, and
+// are written past them.
+inline constexpr size_t kStreamingBytes = 8 << 20;
+
 // All that are built in, in the order in which they are listed.
 std::span<const Algorithm> catalog();
 const Algorithm* find_algorithm(std::string_view name,

@@ -47,8 +47,9 @@ double lower_bound(const Network& network, const Collective& c, double bytes) {
     const int nics = network.node_nics > 0 ? network.node_nics : network.node_ranks;
     bound = std::max(bound, crossing(c, bytes, nodes) / (nic * nics));
   }
-  if (const double rate = network.memory_rate(2 * bytes); rate > 0)
-    bound = std::max(bound, touched(c, bytes) / rate);
+  const double least = touched(c, bytes);
+  if (const double rate = network.memory_rate(least); rate > 0)
+    bound = std::max(bound, least / rate);
   return bound;
 }
 

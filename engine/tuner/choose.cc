@@ -9,14 +9,11 @@ namespace weft {
 namespace {
 
 constexpr size_t kKiB = 1024;
-// Bytes of one rank's contribution up to which ll lines beat payload and signal.
-constexpr size_t kLlBytes = 248;  // one line
 // all_reduce over windows: above this, folding only one's share saves more than its second hop
 // costs.
 constexpr size_t kTwoShotBytes = 8 * kKiB;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * kKiB;
-constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
 
 // Bytes that one rank contributes to, or takes from, one block.
 size_t message_bytes(const Call& call) {
@@ -66,6 +63,28 @@ std::string_view by_table(const Call& call, const Surroundings& around, bool ran
   return over_links(call, around.ranks, bytes);
 }
 
+// Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
+bool may_ll(const Call& call) { return !call.varying; }
+
+size_t asked_segment(const Options& options) {
+  return options.chunk_bytes > 0 ? options.chunk_bytes : options.slot_bytes;
+}
+
+// How an algorithm is run where options, and prices, say nothing else.
+Choice usual(const Algorithm& algorithm, const Call& call, int ranks, const Options& options) {
+  Choice choice;
+  choice.algorithm = &algorithm;
+  choice.radix = options.radix > 0 ? options.radix : 2;
+  if (options.lanes > 0 && call.kind != Kind::exchange)
+    choice.copies = copies_of(algorithm, options.lanes);
+  choice.segment_bytes = asked_segment(options);
+  if (choice.segment_bytes == 0) choice.segment_bytes = usual_segment_bytes(algorithm, ranks);
+  if (algorithm.windows && algorithm.lines && may_ll(call))
+    choice.ll = options.protocol == "ll" ||
+                (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)));
+  return choice;
+}
+
 std::string those_that_suit(const Collective& c, const Surroundings& around) {
   std::string text;
   for (const Algorithm& a : catalog())
@@ -113,6 +132,11 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
   demand.any_counts = pair_sizes(call);
   demand.slot_bytes = around.slot_bytes;
   demand.slots = around.slots;
+  demand.radix = options.radix;
+  demand.copies = options.lanes;
+  demand.segment_bytes = asked_segment(options);
+  demand.may_ll = may_ll(call) && options.protocol != "simple";
+  demand.must_ll = may_ll(call) && options.protocol == "ll";
   const bool whole =
       c.kind == Kind::all_reduce || c.kind == Kind::reduce || c.kind == Kind::broadcast;
   const size_t parts = whole ? 1 : static_cast<size_t>(c.ranks);
@@ -121,35 +145,22 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
 
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options) {
   const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
-  Choice choice;
   // A wish that does not suit a barrier is not an error: nobody names an algorithm for those.
   const bool wish =
       options.algorithm != "auto" && call.kind != Kind::exchange && call.kind != Kind::barrier;
   if (wish) {
     auto asked = asked_for(call, c, around, options);
     if (!asked.ok()) return asked.status();
-    choice.algorithm = *asked;
-  } else {
-    const std::vector<Offer>* const priced = offers(call, around, options);
-    choice.algorithm = priced && !priced->empty()
-                           ? priced->front().algorithm
-                           : find_algorithm(by_table(call, around, options.deterministic));
+    return usual(**asked, call, c.ranks, options);
   }
-  if (!choice.algorithm->suits(c))
-    return unsupported(describe(call) + " cannot be folded in rank order on " +
-                       std::to_string(c.ranks) + " ranks (at most " +
-                       std::to_string(ReduceCall::kMaxSources) +
-                       "); unset WEFT_DETERMINISTIC or use fewer ranks");
-  choice.radix = options.radix > 0 ? options.radix : 2;
-  choice.copies = options.lanes > 0 && call.kind != Kind::exchange ? options.lanes : 1;
-  if (choice.algorithm->windows) choice.copies = std::min(choice.copies, kWindowLanesMax);
-  choice.segment_bytes =
-      options.slot_bytes > 0 ? options.slot_bytes : usual_segment_bytes(*choice.algorithm, c.ranks);
-  // Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
-  if (choice.algorithm->windows && choice.algorithm->lines && !call.varying)
-    choice.ll =
-        options.protocol == "ll" || (options.protocol == "auto" && message_bytes(call) <= kLlBytes);
-  return choice;
+  const std::vector<Offer>* const priced = offers(call, around, options);
+  if (priced && !priced->empty()) return Choice(priced->front());
+  const Algorithm* algorithm = find_algorithm(by_table(call, around, options.deterministic));
+  if (algorithm->suits(c)) return usual(*algorithm, call, c.ranks, options);
+  return unsupported(describe(call) + " cannot be folded in rank order on " +
+                     std::to_string(c.ranks) + " ranks (at most " +
+                     std::to_string(ReduceCall::kMaxSources) +
+                     "); unset WEFT_DETERMINISTIC or use fewer ranks");
 }
 
 }  // namespace weft

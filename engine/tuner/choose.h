@@ -20,14 +20,6 @@ struct Surroundings {
   int slots = 0;
 };
 
-struct Choice {
-  const Algorithm* algorithm = nullptr;
-  int radix = 2;
-  bool ll = false;
-  int copies = 1;
-  size_t segment_bytes = 0;
-};
-
 // What could run the call, the cheapest first; null where nothing is known of prices, or the kind
 // of call leaves no choice.
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,

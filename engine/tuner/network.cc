@@ -119,7 +119,8 @@ double Network::memory_rate(double footprint) const {
   const MemoryRate &low = *(above - 1), &high = *above;
   const double part =
       std::log(footprint / low.footprint) / std::log(high.footprint / low.footprint);
-  return low.rate * std::pow(high.rate / low.rate, part);
+  // Rounded: ranks whose libraries differ in last bits choose alike all the same.
+  return static_cast<float>(low.rate * std::pow(high.rate / low.rate, part));
 }
 
 int Network::period(int ranks) const {

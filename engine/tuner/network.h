@@ -59,8 +59,10 @@ struct Network {
   int node_nics = 0;               // 0: a NIC for each rank
   double call_s = 0;               // a rank's own time per call
   double step_s = 0;               // and per step
+  double fold_s = 0;               // and more for one that folds operands
   double switch_s = 0;             // when a core turns to another rank
   std::vector<MemoryRate> memory;  // ascending; empty: no limit
+  double stream_rate = 0;          // of results that are written past the caches; 0: as all others
   Medium inside, between;
   std::vector<Tier> tiers;  // fat tree; the topmost switches are joined without limit
   std::vector<int> torus;   // nodes in each dimension; instead of tiers

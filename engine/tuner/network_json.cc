@@ -73,19 +73,22 @@ void read(JsonObject in, Tier& tier, int below) {
 }
 
 void read(JsonObject in, Network& network) {
-  in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "switch_us",
-           "memory", "inside", "between", "tiers", "torus", "hop_us"});
+  in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "fold_us",
+           "switch_us", "memory", "stream_gbytes", "inside", "between", "tiers", "torus",
+           "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
   in.read("node_cores", network.node_cores);
   in.read("node_nics", network.node_nics);
   in.read("call_us", network.call_s, kMicro);
   in.read("step_us", network.step_s, kMicro);
+  in.read("fold_us", network.fold_s, kMicro);
   in.read("switch_us", network.switch_s, kMicro);
   in.list("memory", [&](JsonObject o) {
     const double above = network.memory.empty() ? 0 : network.memory.back().footprint;
     read(o, network.memory.emplace_back(), above);
   });
+  in.read("stream_gbytes", network.stream_rate, kGiga);
   in.object("inside", [&](JsonObject o) { read(o, network.inside); });
   in.object("between", [&](JsonObject o) { read(o, network.between); });
   in.list("tiers", [&](JsonObject o) {
@@ -113,9 +116,11 @@ std::string to_json(const Network& network) {
   write(out, "node_nics", network.node_nics);
   write(out, "call_us", network.call_s, kMicro);
   write(out, "step_us", network.step_s, kMicro);
+  write(out, "fold_us", network.fold_s, kMicro);
   write(out, "switch_us", network.switch_s, kMicro);
   for (const MemoryRate& m : network.memory)
     out["memory"].push_back({{"footprint_bytes", m.footprint}, {"gbytes", m.rate / kGiga}});
+  write(out, "stream_gbytes", network.stream_rate, kGiga);
   out["inside"] = json_of(network.inside);
   out["between"] = json_of(network.between);
   for (const Tier& tier : network.tiers) out["tiers"].push_back(json_of(tier));

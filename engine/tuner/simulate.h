@@ -28,6 +28,8 @@ struct Trial {
   double slot_bytes = 64 * 1024;     // of every link, which has `slots` of them
   int slots = 8;
   int copies = 1;               // of every lane
+  bool ll = false;              // windows carry lines with flags (schedule/lines.h)
+  bool repeated = false;        // many calls follow each other; see Simulated::seconds
   double step_budget = 4e6;     // for one figure: seconds
   bool representatives = true;  // false: every rank is played
   // Blocks are cut at multiples of 64 bytes, as executors do, so that short ones have fewer pieces,
@@ -43,6 +45,8 @@ struct SimulatedStep {
 };
 
 struct Simulated {
+  // Of one call that is made alone, until its last rank is done; where several follow each other,
+  // of each of them: ranks that are done early begin the next one meanwhile.
   double seconds = 0;
   int ranks = 0;      // that were played
   double rounds = 0;  // of the message
@@ -60,7 +64,8 @@ double block_bytes(const Collective& collective, double bytes);
 
 namespace simulation {
 struct Plan;
-}
+struct Sizes;
+}  // namespace simulation
 
 // One schedule on one network, to be run with messages of any size.
 class Simulation {
@@ -80,6 +85,8 @@ class Simulation {
  private:
   Simulation(Trial trial, Network network, std::unique_ptr<simulation::Plan> plan);
   int pieces_used(double bytes) const;
+  int calls_played(double steps) const;
+  simulation::Sizes sizes(double bytes, double chunk, double rounds) const;
 
   Trial trial_;
   Network network_;

@@ -1,11 +1,14 @@
 #include "engine/tuner/simulate_plan.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "base/text.h"
 #include "engine/algorithms/words.h"
+#include "engine/schedule/lines.h"
 
 namespace weft::simulation {
 namespace {
@@ -34,6 +37,7 @@ class Planner {
   Planner(const Trial& trial, const Network& network, int ranks)
       : trial_(trial), network_(network), all_(trial.collective.ranks) {
     plan_.ranks = ranks;
+    plan_.touched.resize(static_cast<size_t>(ranks));
   }
 
   Result<Plan> make() {
@@ -44,6 +48,8 @@ class Planner {
       plan_.copies = program.copies;
       plan_.message_chunks = program.message_chunks;
       plan_.pieces = program.pieces;
+      plan_.window_slots = program.window_slots;
+      plan_.window_halves = program.window_halves;
       plan_.chunks = blocks(trial_.collective) * program.pieces;
       touched_.resize(2 * static_cast<size_t>(plan_.chunks), kNobody);
       for (size_t l = 0; l < program.lanes.size(); ++l)
@@ -74,6 +80,7 @@ class Planner {
   void add(const Step& step, Rank rank, bool begins) {
     Op op;
     op.begins = begins;
+    op.folds = step.sources.size() + (step.from.used() ? 1 : 0) > 1;
     op.ends = !step.more;
     op.chunk = step.chunk;
     op.times = step.times;
@@ -81,11 +88,19 @@ class Planner {
     add_streams(step, rank, op);
     if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
     if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
+    op.lines = trial_.ll && (reads_window(step) || writes_window(step));
+    for (const Operand& source : step.sources) op.hears += source.buffer == Buffer::window;
     op.waits_begin = static_cast<int>(plan_.waits.size());
-    for (const Signal& s : step.waits) plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
+    for (const Signal& s : step.waits) {
+      plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
+      op.hears += s.peer != rank && !(trial_.ll && carried_by_lines(step, s));
+    }
     op.waits_end = static_cast<int>(plan_.waits.size());
     op.posts_begin = static_cast<int>(plan_.posts.size());
-    for (const Signal& s : step.posts) plan_.posts.push_back(cell(rank, s.peer, s.cell));
+    for (const Signal& s : step.posts) {
+      plan_.posts.push_back(cell(rank, s.peer, s.cell));
+      op.tells += s.peer != rank && !(trial_.ll && posts_by_lines(step));
+    }
     op.posts_end = static_cast<int>(plan_.posts.size());
     plan_.steps += step.times;
     plan_.ops.push_back(op);
@@ -94,19 +109,28 @@ class Planner {
   void add_streams(const Step& step, Rank rank, Op& op) {
     if (step.from.used()) op.again += message_streams(step.from.peer, rank);
     if (step.to.used()) op.again += message_streams(rank, step.to.peer);
-    const auto add = [&](const Operand& operand) {
-      if (operand.buffer == Buffer::window) {
-        op.shared += 1;
-      } else if (operand.buffer == Buffer::scratch) {
-        op.again += 1;
-      } else {
-        const double fresh = double(touch(operand.buffer, step, rank)) / step.times;
-        op.fresh += fresh;
-        op.again += 1 - fresh;
-      }
-    };
-    for (const Operand& source : step.sources) add(source);
-    for (const Operand& target : step.targets) add(target);
+    for (const Operand& source : step.sources) add_stream(source, step, rank, op);
+    for (const Operand& target : step.targets) {
+      const double before = op.fresh;
+      add_stream(target, step, rank, op);
+      if (target.buffer != Buffer::output || &target != &step.targets[0]) continue;
+      op.results = op.fresh - before;
+      plan_.touched[static_cast<size_t>(rank)].results += op.results * step.times;
+    }
+  }
+
+  void add_stream(const Operand& operand, const Step& step, Rank rank, Op& op) {
+    if (operand.buffer == Buffer::window) {
+      op.shared += 1;
+    } else if (operand.buffer == Buffer::scratch) {
+      op.again += 1;
+    } else {
+      const int touched = touch(operand.buffer, step, rank);
+      const double fresh = double(touched) / step.times;
+      plan_.touched[static_cast<size_t>(rank)].all += touched;
+      op.fresh += fresh;
+      op.again += 1 - fresh;
+    }
   }
 
   // What a medium's rate for ranks says covers the slots, too.
@@ -166,6 +190,14 @@ class Planner {
 };
 
 }  // namespace
+
+int Plan::lease_depth(double round_bytes, int rounds, bool ll) const {
+  if (window_slots == 0) return std::numeric_limits<int>::max();
+  const double slot = ll ? lines_of(round_bytes) * kLineBytes : std::ceil(round_bytes / 64) * 64;
+  const double bytes = slot * window_slots * std::clamp(rounds, 1, window_halves);
+  constexpr double kSmallLap = 16 << 10, kAtLeast = 4;  // as leases are
+  return static_cast<int>(std::max(kAtLeast, kSmallLap / bytes));
+}
 
 int representatives(const Trial& trial, const Network& network) {
   const int all = trial.collective.ranks;

@@ -1,6 +1,8 @@
 // Programs made ready for playing: steps as numbers, links and cells found.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -9,6 +11,10 @@
 
 namespace weft::simulation {
 
+// ll: of a line and of the payload in it.
+constexpr double kLineBytes = 256, kLinePayload = 248;
+inline double lines_of(double bytes) { return std::max(1.0, std::ceil(bytes / kLinePayload)); }
+
 struct Op {
   int from = -1, to = -1;  // links
   int waits_begin = 0, waits_end = 0, posts_begin = 0, posts_end = 0;
@@ -16,6 +22,10 @@ struct Op {
   // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
   // round), and in windows, which other ranks write or read.
   double fresh = 0, again = 0, shared = 0;
+  double results = 0;        // of the fresh ones, those that large calls write past the caches
+  bool folds = false;        // several operands into one
+  int hears = 0, tells = 0;  // cache lines that other ranks wrote, or will read, first
+  bool lines = false;        // ll: windows are read or written in lines
   bool begins = true, ends = true;  // its messages
 };
 
@@ -48,6 +58,15 @@ struct Plan {
   std::vector<double> cells;  // by cell: latency of a signal
   std::vector<double> ports;  // by port: rate
   double steps = 0;           // in one round
+  // Chunks of Input and Output that a rank reads or writes; of these, results.
+  struct Touched {
+    double all = 0, results = 0;
+  };
+  std::vector<Touched> touched;  // by rank
+  int window_slots = 0, window_halves = 1;
+
+  // How many calls' leases of window space lie beside each other (executor/lease.h).
+  int lease_depth(double round_bytes, int rounds, bool ll) const;
 };
 
 // The ranks that must be played so that all others are turns of them: a divisor of all ranks.

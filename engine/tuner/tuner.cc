@@ -9,8 +9,12 @@ namespace weft {
 namespace {
 
 // Steps played for one price: enough to see a pace, and milliseconds.
-constexpr double kSteps = 20'000, kStepsPerRank = 400;
-constexpr int kRanksPlayed = 16;  // all of them, so that short blocks are seen for what they are
+constexpr double kSteps = 10'000, kStepsPerRank = 400;
+constexpr int kRanksPlayed = 16;   // all of them, so that short blocks are seen for what they are
+constexpr size_t kRefined = 3;     // algorithms whose parameters are chosen by price
+constexpr double kClearly = 0.95;  // of the price
+constexpr double kLlBytesMost = 4096;
+constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
 constexpr size_t kKiB = 1024;
 constexpr size_t kWindowSegmentBytes = 64 * kKiB;
 constexpr size_t kLinkSegmentBytes = 64 * kKiB;
@@ -26,6 +30,15 @@ bool suits(const Algorithm& algorithm, const Demand& demand) {
 
 }  // namespace
 
+bool usually_ll(const Algorithm& algorithm, size_t block_bytes) {
+  constexpr size_t kOneLine = 248;
+  return algorithm.windows && algorithm.lines && block_bytes <= kOneLine;
+}
+
+int copies_of(const Algorithm& algorithm, int lanes) {
+  return algorithm.windows ? std::min(lanes, kWindowLanesMax) : lanes;
+}
+
 size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
   if (algorithm.name == "window_two_shot")
     return std::clamp<size_t>(kTwoShotWindowBytes / static_cast<size_t>(ranks), 8 * kKiB,
@@ -33,46 +46,86 @@ size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
   return algorithm.windows ? kWindowSegmentBytes : kLinkSegmentBytes;
 }
 
-const std::vector<Offer>& Tuner::offers(const Demand& demand, size_t bytes) {
+const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
-  const Collective& c = demand.collective;
-  const Key key{c.kind,
-                c.ranks,
-                c.root,
-                demand.windows,
-                demand.rank_order,
-                demand.any_counts,
-                demand.slot_bytes,
-                demand.slots,
-                rounded};
+  const Key key{d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.rank_order,
+                d.any_counts,      d.slot_bytes,       d.slots,           d.radix,   d.copies,
+                d.segment_bytes,   d.may_ll,           d.must_ll,         rounded};
   const auto [at, fresh] = known_.try_emplace(key);
-  if (fresh) at->second = price(demand, rounded);
+  if (fresh) at->second = price(d, rounded);
   return at->second;
 }
 
+// All algorithms as they are run where nothing is asked for; then the best of them otherwise, too.
 std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
   std::vector<Offer> offers;
+  const auto block =
+      static_cast<size_t>(block_bytes(demand.collective, static_cast<double>(bytes)));
   for (const Algorithm& algorithm : catalog()) {
     if (!suits(algorithm, demand)) continue;
-    Trial trial;
-    trial.algorithm = &algorithm;
-    trial.collective = demand.collective;
-    trial.slot_bytes = static_cast<double>(demand.slot_bytes);
-    trial.slots = demand.slots;
-    trial.step_budget = kSteps + kStepsPerRank * demand.collective.ranks;
-    trial.short_blocks = demand.collective.ranks <= kRanksPlayed;
-    Offer offer{&algorithm, usual_segment_bytes(algorithm, demand.collective.ranks), 0};
-    trial.segment_bytes = static_cast<double>(offer.segment_bytes);
-    const auto simulation = Simulation::make(trial, network_);
-    if (!simulation.ok()) continue;  // every rank has hundreds of steps in each round
-    const auto result = simulation->run(static_cast<double>(bytes));
-    if (!result.ok()) continue;
-    offer.seconds = result->seconds;
-    offers.push_back(offer);
+    Choice choice{&algorithm, demand.radix > 0 ? demand.radix : 2, false, 1, demand.segment_bytes};
+    choice.ll = usually_ll(algorithm, block) ? demand.may_ll : demand.must_ll;
+    choice.ll &= algorithm.windows && algorithm.lines;
+    if (demand.copies > 0) choice.copies = copies_of(algorithm, demand.copies);
+    if (choice.segment_bytes == 0)
+      choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective.ranks);
+    if (auto offer = price(demand, choice, bytes)) offers.push_back(*offer);
   }
-  std::stable_sort(offers.begin(), offers.end(),
-                   [](const Offer& a, const Offer& b) { return a.seconds < b.seconds; });
+  const auto sort = [&] {
+    std::stable_sort(offers.begin(), offers.end(),
+                     [](const Offer& a, const Offer& b) { return a.seconds < b.seconds; });
+  };
+  sort();
+  for (size_t i = 0; i < std::min(kRefined, offers.size()); ++i) refine(demand, bytes, offers[i]);
+  sort();
   return offers;
+}
+
+// Nothing where every rank has hundreds of steps in each round, or no room.
+std::optional<Offer> Tuner::price(const Demand& demand, const Choice& choice, size_t bytes) const {
+  const int ranks = demand.collective.ranks;
+  Trial trial;
+  trial.algorithm = choice.algorithm;
+  trial.collective = demand.collective;
+  trial.parameters.radix = choice.radix;
+  trial.slot_bytes = static_cast<double>(demand.slot_bytes);
+  trial.slots = demand.slots;
+  trial.ll = choice.ll;
+  trial.copies = choice.copies;
+  trial.segment_bytes = static_cast<double>(choice.segment_bytes);
+  trial.step_budget = kSteps + kStepsPerRank * ranks;
+  trial.repeated = true;
+  trial.short_blocks = ranks <= kRanksPlayed;
+  const auto simulation = Simulation::make(trial, network_);
+  if (!simulation.ok()) return std::nullopt;
+  const auto result = simulation->run(static_cast<double>(bytes));
+  if (!result.ok()) return std::nullopt;
+  return Offer{choice, result->seconds};
+}
+
+// One parameter after the other, each left as it is unless another value is clearly cheaper.
+void Tuner::refine(const Demand& demand, size_t bytes, Offer& offer) const {
+  const auto consider = [&](auto member, auto value) {
+    Choice other = offer;
+    other.*member = value;
+    const auto offer_of_other = price(demand, other, bytes);
+    if (offer_of_other && offer_of_other->seconds < kClearly * offer.seconds)
+      offer = *offer_of_other;
+  };
+  const Algorithm& algorithm = *offer.algorithm;
+  const double block = block_bytes(demand.collective, static_cast<double>(bytes));
+  const bool lines = algorithm.windows && algorithm.lines && block <= kLlBytesMost;
+  if (lines && demand.may_ll && !demand.must_ll) consider(&Choice::ll, !offer.ll);
+  if (algorithm.radix && demand.radix == 0 && demand.collective.ranks > 2)
+    for (const int radix : {4, 8}) consider(&Choice::radix, radix);
+  const size_t segment = offer.segment_bytes;
+  if (demand.segment_bytes == 0)
+    for (const size_t other : {segment / 4, segment * 4})
+      if (block > static_cast<double>(std::min(segment, other)) &&
+          (algorithm.windows || other <= demand.slot_bytes))
+        consider(&Choice::segment_bytes, other);
+  if (demand.copies == 0 && !algorithm.windows && block > static_cast<double>(offer.segment_bytes))
+    consider(&Choice::copies, 2);
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -12,10 +13,17 @@
 
 namespace weft {
 
-struct Offer {
+// How a call is run.
+struct Choice {
   const Algorithm* algorithm = nullptr;
-  size_t segment_bytes = 0;
-  double seconds = 0;  // that the call would take
+  int radix = 2;
+  bool ll = false;
+  int copies = 1;            // of the algorithm's lanes
+  size_t segment_bytes = 0;  // of a chunk in one round
+};
+
+struct Offer : Choice {
+  double seconds = 0;  // of a call among many that follow each other
 };
 
 // What is asked for, besides a size.
@@ -26,6 +34,10 @@ struct Demand {
   bool any_counts = false;  // sizes are known to the two ends of a pair only
   size_t slot_bytes = 0;    // of links
   int slots = 0;
+  // What is not left to the tuner; 0: it is.
+  int radix = 0, copies = 0;
+  size_t segment_bytes = 0;
+  bool may_ll = true, must_ll = false;
 };
 
 class Tuner {
@@ -39,11 +51,20 @@ class Tuner {
 
  private:
   std::vector<Offer> price(const Demand& demand, size_t bytes) const;
+  std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
+  void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key = std::tuple<Kind, int, Rank, bool, bool, bool, size_t, int, size_t>;
+  using Key = std::tuple<Kind, int, Rank, bool, bool, bool, size_t, int, int, int, size_t, bool,
+                         bool, size_t>;
   const Network network_;
   std::map<Key, std::vector<Offer>> known_;
 };
+
+// Whether lines beat payload and signal where prices say nothing: one line does.
+bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
+
+// Copies of the algorithm's lanes where `lanes` are asked for.
+int copies_of(const Algorithm& algorithm, int lanes);
 
 // Elements of a chunk in one round, in bytes, where nothing else is asked for.
 size_t usual_segment_bytes(const Algorithm& algorithm, int ranks);

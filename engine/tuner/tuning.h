@@ -31,7 +31,7 @@ Status write_tuning(const Tuning& tuning, const std::string& path);
 
 // The network of a job: ranks by host, numbered by first appearance; `transport` as in Options. An
 // error where hosts have different numbers of ranks, or their ranks are mixed: no network is like
-// that; and where more ranks than cores share a host: what waiting costs there is not known.
+// that; and where very many ranks share a core.
 Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& host_of_rank,
                                std::string_view transport);
 

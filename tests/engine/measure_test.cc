@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
+#include "bootstrap/cpus.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/cluster.h"
 
@@ -34,6 +36,18 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Media, Measure, testing::Values("shm", "tcp"));
+
+// Where both ends of a link have to take turns.
+TEST(Measure, DoesWithOneCore) {
+  for (const char* transport : {"shm", "tcp"})
+    std::thread([&] {
+      bind_to_cpu(cpus_core_by_core().front());
+      const Result<std::vector<Network>> measured = measure_node({transport});
+      ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+      EXPECT_EQ(measured->front().node_cores, 1);
+      EXPECT_GT(measured->front().inside.rank_rate, 1e6);
+    }).join();
+}
 
 TEST(Measure, AnUnknownMediumIsNamed) {
   EXPECT_NE(measure_node({"pigeon"}).status().message().find("pigeon"), std::string_view::npos);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/tuner/bound.h"
+#include "engine/tuner/simulate_cores.h"
 
 namespace weft {
 namespace {
@@ -53,10 +54,145 @@ TEST(Simulate, ShortBlocksHaveFewerPieces) {
   EXPECT_LE(one, (6 * 11 + 7) * kMicro);
   EXPECT_NEAR(four, (6 * 11 + 1) * kMicro, 1e-12);
   EXPECT_EQ(run(trial, plain(), 64).ranks, 4);
-  // Where messages cost, the pieces that are not there cost nothing.
+  // The other pieces' steps take a step's own time, whatever bytes and messages cost: of the 28
+  // steps of all ranks 7 are of the one piece.
   Network dear = plain();
-  dear.inside.send_s = 100 * kMicro;
-  EXPECT_NEAR(run(trial, dear, 64).seconds - one, 6 * 100 * kMicro, 1e-9);
+  dear.inside.send_s = dear.inside.recv_s = 100 * kMicro;
+  dear.memory = {{1, 1e6}};
+  const Result<Simulation> simulation = Simulation::make(trial, dear);
+  ASSERT_TRUE(simulation.ok());
+  std::vector<SimulatedStep> trace;
+  ASSERT_TRUE(simulation->run(64, &trace).ok());
+  int empty = 0;
+  for (const SimulatedStep& step : trace) empty += step.end_s - step.begin_s < 1.5 * kMicro;
+  EXPECT_EQ(trace.size(), 28u);
+  EXPECT_EQ(empty, 21);
+}
+
+// -- calls that follow each other -----------------------------------------------------------------
+
+double pace(Trial trial, const Network& network, double bytes) {
+  trial.repeated = true;
+  return run(trial, network, bytes).seconds;
+}
+
+TEST(Simulate, ARootRunsAheadAsFarAsItsLinksReach) {
+  Trial trial = trial_of("knomial", Kind::broadcast, 2);
+  const Network network = plain();
+  EXPECT_NEAR(run(trial, network, 8).seconds, 12 * kMicro, 1e-12);
+  // A slot is free again after a step, a hop, a step and a hop; there are eight.
+  EXPECT_NEAR(pace(trial, network, 8), (1 + 10 + 1 + 10) / 8.0 * kMicro, 1e-9);
+  trial.slots = 64;  // then the root's own two steps are what counts
+  EXPECT_NEAR(pace(trial, network, 8), 2 * kMicro, 1e-9);
+  Network slow = network;
+  slow.call_s = 5 * kMicro;
+  EXPECT_NEAR(pace(trial, slow, 8), 7 * kMicro, 1e-9);
+}
+
+TEST(Simulate, ManyCallsAreNoCheaperWhereAllWaitForAll) {
+  const Trial trial = trial_of("recursive_doubling", Kind::all_reduce, 8);
+  EXPECT_NEAR(pace(trial, plain(), 8) / run(trial, plain(), 8).seconds, 1, 0.1);
+}
+
+// Large leases go round in the window four at a time: then everybody has to be done.
+TEST(Simulate, LeasesHoldBackWhoRunsAhead) {
+  const Trial trial = trial_of("window_one_shot", Kind::broadcast, 2);
+  Network network = plain();
+  const double small = pace(trial, network, 8), large = pace(trial, network, 64 << 10);
+  EXPECT_LT(small, 3 * kMicro);
+  EXPECT_GT(large, 2 * small);
+  EXPECT_LT(large, run(trial, network, 64 << 10).seconds);
+}
+
+TEST(Simulate, MessagesOfManyRoundsKeepTheirPaceInALoop) {
+  const Network& network = *find_example_network("node");
+  Trial trial = trial_of("ring", Kind::all_reduce, 4);
+  const double alone = run(trial, network, 64 << 20).seconds;
+  EXPECT_NEAR(pace(trial, network, 64 << 20) / alone, 1, 0.1);
+  trial.step_budget = 5000;
+  EXPECT_NEAR(pace(trial, network, 64 << 20) / alone, 1, 0.1);
+}
+
+// -- cores ----------------------------------------------------------------------------------------
+
+TEST(Cores, AnIdleCoreComesRoundToWhoIsReady) {
+  Network network = plain();
+  network.node_cores = 2;
+  network.switch_s = 1;
+  simulation::Cores cores(network, 6);  // 0, 2 and 4 on one
+  simulation::Core& core = cores.of(4);
+  EXPECT_EQ(&core, &cores.of(0));
+  EXPECT_NE(&core, &cores.of(1));
+  EXPECT_EQ(cores.turn_of(core, 2, 7), 7);  // nobody ran yet
+  core.running = 0;
+  core.idle_since = 10;
+  EXPECT_EQ(cores.turns_to(core, 4), 2);
+  EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10), 10);    // at once
+  EXPECT_DOUBLE_EQ(cores.turn_of(core, 2, 10), 11);    // the next turn
+  EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10.5), 13);  // after the others'
+  EXPECT_DOUBLE_EQ(cores.turn_of(core, 4, 12.5), 15);  // missed its own
+}
+
+TEST(Simulate, SwitchesAreSharedByTheCallsThatRunAhead) {
+  Network network = plain();
+  network.inside.latency_s = 0;
+  network.node_cores = 2;
+  network.switch_s = 100 * kMicro;
+  const Trial tree = trial_of("knomial", Kind::broadcast, 4);
+  EXPECT_GT(run(tree, network, 8).seconds, 100 * kMicro);
+  EXPECT_LT(pace(tree, network, 8), 60 * kMicro);  // eight calls for a turn each
+  const Trial ring = trial_of("ring", Kind::all_reduce, 4);
+  EXPECT_GT(pace(ring, network, 8), 200 * kMicro);
+}
+
+TEST(Simulate, CoresThatAreEnoughAreNoMatter) {
+  Network network = plain();
+  const Trial trial = trial_of("ring", Kind::all_reduce, 8);
+  network.node_cores = 8;
+  network.switch_s = 1;
+  EXPECT_EQ(run(trial, network, 64).ranks, 1);
+  EXPECT_NEAR(run(trial, network, 64).seconds, run(trial, plain(), 64).seconds, 1e-12);
+}
+
+// -- what ranks do --------------------------------------------------------------------------------
+
+TEST(Simulate, FoldsCostMoreThanCopies) {
+  Network network = plain();
+  const Trial trial = trial_of("knomial", Kind::reduce, 2);
+  const double copies = run(trial, network, 8).seconds;
+  network.fold_s = 3 * kMicro;
+  EXPECT_NEAR(run(trial, network, 8).seconds, copies + 3 * kMicro, 1e-12);
+}
+
+TEST(Simulate, LinesSaveASignalAndCostAStepEach) {
+  Network network = plain();
+  network.inside.recv_s = 2 * kMicro;
+  Trial trial = trial_of("window_one_shot", Kind::all_reduce, 2);
+  const double simple = run(trial, network, 8).seconds;
+  trial.ll = true;
+  EXPECT_NEAR(run(trial, network, 8).seconds, simple - 2 * kMicro, 1e-9);
+  EXPECT_GT(run(trial, network, 8 * 248).seconds, simple);
+}
+
+TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
+  Network network = plain();
+  network.memory = {{1, 1e9}};
+  const Trial trial = trial_of("ring", Kind::all_gather, 4);
+  const double cached = run(trial, network, 64 << 20).seconds;
+  network.stream_rate = 4e9;
+  EXPECT_LT(run(trial, network, 64 << 20).seconds, 0.9 * cached);
+  const double small = run(trial, network, 1 << 20).seconds;
+  network.stream_rate = 0;
+  EXPECT_EQ(run(trial, network, 1 << 20).seconds, small);
+}
+
+TEST(Simulate, NeedsRoomForItsMessages) {
+  Trial trial = trial_of("bruck", Kind::all_gather, 64);  // up to 32 chunks in a message
+  trial.slot_bytes = 64;
+  trial.slots = 4;
+  const Result<Simulation> simulation = Simulation::make(trial, plain());
+  ASSERT_FALSE(simulation.ok());
+  EXPECT_NE(simulation.status().message().find("more room"), std::string::npos);
 }
 
 TEST(Simulate, PortsTakeTheirTime) {

@@ -1,0 +1,330 @@
+#include "engine/tuner/simulate_game.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/text.h"
+
+namespace weft::simulation {
+namespace {
+
+constexpr int kNobody = -1;
+
+}  // namespace
+
+Game::Game(const Plan& plan, const Trial& trial, const Network& network, const Sizes& sizes)
+    : plan_(plan),
+      trial_(trial),
+      network_(network),
+      sizes_(sizes),
+      ranks_(static_cast<size_t>(plan.ranks)),
+      cores_(network, plan.ranks) {
+  for (size_t l = 0; l < plan.lanes.size(); ++l) {
+    RankState& rank = ranks_[static_cast<size_t>(plan.lanes[l].rank)];
+    if (rank.lanes++ == 0) rank.first_lane = static_cast<int>(l);
+  }
+  set_rates();
+}
+
+// The memory's rates go by what a rank touches in a call, or in a round; what streams past the
+// caches does not count.
+void Game::set_rates() {
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    const Plan::Touched& touched = plan_.touched[r];
+    const double kept = touched.all - (sizes_.streams ? touched.results : 0);
+    const double footprint = kept * sizes_.chunk_bytes;
+    const double of_round = 2 * sizes_.round_bytes * plan_.chunks;
+    ranks_[r].fresh_rate = network_.memory_rate(footprint);
+    ranks_[r].again_rate = network_.memory_rate(std::min(footprint, of_round));
+  }
+}
+
+Result<double> Game::play(double rounds, int calls, std::vector<SimulatedStep>* trace) {
+  reset(static_cast<int>(rounds), calls);
+  trace_ = trace;
+  for (Rank rank = 0; rank < plan_.ranks; ++rank) make_call(rank, 0);
+  while (!events_.empty()) {
+    const Event event = events_.top();
+    events_.pop();
+    happen(event);
+  }
+  for (const RankState& rank : ranks_)
+    if (rank.ended < calls_)
+      return Status(Code::internal, concat("The schedule of ", trial_.algorithm->name,
+                                           " blocks with ", trial_.slots, " slots per link."));
+  if (calls == 1) return call_ends_[0];
+  const size_t last = call_ends_.size() - 1, from = last / 2;
+  return (call_ends_[last] - call_ends_[from]) / static_cast<double>(last - from);
+}
+
+void Game::reset(int rounds, int calls) {
+  calls_ = calls;
+  lease_depth_ = plan_.lease_depth(sizes_.round_bytes, rounds, trial_.ll);
+  lanes_.assign(plan_.lanes.size(), {});
+  links_.assign(plan_.links.size(), {});
+  arrives_.assign(plan_.links.size() * static_cast<size_t>(trial_.slots), 0);
+  free_.assign(arrives_.size(), 0);
+  cells_.assign(plan_.cells.size(), {});
+  ports_.assign(plan_.ports.size(), 0);
+  call_ends_.assign(static_cast<size_t>(calls), 0);
+  without_lease_.clear();
+  cores_.reset();
+  for (RankState& rank : ranks_) rank.active = rank.ended = 0;
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    const PlayedLane& lane = plan_.lanes[l];
+    if (lane.begin == lane.end) continue;
+    lanes_[l].rounds = std::max(0, (rounds - lane.copy + plan_.copies - 1) / plan_.copies);
+    ranks_[static_cast<size_t>(lane.rank)].active += lanes_[l].rounds > 0;
+  }
+}
+
+void Game::happen(const Event& event) {
+  switch (event.what) {
+    case Happening::looks: return look(event.who, event.at);
+    case Happening::runs: return run(event.who, event.at);
+    case Happening::ends: return end(event.who, event.at);
+    case Happening::calls: cores_.of(event.who).held = false; [[fallthrough]];
+    case Happening::leases: return make_call(event.who, event.at);
+  }
+}
+
+// -- calls ----------------------------------------------------------------------------------------
+
+// Whether all ranks have ended the calls whose window space this one uses again.
+bool Game::lease_is_free(const RankState& rank) const {
+  const int before = rank.ended - lease_depth_ + 1;
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [&](const RankState& other) { return other.ended >= before; });
+}
+
+void Game::make_call(Rank rank, double now) {
+  RankState& state = ranks_[static_cast<size_t>(rank)];
+  Core& core = cores_.of(rank);
+  if (state.active == 0) {  // it has no part in any call
+    state.ended = calls_;
+    return;
+  }
+  if (core.free <= now) core.idle_since = std::max(core.idle_since, core.free);
+  if (!lease_is_free(state)) {
+    without_lease_.push_back(rank);
+  } else {
+    state.left = state.active;
+    for (int lane = state.first_lane; lane < state.first_lane + state.lanes; ++lane) {
+      LaneState& at = state_of(lane);
+      at.op = played(lane).begin;
+      at.posts_before = state.ended * at.rounds;
+      at.round = 0;
+      look(lane, now);
+    }
+  }
+  if (!core.held && core.free <= now) hand_on(core, now);
+}
+
+void Game::end_call(Rank rank, double now) {
+  RankState& state = ranks_[static_cast<size_t>(rank)];
+  double& ended = call_ends_[static_cast<size_t>(state.ended)];
+  ended = std::max(ended, now);
+  if (++state.ended < calls_) {
+    Core& core = cores_.of(rank);
+    core.free = now + network_.call_s;
+    core.held = true;
+    at(core.free, rank, Happening::calls);
+  }
+  const double heard = now + network_.inside.latency_s;
+  for (const Rank waiting : std::exchange(without_lease_, {}))
+    at(heard, waiting, Happening::leases);
+}
+
+// -- steps ----------------------------------------------------------------------------------------
+
+// Begins the step at hand, or leaves word where the lane is to be woken.
+void Game::look(int lane, double now) {
+  LaneState& state = state_of(lane);
+  if (state.round >= state.rounds) return;
+  const Op& op = op_of(state);
+  double ready = now;
+  if (op.begins && !may_begin(lane, op, ready)) return;
+  if (ready > now) return at(ready, lane, Happening::looks);
+  want_core(lane, now);
+}
+
+bool Game::may_begin(int lane, const Op& op, double& ready) {
+  LaneState& state = state_of(lane);
+  if (!signalled(lane, op, state)) return false;
+  ready = std::max(ready, state.signalled);
+  if (empty(op, state.time)) return true;
+  if (op.from >= 0) {
+    LinkState& link = links_[static_cast<size_t>(op.from)];
+    if (link.sent == link.received) return link.receiver = lane, false;
+    ready = std::max(ready, arrives_[slot(op.from, link.received)]);
+  }
+  if (op.to >= 0) {
+    LinkState& link = links_[static_cast<size_t>(op.to)];
+    if (link.sent - link.received >= trial_.slots) return link.sender = lane, false;
+    if (link.sent >= trial_.slots) ready = std::max(ready, free_[slot(op.to, link.sent)]);
+  }
+  return true;
+}
+
+// Goes on where it stopped: a step may wait for all other ranks.
+bool Game::signalled(int lane, const Op& op, LaneState& state) {
+  for (; op.waits_begin + state.waits_met < op.waits_end; ++state.waits_met) {
+    const Wait& wait = plan_.waits[static_cast<size_t>(op.waits_begin + state.waits_met)];
+    CellState& cell = cells_[static_cast<size_t>(wait.cell)];
+    if (state.round < wait.lag) continue;
+    const int post = state.posts_before + state.round - wait.lag;
+    if (post >= int(cell.posts.size())) return cell.waiting.push_back(lane), false;
+    state.signalled = std::max(state.signalled, cell.posts[static_cast<size_t>(post)]);
+  }
+  return true;
+}
+
+void Game::want_core(int lane, double now) {
+  const Rank rank = played(lane).rank;
+  Core& core = cores_.of(rank);
+  if (core.held || core.free > now) return core.ready.push_back(lane);
+  const double turn = cores_.turn_of(core, rank, now);
+  if (turn <= now) return run(lane, now);
+  core.free = turn;
+  core.running = rank;
+  at(turn, lane, Happening::runs);
+}
+
+void Game::run(int lane, double now) {
+  Core& core = cores_.of(played(lane).rank);
+  core.running = played(lane).rank;
+  LaneState& state = state_of(lane);
+  state.began = now;
+  core.free = now + time_of(op_of(state), lane);
+  at(core.free, lane, Happening::ends);
+}
+
+// A core that has nothing more to do for a lane: another of the same rank, else the next rank that
+// is ready.
+void Game::hand_on(Core& core, double now) {
+  if (core.ready.empty()) {
+    core.idle_since = now;
+    return;
+  }
+  const auto sooner = [&](int a, int b) {
+    return cores_.turns_to(core, played(a).rank) < cores_.turns_to(core, played(b).rank);
+  };
+  const auto next = std::min_element(core.ready.begin(), core.ready.end(), sooner);
+  const int lane = *next;
+  core.ready.erase(next);
+  const double turn = now + cores_.turns_to(core, played(lane).rank) * network_.switch_s;
+  core.running = played(lane).rank;
+  if (turn <= now) return run(lane, now);
+  core.free = turn;
+  at(turn, lane, Happening::runs);
+}
+
+void Game::end(int lane, double now) {
+  LaneState& state = state_of(lane);
+  const PlayedLane& of = played(lane);
+  const Op& op = op_of(state);
+  Core& core = cores_.of(of.rank);
+  core.held = true;
+  ++steps_;
+  if (trace_)
+    trace_->push_back({of.rank, of.number, state.op - of.begin, state.round, state.began, now});
+  if (!empty(op, state.time)) {
+    state.message += sizes_.round_bytes;
+    if (op.ends) pass_on(op, state, now);
+  }
+  if (op.ends) post(op, now);
+  core.held = false;
+  core.idle_since = now;
+  next(lane, state, now);
+  if (!core.held && core.free <= now) hand_on(core, now);
+}
+
+void Game::next(int lane, LaneState& state, double now) {
+  const PlayedLane& of = played(lane);
+  state.waits_met = 0;
+  state.signalled = 0;
+  if (++state.time == op_of(state).times) {
+    state.time = 0;
+    if (++state.op == of.end) state.op = of.begin, ++state.round;
+  }
+  if (state.round < state.rounds) return look(lane, now);
+  if (--ranks_[static_cast<size_t>(of.rank)].left == 0) end_call(of.rank, now);
+}
+
+// Both ends know the sizes: of an empty chunk there is no message.
+bool Game::empty(const Op& op, int time) const {
+  return sizes_.pieces_used < plan_.pieces &&
+         chunk_at(op, time, plan_.chunks) % plan_.pieces >= sizes_.pieces_used;
+}
+
+// How long the step keeps its core.
+double Game::time_of(const Op& op, int lane) const {
+  double time = network_.step_s;
+  if (empty(op, lanes_[static_cast<size_t>(lane)].time)) return time;
+  const double bytes = sizes_.round_bytes;
+  const double parts = op.lines ? lines_of(bytes) : 1;  // looked for, and folded, one by one
+  time += (parts - 1) * network_.step_s;
+  if (op.folds) time += parts * network_.fold_s;
+  time += op.hears * network_.inside.recv_s + op.tells * network_.inside.send_s;
+  const double streamed = sizes_.streams ? op.results : 0;
+  if (streamed > 0) time += streamed * bytes / network_.stream_rate;
+  const RankState& rank = ranks_[static_cast<size_t>(played(lane).rank)];
+  if (rank.fresh_rate > 0)
+    time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
+  if (network_.inside.rank_rate > 0) time += op.shared * bytes / network_.inside.rank_rate;
+  if (op.from >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.from)], false);
+  if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], true);
+  return time;
+}
+
+double Game::message_time(const Op& op, const Link& link, bool sends) const {
+  const Medium& medium = link.between ? network_.between : network_.inside;
+  const double each = sends ? medium.send_s : medium.recv_s;
+  // A chunk that is longer than a slot goes in several.
+  const double messages = op.begins ? std::ceil(sizes_.round_bytes / trial_.slot_bytes) : 0;
+  return messages * each + (medium.rank_rate > 0 ? sizes_.round_bytes / medium.rank_rate : 0);
+}
+
+// The messages of a step that has ended.
+void Game::pass_on(const Op& op, LaneState& state, double now) {
+  const double bytes = std::exchange(state.message, 0);
+  if (op.from >= 0) {
+    LinkState& link = links_[static_cast<size_t>(op.from)];
+    free_[slot(op.from, link.received++)] =
+        now + plan_.links[static_cast<size_t>(op.from)].latency_s;
+    wake(link.sender, now);
+  }
+  if (op.to >= 0) {
+    LinkState& link = links_[static_cast<size_t>(op.to)];
+    arrives_[slot(op.to, link.sent++)] =
+        arrival(plan_.links[static_cast<size_t>(op.to)], bytes, now);
+    wake(link.receiver, now);
+  }
+}
+
+void Game::post(const Op& op, double now) {
+  for (int p = op.posts_begin; p < op.posts_end; ++p) {
+    const auto number = static_cast<size_t>(plan_.posts[static_cast<size_t>(p)]);
+    cells_[number].posts.push_back(now + plan_.cells[number]);
+    for (const int lane : std::exchange(cells_[number].waiting, {})) look(lane, now);
+  }
+}
+
+// The message takes all ports of its way at once, and each for as long as its rate needs.
+double Game::arrival(const Link& link, double bytes, double now) {
+  double start = now, slowest = 0;
+  for (const int port : link.ports) start = std::max(start, ports_[static_cast<size_t>(port)]);
+  for (const int port : link.ports) {
+    const double time = bytes / plan_.ports[static_cast<size_t>(port)];
+    ports_[static_cast<size_t>(port)] = start + time;
+    slowest = std::max(slowest, time);
+  }
+  return start + slowest + link.latency_s;
+}
+
+void Game::wake(int& waiting, double now) {
+  if (waiting != kNobody) look(std::exchange(waiting, kNobody), now);
+}
+
+}  // namespace weft::simulation
