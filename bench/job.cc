@@ -147,7 +147,7 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
     if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
   const bool reports = job.rank == 0;
   if (reports && !options.plot_file.empty()) WEFT_TRY(find_gnuplot(job.environment).status());
-  Result<Team> team = job.make_team();
+  Result<Team> team = job.make_team(options);
   if (!team.ok()) return team.status();
   info.library = team->library;
   Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine);

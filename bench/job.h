@@ -35,7 +35,7 @@ struct Job {
   std::string launcher;
   int local_size = 1;  // ranks on this machine
   Environment environment;
-  std::function<Result<Team>()> make_team;
+  std::function<Result<Team>(const BenchOptions&)> make_team;
   // Waits for all ranks without using a core, so that rank 0 can measure the floor meanwhile.
   // Empty: there is no such way, and no floor.
   std::function<Status()> meet_asleep;

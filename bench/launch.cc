@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "bench/price_job.h"
 #include "bootstrap/local_job.h"
 
 namespace weft::bench {
@@ -17,10 +18,14 @@ Job make_job(Rendezvous& rendezvous, const BenchOptions& options, std::string la
           std::move(launcher),
           local_size,
           environment,
-          [&] { return make_team(rendezvous, options); },
+          [&](const BenchOptions& asked) { return make_team(rendezvous, asked); },
           [&] {
             return rendezvous.all_gather({}, Deadline::after(options.engine.timeout_s)).status();
           }};
+}
+
+int run_here(const BenchOptions& options, const Job& job) {
+  return options.prices ? run_price_job(options, job) : run_job(options, job);
 }
 
 int join(const BenchOptions& options, const Membership& member, const Environment& environment,
@@ -31,8 +36,8 @@ int join(const BenchOptions& options, const Membership& member, const Environmen
     complain(concat("rank ", member.rank, ": ", rendezvous.status().to_string()));
     return kExitFailed;
   }
-  return run_job(options, make_job(**rendezvous, options, member.launcher, member.local_size,
-                                   environment, make_team));
+  return run_here(options, make_job(**rendezvous, options, member.launcher, member.local_size,
+                                    environment, make_team));
 }
 
 int run_threads(const BenchOptions& options, const Environment& environment,
@@ -47,7 +52,7 @@ int run_threads(const BenchOptions& options, const Environment& environment,
       const std::string host = host_of_local_rank(options, ranks, rank);
       if (!host.empty()) mine.engine.host = host;
       statuses[i] =
-          run_job(mine, make_job(*rendezvous[i], mine, "threads", ranks, environment, make_team));
+          run_here(mine, make_job(*rendezvous[i], mine, "threads", ranks, environment, make_team));
     });
   for (std::thread& thread : threads) thread.join();
   return *std::max_element(statuses.begin(), statuses.end());

@@ -1,6 +1,7 @@
 // weft-bench: measures and checks collectives; --help says how.
 #include <cstdio>
 
+#include "bench/check_prices.h"
 #include "bench/job.h"
 #include "bench/launch.h"
 #include "bench/tune.h"
@@ -20,6 +21,8 @@ int main(int argc, char** argv) {
     return bench::kExitOk;
   }
   if (options->tune) return bench::tune(*options, environment);
+  if (options->check_prices) return bench::check_prices(*options, environment);
   if (!options->peers.empty()) return bench::compare(*options, environment);
+  bench::tune_once(*options, environment);
   return bench::launch(*options, environment, bench::make_weft_team);
 }

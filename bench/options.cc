@@ -40,9 +40,9 @@ struct Flags {
   std::string operations = "all_reduce";
   std::string min_bytes, max_bytes, step_bytes, step_factor;
   std::string iterations, warmup, calls, cycles, average, checks, op, type, root, blocking;
-  std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, slot, slots,
-      radix, window, rounds;
-  std::string tuning;
+  std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, chunk, slot,
+      slots, radix, window, rounds;
+  std::string tuning, price_job;
   std::string device = "cpu", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
@@ -82,7 +82,8 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("LIBRARY,...");
-  app.add_option("--rounds", f.rounds, "with --vs: runs of each library, in turn (5)")
+  app.add_option("--rounds", f.rounds,
+                 "with --vs, --check-prices: measurements of each, in turn (5)")
       ->type_name("N");
   app.add_option("--plot", options.plot_file, "draw time and busbw over size (gnuplot)")
       ->type_name("FILE.svg");
@@ -108,9 +109,15 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->type_name("FILE");
   app.add_flag("--tune", options.tune,
                "measure this machine's links and kernels, keep the prices for all jobs, and end");
+  app.add_flag("--check-prices", options.check_prices,
+               "measure this machine, then every algorithm beside its price, and say how many "
+               "prices and choices are good; over shm and tcp on 2 and 4 ranks, or as --transport "
+               "and --ranks say");
+  app.add_option("--price-job", f.price_job, "what --check-prices starts")->group("");
   app.add_flag("--explain", options.explain,
                "print below each row what the choice was made from, and how far prices are off");
   app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");
+  app.add_option("--chunk", f.chunk, "bytes of a chunk in one round; 0 chooses")->type_name("SIZE");
   app.add_option("--slot", f.slot, "bytes of a link's slot; 0 chooses")->type_name("SIZE");
   app.add_option("--slots", f.slots, "slots of a link; 0 chooses")->type_name("N");
   app.add_option("--radix", f.radix, "of algorithms that take one; 0 chooses")->type_name("N");
@@ -253,6 +260,7 @@ Status store_engine(const Flags& f, Options& o) {
   WEFT_TRY(store_int("--lanes", f.lanes, 0, 1 << 16, o.lanes));
   WEFT_TRY(store_int("--slots", f.slots, 0, 1 << 16, o.slots));
   WEFT_TRY(store_int("--radix", f.radix, 0, 1 << 16, o.radix));
+  WEFT_TRY(store_bytes("--chunk", f.chunk, size_t{1} << 30, o.chunk_bytes));
   WEFT_TRY(store_bytes("--slot", f.slot, size_t{1} << 30, o.slot_bytes));
   WEFT_TRY(store_bytes("--window", f.window, kMaxBytes, o.window_bytes));
   if (!f.timeout.empty()) WEFT_TRY(store("-T/--timeout", parse_seconds(f.timeout), o.timeout_s));
@@ -309,11 +317,24 @@ Status keep_one_form(BenchOptions& o) {
       "another one, or all.");
 }
 
+// What is priced at all.
+Status keep_priced(BenchOptions& o) {
+  if (!o.check_prices) return {};
+  std::erase_if(o.operations, [](Operation operation) {
+    const Kind kind = info(operation).kind;
+    return info(operation).varying || kind == Kind::exchange || kind == Kind::barrier;
+  });
+  if (!o.operations.empty()) return {};
+  return invalid_argument(
+      "COLLECTIVE: --check-prices is for those that are chosen by price; name "
+      "another one, or all.");
+}
+
 Status store_comparison(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--rounds", f.rounds, 1, 1000, o.rounds));
   if (o.peers.empty()) {
-    if (f.rounds.empty()) return {};
-    return invalid_argument("--rounds belongs to a comparison; give --vs, too.");
+    if (f.rounds.empty() || o.check_prices || o.prices) return {};
+    return invalid_argument("--rounds belongs to a comparison; give --vs or --check-prices, too.");
   }
   if (o.threads || o.hosts > 1 || !o.meet.empty() || !o.blocking || o.digest_elements > 0 ||
       o.cycles != 1 || !o.trace_file.empty())
@@ -324,8 +345,10 @@ Status store_comparison(const Flags& f, BenchOptions& o) {
 }
 
 Status store_all(const Flags& f, BenchOptions& o) {
-  WEFT_TRY(store_list("COLLECTIVE", f.operations, static_cast<int>(operations().size()),
-                      parse_operation, accepted_operations(), o.operations));
+  o.prices = !f.price_job.empty();
+  WEFT_TRY(store_list("COLLECTIVE", o.prices ? f.price_job : f.operations,
+                      static_cast<int>(operations().size()), parse_operation, accepted_operations(),
+                      o.operations));
   WEFT_TRY(store_list("-d/--datatype", f.type, kDataTypes, parse_data_type,
                       accepted_names<DataType, kDataTypes>(), o.types));
   WEFT_TRY(store_list("-o/--op", f.op, kReduceOps, parse_op, accepted_names<ReduceOp, kReduceOps>(),
@@ -334,6 +357,7 @@ Status store_all(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_measure(f, o));
   WEFT_TRY(store_engine(f, o.engine));
   WEFT_TRY(keep_one_form(o));
+  WEFT_TRY(keep_priced(o));
   const bool bound = o.engine.algorithm != "auto" || o.engine.protocol != "auto";
   o.skip_unsupported = bound && o.operations.size() > 1;
   WEFT_TRY(store_ranks(f, o));
@@ -365,6 +389,27 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   }
   WEFT_TRY(store_all(flags, options));
   return options;
+}
+
+std::vector<std::string> without(std::span<const std::string> command_line,
+                                 std::span<const std::string_view> valued,
+                                 std::span<const std::string_view> bare) {
+  const auto among = [](std::span<const std::string_view> flags, std::string_view word) {
+    return std::find(flags.begin(), flags.end(), word) != flags.end();
+  };
+  const auto short_with_value = [&](std::string_view word) {
+    return word.size() > 2 && word[0] == '-' && word[1] != '-' && among(valued, word.substr(0, 2));
+  };
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < command_line.size(); ++i) {
+    const std::string_view word = command_line[i];
+    if (among(valued, word))
+      ++i;  // its value is the next word
+    else if (!among(valued, word.substr(0, word.find('='))) && !short_with_value(word) &&
+             !among(bare, word))
+      kept.emplace_back(word);
+  }
+  return kept;
 }
 
 int ranks_to_start(const BenchOptions& options) {

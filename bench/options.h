@@ -55,8 +55,10 @@ struct BenchOptions {
   bool bind = true;  // local ranks, to a CPU each
   std::string output_file;
   bool json_lines = false;
-  bool explain = false;  // print what each choice was made from
-  bool tune = false;     // measure the machine instead
+  bool explain = false;       // print what each choice was made from
+  bool tune = false;          // measure the machine instead
+  bool check_prices = false;  // measure every algorithm beside its price instead
+  bool prices = false;        // this is a job of such a check
   // A comparison: with which libraries, or programs ("name=path"), in how many rounds.
   std::vector<std::string> peers;
   int rounds = 5;
@@ -72,6 +74,11 @@ struct BenchOptions {
 // `args` without the program's name. An error names the flag, its value and what it accepts. What
 // is not given on the command line comes from the environment (WEFT_*), then from the defaults.
 Result<BenchOptions> parse_options(std::span<const std::string> args, const Environment& env);
+
+// A command line without some flags: those of `valued` go with their values.
+std::vector<std::string> without(std::span<const std::string> command_line,
+                                 std::span<const std::string_view> valued,
+                                 std::span<const std::string_view> bare);
 
 // Ranks of a job that starts its own.
 int ranks_to_start(const BenchOptions& options);

@@ -14,6 +14,7 @@ Json to_json(const Options& o) {
           {"algorithm", o.algorithm},
           {"protocol", o.protocol},
           {"lanes", o.lanes},
+          {"chunk_bytes", o.chunk_bytes},
           {"slot_bytes", o.slot_bytes},
           {"slots", o.slots},
           {"radix", o.radix},

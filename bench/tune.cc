@@ -1,10 +1,12 @@
 #include "bench/tune.h"
 
 #include <cstdio>
+#include <filesystem>
 
 #include "base/text.h"
 #include "bench/job.h"
 #include "bench/machine.h"
+#include "bootstrap/rendezvous.h"
 #include "engine/measure.h"
 #include "engine/tuner/tuning.h"
 
@@ -14,9 +16,10 @@ namespace {
 void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
-      "%s: a call %.3f us, a step %.3f, a message out %.3f, in %.3f, on its way %.3f; %.1f GB/s\n",
-      network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, medium.send_s * 1e6,
-      medium.recv_s * 1e6, medium.latency_s * 1e6, medium.rank_rate * 1e-9);
+      "%s: a call %.3f us, a step %.3f, a fold %.3f, a message out %.3f, in %.3f, on its way %.3f; "
+      "%.1f GB/s\n",
+      network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.fold_s * 1e6,
+      medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6, medium.rank_rate * 1e-9);
 }
 
 void print(const Tuning& tuning) {
@@ -33,6 +36,13 @@ Result<Tuning> measure() {
   Result<std::vector<Network>> networks = measure_node({"shm", "tcp"});
   if (!networks.ok()) return networks.status();
   return Tuning{this_machine().host, (*networks)[0], (*networks)[1]};
+}
+
+// Whether this process is to start ranks whose algorithms are chosen by what the cache holds.
+bool starts_choosing_ranks(const BenchOptions& options, const Environment& environment) {
+  const Result<Membership> member = membership_from(environment);
+  return member.ok() && member->launcher == "none" && ranks_to_start(options) > 1 &&
+         options.engine.tuning == "auto" && options.engine.algorithm == "auto";
 }
 
 }  // namespace
@@ -53,6 +63,23 @@ int tune(const BenchOptions& options, const Environment& environment) {
   print(*tuning);
   std::printf("Written to %s; jobs on this host choose by it from now on.\n", path.c_str());
   return kExitOk;
+}
+
+void tune_once(const BenchOptions& options, const Environment& environment) {
+  const std::string path = tuning_path(environment);
+  if (path.empty() || !starts_choosing_ranks(options, environment)) return;
+  if (std::filesystem::exists(path)) {
+    const Result<Tuning> known = read_tuning(path);
+    if (known.ok()) return;
+    complain(concat("ignored: ", known.status().message()));
+  }
+  const Result<Tuning> tuning = measure();
+  const Status written = tuning.ok() ? write_tuning(*tuning, path) : tuning.status();
+  if (written.ok())
+    complain(concat("measured this machine, once, to choose algorithms by price (kept in ", path,
+                    "; again with --tune, not at all with --tuning off)."));
+  else
+    complain(concat("algorithms are chosen by table: ", written.message()));
 }
 
 }  // namespace weft::bench

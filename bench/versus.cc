@@ -213,20 +213,9 @@ Status complain_about_missing(const std::vector<Library>& libraries) {
 }  // namespace
 
 std::vector<std::string> arguments_of_one(std::span<const std::string> command_line) {
-  constexpr std::string_view kOurs[] = {"--vs", "--rounds", "--plot", "--output_file", "-J"};
-  const auto ours = [&](std::string_view flag) {
-    return std::find(std::begin(kOurs), std::end(kOurs), flag) != std::end(kOurs);
-  };
-  std::vector<std::string> kept;
-  for (size_t i = 0; i < command_line.size(); ++i) {
-    const std::string_view word = command_line[i];
-    if (ours(word))
-      ++i;  // its value is the next word
-    else if (!ours(word.substr(0, word.find('='))) && !word.starts_with("-J") &&
-             word != "--json-lines")
-      kept.emplace_back(word);
-  }
-  return kept;
+  constexpr std::string_view kValued[] = {"--vs", "--rounds", "--plot", "--output_file", "-J"};
+  constexpr std::string_view kBare[] = {"--json-lines"};
+  return without(command_line, kValued, kBare);
 }
 
 Result<std::vector<Library>> find_libraries(const BenchOptions& options,

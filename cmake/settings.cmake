@@ -56,6 +56,6 @@ function(weft_test name)
     add_test(NAME ${test} COMMAND ${name})
     set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
       LABELS "${ARG_LABELS}"
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index};XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/none")
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index};XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/none;WEFT_TUNING=off")
   endforeach()
 endfunction()

@@ -114,7 +114,7 @@ int run_rank(const BenchOptions& options, const Membership& member,
   Job job{0, 0, member.launcher, member.local_size, environment, {}, {}};
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job.size);
-  job.make_team = [&]() -> Result<Team> {
+  job.make_team = [&](const BenchOptions&) -> Result<Team> {
     return Team{std::make_unique<MpiPeer>(job.rank, job.size, options.engine), nullptr,
                 library_version()};
   };

@@ -20,8 +20,8 @@ struct Ended {
   std::string output;  // both streams
 };
 
-Ended weft_bench(const std::string& arguments) {
-  const std::string command = std::string(WEFT_BENCH_PROGRAM) + " " + arguments + " 2>&1";
+Ended run(const std::string& program, const std::string& arguments) {
+  const std::string command = program + " " + arguments + " 2>&1";
   Ended ended;
   std::FILE* pipe = ::popen(command.c_str(), "r");
   std::array<char, 4096> text;
@@ -31,6 +31,8 @@ Ended weft_bench(const std::string& arguments) {
   ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return ended;
 }
+
+Ended weft_bench(const std::string& arguments) { return run(WEFT_BENCH_PROGRAM, arguments); }
 
 void expect_right(const std::string& arguments) {
   const Ended ended = weft_bench(arguments + " -T 60");
@@ -115,6 +117,42 @@ TEST(Program, WrongArgumentsEndWithTwo) {
     EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;
   }
   EXPECT_EQ(weft_bench("--help").status, 0);
+}
+
+// The machine is measured once, and not where the cache knows it, or nobody asks.
+TEST(Program, MeasuresTheMachineOnce) {
+  std::string cache = (std::filesystem::temp_directory_path() / "weft-cache-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(cache.data()), nullptr);
+  const std::string small = "all_reduce -b 64 -e 64 -n 1 --no-floor --explain";
+  const auto weft_bench = [&](const std::string& arguments) {
+    return run("XDG_CACHE_HOME=" + cache + " WEFT_TUNING=auto " + WEFT_BENCH_PROGRAM, arguments);
+  };
+  const Ended off = weft_bench(small + " --tuning off");
+  EXPECT_EQ(off.output.find("measured this machine"), std::string::npos) << off.output;
+  const Ended first = weft_bench(small), second = weft_bench(small);
+  EXPECT_EQ(first.status, 0) << first.output;
+  EXPECT_NE(first.output.find("measured this machine"), std::string::npos) << first.output;
+  EXPECT_NE(first.output.find("us by price:"), std::string::npos) << first.output;
+  EXPECT_EQ(second.output.find("measured this machine"), std::string::npos) << second.output;
+  EXPECT_NE(second.output.find("us by price:"), std::string::npos) << second.output;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(cache))
+    if (file.is_regular_file()) std::ofstream(file.path()) << "{\"weft_tuning\": 1}";
+  const Ended older = weft_bench(small);
+  EXPECT_NE(older.output.find("version 1"), std::string::npos) << older.output;
+  EXPECT_NE(older.output.find("measured this machine"), std::string::npos) << older.output;
+  std::filesystem::remove_all(cache);
+}
+
+TEST(Program, ChecksPrices) {
+  const Ended ended = weft_bench(
+      "all_gather,barrier --check-prices -b 8 -e 64 -f 8 --ranks 2 --transport shm --rounds 1");
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  for (const char* part : {"# all_gather over shm, 2 ranks", "window_one_shot", "ring",
+                           "# in all: prices within 1.4: ", "the best: "})
+    EXPECT_NE(ended.output.find(part), std::string::npos) << part << "\n" << ended.output;
+  EXPECT_EQ(ended.output.find("barrier"), std::string::npos) << ended.output;
+  const Ended none = weft_bench("barrier --check-prices");
+  EXPECT_EQ(none.status, 2) << none.output;
 }
 
 TEST(Program, WritesJson) {

@@ -1,0 +1,128 @@
+#include "bench/price_job.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "bench/buffer.h"
+#include "bench/cases.h"
+#include "bench/gather.h"
+#include "bench/invocation.h"
+#include "bench/prices.h"
+
+namespace weft::bench {
+namespace {
+
+constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 500;
+constexpr size_t kBytesMoved = size_t{16} << 20;  // in one measurement, about
+constexpr int kWarmUp = 2;
+
+// "ring", "knomial r4 x2 16K": what is not as usual is named. Ways of equal names are equal.
+std::string name_of(const CallInfo::Price& price) {
+  std::string name = price.algorithm;
+  if (price.protocol == "ll") name.append("/ll");
+  if (price.radix != 2) name.append(concat(" r", price.radix));
+  if (price.lanes != 1) name.append(concat(" x", price.lanes));
+  if (price.segment_bytes != size_t{64} << 10)
+    name.append(concat(" ", price.segment_bytes / 1024, "K"));
+  return name;
+}
+
+class PriceJob {
+ public:
+  PriceJob(const BenchOptions& options, const Job& job)
+      : options_(options), job_(job), input_(0), output_(0) {}
+
+  Status run() {
+    Result<Team> team = job_.make_team(options_);
+    if (!team.ok()) return team.status();
+    team_ = team.take();
+    for (const Case& what : list_cases(options_, job_.size).cases)
+      WEFT_TRY(run(what).within(describe(what)));
+    return control().barrier();
+  }
+
+ private:
+  Communicator& control() { return *team_.measured; }
+
+  Status run(const Case& what) {
+    const Layout layout = make_layout(what, job_.size, job_.rank);
+    if (layout.message_count == 0) return {};  // too small for an element each
+    const size_t size = size_of(what.type);
+    const size_t in = layout.input_count * size, out = layout.output_count * size;
+    if (!input_.reserve(in) || !output_.reserve(out))
+      return Status(Code::system, "There is no memory for its buffers; lower -e/--maxbytes.");
+    std::fill_n(input_.data(in).data(), in, std::byte{});
+    std::fill_n(output_.data(out).data(), out, std::byte{});
+    const Invocation invocation(what, layout, input_.data(in), output_.data(out), {});
+    const Result<CallInfo> told = invocation.explain(control());
+    if (!told.ok()) return told.status();
+    if (told->prices.empty())
+      return unsupported("There are no prices for this call on this job: nothing to check.");
+    PricePoint point{layout.message_count * size, {}};
+    for (const CallInfo::Price& price : told->prices)
+      point.ways.push_back({name_of(price), price.seconds * 1e6, 0});
+    for (int round = 0; round < options_.rounds; ++round)
+      for (size_t i = 0; i < point.ways.size(); ++i)
+        WEFT_TRY(measure(invocation, told->prices[i], point, point.ways[i]));
+    if (job_.rank == 0) std::printf("%s\n", to_json(point).dump().c_str());
+    if (job_.rank == 0) std::fflush(stdout);
+    return {};
+  }
+
+  Status measure(const Invocation& invocation, const CallInfo::Price& price,
+                 const PricePoint& point, PricedWay& way) {
+    Result<Communicator*> communicator = bound_to(price, way.name);
+    if (!communicator.ok()) return communicator.status();
+    const int iterations =
+        std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, point.bytes)),
+                   kIterationsAtLeast, kIterationsAtMost);
+    for (int i = 0; i < kWarmUp; ++i) WEFT_TRY(invocation.run(**communicator));
+    WEFT_TRY(control().barrier());
+    const int64_t begin = steady_clock().now_ns();
+    for (int i = 0; i < iterations; ++i) WEFT_TRY(invocation.run(**communicator));
+    const double mine = static_cast<double>(steady_clock().now_ns() - begin) * 1e-3 / iterations;
+    const auto all = gather_values(control(), mine);
+    if (!all.ok()) return all.status();
+    double sum = 0;
+    for (const double us : *all) sum += us;
+    const double mean = sum / static_cast<double>(all->size());
+    way.measured_us = way.measured_us > 0 ? std::min(way.measured_us, mean) : mean;
+    return {};
+  }
+
+  // One communicator for each way, made when it is first wanted.
+  Result<Communicator*> bound_to(const CallInfo::Price& price, const std::string& name) {
+    std::unique_ptr<Communicator>& known = bound_[name];
+    if (known) return known.get();
+    BenchOptions options = options_;
+    options.engine.algorithm = price.algorithm;
+    options.engine.protocol = price.protocol;
+    options.engine.lanes = price.lanes;
+    options.engine.radix = price.radix;
+    options.engine.chunk_bytes = price.segment_bytes;
+    Result<Team> team = job_.make_team(options);
+    if (!team.ok()) return team.status();
+    known = std::move(team->measured);
+    return known.get();
+  }
+
+  const BenchOptions& options_;
+  const Job& job_;
+  Team team_;
+  std::map<std::string, std::unique_ptr<Communicator>> bound_;
+  Buffer input_, output_;
+};
+
+}  // namespace
+
+int run_price_job(const BenchOptions& options, const Job& job) {
+  const Status status = PriceJob(options, job).run();
+  if (status.ok()) return kExitOk;
+  complain(concat("rank ", job.rank, ": ", status.to_string()));
+  return status.code() == Code::unsupported ? kExitUsage : kExitFailed;
+}
+
+}  // namespace weft::bench

@@ -1,0 +1,13 @@
+// The ranks' part of --check-prices: every way to run every case, measured in turn.
+#pragma once
+
+#include "bench/job.h"
+
+namespace weft::bench {
+
+// Prints a PricePoint per case as a line of JSON on rank 0; gives the exit status. Of
+// options.rounds measurements, in each of which the ways take turns, the least counts. REQUIRES:
+// job.make_team makes weft's.
+int run_price_job(const BenchOptions& options, const Job& job);
+
+}  // namespace weft::bench

@@ -1,0 +1,50 @@
+// What prices said and what was measured, point by point: how good the tuner is on a machine.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace weft::bench {
+
+// One way to run a call.
+struct PricedWay {
+  std::string name;  // "ring", "window_one_shot/ll x2"
+  double price_us = 0;
+  double measured_us = 0;
+
+  // How far the price is off, either way; >= 1.
+  double factor() const;
+};
+
+// A call of one size, and all ways to run it; the first is the one that the tuner takes.
+struct PricePoint {
+  size_t bytes = 0;
+  std::vector<PricedWay> ways;
+
+  // What the tuner's choice takes longer than the fastest way: 1.07 is 7 %.
+  double regret() const;
+};
+
+nlohmann::ordered_json to_json(const PricePoint& point);
+Result<PricePoint> price_point_from_json(std::string_view text);
+
+constexpr double kPriceFactor = 1.4;   // that a price may be off
+constexpr double kChoiceRegret = 1.1;  // that a choice may take longer than the best
+
+// Of points: how many are good.
+struct PriceTally {
+  int prices = 0, prices_good = 0, choices = 0, choices_good = 0;
+
+  void add(const PricePoint& point);
+  void add(const PriceTally& other);
+};
+
+// "prices within 1.4: 50 of 56; choices within 10 % of the best: 7 of 8"
+std::string tally_text(const PriceTally& tally);
+// A line of the report: the size, every way with its time and how far its price was off.
+std::string point_text(const PricePoint& point);
+
+}  // namespace weft::bench

@@ -1,0 +1,57 @@
+#include "bench/prices.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::bench {
+namespace {
+
+PricePoint point() { return {64, {{"ring", 10, 11}, {"knomial r4", 12, 20}, {"bruck", 14, 10.5}}}; }
+
+TEST(Prices, AreOffEitherWay) {
+  EXPECT_DOUBLE_EQ((PricedWay{"", 10, 14}).factor(), 1.4);
+  EXPECT_DOUBLE_EQ((PricedWay{"", 14, 10}).factor(), 1.4);
+  EXPECT_GT((PricedWay{"", 0, 10}).factor(), 1e6);
+}
+
+TEST(Prices, AChoiceLosesAgainstTheFastest) {
+  EXPECT_NEAR(point().regret(), 11 / 10.5, 1e-12);
+  PricePoint best = point();
+  best.ways[0].measured_us = 1;
+  EXPECT_EQ(best.regret(), 1);
+}
+
+TEST(Prices, AreCounted) {
+  PriceTally tally;
+  tally.add(point());
+  EXPECT_EQ(tally.prices, 3);
+  EXPECT_EQ(tally.prices_good, 2);
+  EXPECT_EQ(tally.choices_good, 1);
+  PricePoint bad = point();
+  bad.ways[0].measured_us = 12;
+  tally.add(bad);
+  EXPECT_EQ(tally.choices, 2);
+  EXPECT_EQ(tally.choices_good, 1);
+  PriceTally all;
+  all.add(tally);
+  all.add(tally);
+  EXPECT_EQ(tally_text(all), "prices within 1.4: 8 of 12; choices within 10 % of the best: 2 of 4");
+}
+
+TEST(Prices, ComeBackAsTheyWent) {
+  const Result<PricePoint> back = price_point_from_json(to_json(point()).dump());
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(to_json(*back), to_json(point()));
+  for (const char* text : {"", "{}", "3", R"({"bytes": 8, "ways": []})", R"({"bytes": "x"})"})
+    EXPECT_FALSE(price_point_from_json(text).ok()) << text;
+}
+
+TEST(Prices, AreShownWithWhatIsOff) {
+  const std::string text = point_text(point());
+  EXPECT_NE(text.find("ring"), std::string::npos);
+  EXPECT_NE(text.find("(1.10)  "), std::string::npos) << text;
+  EXPECT_NE(text.find("(1.67)!"), std::string::npos) << text;
+  EXPECT_NE(text.find("+  5 %"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace weft::bench
