@@ -9,6 +9,8 @@ namespace {
 
 // "in-call SEQUENCE FINGERPRINT DESCRIPTION"
 constexpr std::string_view kMark = "in-call ";
+// "in-group DESCRIPTION"
+constexpr std::string_view kGroupMark = "in-group ";
 
 // Takes the number in front of a space off `text`; false where there is none.
 bool take_number(std::string_view& text, uint64_t& value) {
@@ -26,6 +28,19 @@ std::string call_statement(const Recorder& recorder) {
   const uint64_t sequence = recorder.sequence();
   const Signature call = recorder.call(sequence).value_or(Signature{});
   return concat(kMark, sequence, " ", fingerprint(call), " ", describe(call));
+}
+
+std::string group_statement(std::string_view description) {
+  return concat(kGroupMark, description);
+}
+
+std::string stated_call(std::string_view statement) {
+  if (statement.starts_with(kGroupMark)) return std::string(statement.substr(kGroupMark.size()));
+  if (!statement.starts_with(kMark)) return {};
+  statement.remove_prefix(kMark.size());
+  uint64_t sequence = 0, fingerprint = 0;
+  if (!take_number(statement, sequence) || !take_number(statement, fingerprint)) return {};
+  return concat(statement, ", collective call ", sequence);
 }
 
 Status compare_calls(const Recorder& recorder, Rank peer, std::string_view statement, Rank me) {

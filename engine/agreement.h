@@ -16,6 +16,10 @@ namespace weft {
 
 // What to tell a peer about the last collective call.
 std::string call_statement(const Recorder& recorder);
+// What to tell a peer about a group of sends and receives that waits for it.
+std::string group_statement(std::string_view description);
+// What call a peer has stated to be in; empty where it is no statement.
+std::string stated_call(std::string_view statement);
 // A peer's statement, compared with the record: mismatch where they differ. `me` for the message.
 Status compare_calls(const Recorder& recorder, Rank peer, std::string_view statement, Rank me);
 

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 
 #include "engine/backoff.h"
@@ -95,7 +96,11 @@ class Engine final : public Communicator {
   Status check_pairs(const Call& call);
   Status describe_timeout(Operation& op) const;
   Status time_out(Operation& op);
-  Status with_last_words(const Status& status, const std::vector<Rank>& blamed);
+  // `default_deadline`: it was not the call's own.
+  Status with_last_words(const Status& status, const std::vector<Rank>& blamed,
+                         bool default_deadline);
+  void warn(Operation& op, double waited_s);
+  std::string whereabouts(const std::vector<Rank>& peers) const;
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
 
   // engine_async.cc: many operations
@@ -169,6 +174,11 @@ class Engine final : public Communicator {
   std::atomic<bool> failed_{false};
   std::atomic<bool> told_{false};
   bool abandoned_ = false;
+  struct Said {
+    std::string what;
+    int64_t at_ns = 0;
+  };
+  std::map<Rank, Said> said_;                        // where peers are that wait for this one
   std::vector<Rank> reporters_;                      // of failures; written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 

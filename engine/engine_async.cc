@@ -141,6 +141,7 @@ CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status)
   const Progress progress = op.executor.poll();
   if (progress == Progress::failed)
     status = fail(explain_mismatch(op, op.executor.failure()), true);
+  if (progress == Progress::moved) op.blocked_since_ns = 0;
   if (progress != Progress::blocked || !look) return progress;
   status = look_around(op);
   return status.ok() ? Progress::blocked : Progress::failed;

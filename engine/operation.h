@@ -34,6 +34,7 @@ struct Operation {
   std::optional<Deadline> deadline;
   int64_t blocked_since_ns = 0;  // 0: not known to be blocked
   int64_t stated_ns = 0;         // when peers were last told which call this is
+  double warn_after_s = 0;       // of waiting, the next warning; 0: the first
 
   std::string text() const { return is_group ? describe(group) : describe(call); }
   void own() {

@@ -165,11 +165,27 @@ TEST_P(Misuse, ATimeoutNamesWhoSaidNothing) {
         c.all_reduce(in.data(), out.data(), in.size(), DataType::float32, ReduceOp::sum);
     EXPECT_EQ(status.code(), Code::timeout);
     if (c.rank() == 0) {  // has nothing to do with rank 2
-      EXPECT_TRUE(contains(status, "rank 3 waited for rank 2")) << status.to_string();
+      EXPECT_TRUE(contains(status, "rank 3 waited 0.3 s for rank 2")) << status.to_string();
       EXPECT_FALSE(contains(status, "no word")) << status.to_string();
     } else {
       EXPECT_EQ(status.peer(), 2);
       EXPECT_TRUE(contains(status, "no word from rank 2")) << status.to_string();
+    }
+  });
+}
+
+// Not an error before the deadline: another thread of the peer might send.
+TEST_P(Misuse, AReceiveThatTimesOutSaysWhereItsPeerIs) {
+  Cluster two = cluster(2);
+  two.options.timeout_s = 1.5;
+  run_ranks(two, [](Communicator& c) {
+    int value = 0;
+    const Status status = c.rank() == 0 ? c.recv(1, &value, 1, DataType::int32) : c.barrier();
+    EXPECT_EQ(status.code(), Code::timeout);
+    EXPECT_TRUE(contains(status, "waited 1.5 s for")) << status.to_string();
+    if (c.rank() == 0) {
+      EXPECT_TRUE(contains(status, "rank 1 says that it is in barrier(), collective call 1"))
+          << status.to_string();
     }
   });
 }

@@ -175,6 +175,24 @@ TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
   EXPECT_GT(errors, 100);  // deaths did happen in the middle of calls
 }
 
+// Half a minute of virtual time without a peer is worth a line, and again when it gets long.
+TEST(Simulation, LongWaitsAreReported) {
+  Options options;
+  options.timeout_s = 100;
+  SimWorld world(2, {.seed = 3}, options);
+  int value = 0;
+  const Transfer receive[] = {receive_from(1, &value, 1, DataType::int32)};
+  const Work works[] = {world.engine(0).start(receive)};
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(world.finish(works));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(works[0].error().code(), Code::timeout);
+  EXPECT_NE(log.find("recv from 1"), std::string::npos) << log;
+  EXPECT_NE(log.find("has waited 30 s for rank 1"), std::string::npos) << log;
+  EXPECT_NE(log.find("has waited 90 s for rank 1"), std::string::npos) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameRun) {
   const auto arrivals = [] {
     SimWorld world(4, {.seed = 5}, Options{});

@@ -71,8 +71,9 @@ void Pair::connect() {
                 "; raise the limit with ulimit -n.");
   if (::connect(socket.get(), address_.data(), address_.size()) != 0) {
     if (errno == EAGAIN || errno == EINTR) return;  // its queue is full: later
-    return lose("is gone: connecting to " + address_.to_string() +
-                " failed: " + std::strerror(errno) + ".");
+    return lose(
+        "has closed its communicator, perhaps because it failed, or has ended: connecting to " +
+        address_.to_string() + " failed: " + std::strerror(errno) + ".");
   }
   if (is_foreign(socket)) return lose("belongs to another user, and shares no memory with us.");
   if (!take_socket(std::move(socket))) return;

@@ -1,0 +1,188 @@
+// What an operation does while it waits, and what is said when it does not end well.
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "engine/agreement.h"
+#include "engine/engine.h"
+#include "engine/notes.h"
+
+namespace weft {
+namespace {
+
+constexpr double kStatementAfter_s = 0.1, kStatementEvery_s = 1.0;
+constexpr double kStatementOld_s = 3;  // what a peer said longer ago may not hold any more
+// A line on standard error says that a call waits; the next one comes when it has waited so many
+// times as long.
+constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
+// How long to wait for a peer's side of a disagreement before reporting without it.
+constexpr double kOtherSide_s = 0.5;
+constexpr double kLastWords_s = 0.2;
+
+std::string seconds(double s) {
+  std::string text = std::to_string(s);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text + " s";
+}
+
+}  // namespace
+
+// The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
+Status Engine::look_around(Operation& op) {
+  op.waited = true;
+  if (dump_asked_.load(std::memory_order_relaxed)) serve_dump(op);
+  media_->poll();
+  if (failed_.load(std::memory_order_acquire)) {
+    tell_failure();
+    return health();
+  }
+  if (Status heard = hear_notes(); !heard.ok()) {
+    if (heard.code() != Code::timeout) return heard;
+    // Perhaps they waited for this rank: say whom it waits for itself.
+    const Status own = describe_timeout(op);
+    tell_all(failure_note(own, rank()));
+    const Status both(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer());
+    return with_last_words(both, op.executor.blocked_peers(), op.call.timeout_s == 0);
+  }
+  if (Status status = op.executor.check(); !status.ok()) {
+    if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
+    return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
+  }
+  if (!op.deadline) op.deadline = deadline_of(op.call.timeout_s);
+  if (op.deadline->expired()) return time_out(op);
+  const int64_t now_ns = media_->clock().now_ns();
+  if (!config_.manual_progress && backoff_.idle() < 64) op.blocked_since_ns = 0;
+  if (op.blocked_since_ns == 0) op.blocked_since_ns = now_ns;
+  const double waited_s = static_cast<double>(now_ns - op.blocked_since_ns) * 1e-9;
+  if (waited_s > kStatementAfter_s) state_call(op, now_ns);
+  if (waited_s > std::max(op.warn_after_s, kWarnAfter_s)) warn(op, waited_s);
+  return {};
+}
+
+void Engine::warn(Operation& op, double waited_s) {
+  op.warn_after_s = waited_s * kWarnAgain;
+  log_line(LogLevel::warning, rank(),
+           concat(op.text(), " has waited ", std::llround(waited_s), " s for ",
+                  op.executor.blocked_on(), whereabouts(op.executor.blocked_peers())));
+}
+
+// What those who are waited for have said lately.
+std::string Engine::whereabouts(const std::vector<Rank>& peers) const {
+  std::string text;
+  for (const Rank peer : peers) {
+    const auto said = said_.find(peer);
+    if (said == said_.end()) continue;
+    const double ago_s = static_cast<double>(media_->clock().now_ns() - said->second.at_ns) * 1e-9;
+    if (ago_s < kStatementOld_s)
+      text.append(concat("; rank ", peer, " says that it is in ", said->second.what));
+  }
+  return text;
+}
+
+void Engine::state_call(Operation& op, int64_t now_ns) {
+  if (op.stated_ns != 0 && now_ns - op.stated_ns < kStatementEvery_s * 1e9) return;
+  op.stated_ns = now_ns;
+  const std::string statement =
+      op.is_group ? group_statement(op.text()) : call_statement(recorder_);
+  for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, statement);
+}
+
+Status Engine::hear_notes() {
+  while (const auto note = media_->hear()) {
+    if (auto failure = parse_failure_note(note->text)) {
+      reporters_.push_back(note->from);
+      const bool news = !failed_.load(std::memory_order_acquire);
+      const Status status = fail(std::move(*failure), false);
+      // Who told may have no connection to some that this rank has one to. (After a timeout every
+      // rank tells its own story, see look_around().)
+      if (news && status.code() != Code::timeout) tell_all(note->text);
+      return status;
+    }
+    if (std::string what = stated_call(note->text); !what.empty())
+      said_[note->from] = {std::move(what), media_->clock().now_ns()};
+    if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok()) {
+      media_->tell(note->from, call_statement(recorder_));
+      return fail(std::move(status), true);
+    }
+  }
+  return {};
+}
+
+// A peer's data did not fit this call. Ask for its side of the story before reporting.
+Status Engine::explain_mismatch(Operation& op, const Status& failure) {
+  const Rank peer = failure.peer();
+  if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
+    tell_all(call_statement(recorder_));
+    const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
+    while (!patience.expired()) {
+      media_->poll();
+      while (const auto note = media_->hear()) {
+        if (auto theirs = parse_failure_note(note->text)) return *theirs;
+        if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok())
+          return status;
+      }
+      media_->wait(patience);
+    }
+  }
+  return Status(failure.code(),
+                op.text() + " on rank " + std::to_string(rank()) + " cannot go on with rank " +
+                    std::to_string(peer) + ": " + std::string(failure.message()) +
+                    "; all ranks must make the same calls in the same order",
+                peer);
+}
+
+Status Engine::time_out(Operation& op) {
+  const std::vector<Rank> blamed = op.executor.blocked_peers();
+  return with_last_words(fail(describe_timeout(op), true), blamed, op.call.timeout_s == 0);
+}
+
+// After a timeout, which all ranks of the call tell each other: those who are waited for may
+// themselves have waited for somebody, and their word goes into the report; whoever says nothing is
+// not in the call, or stuck. (A rank can only tell of those that it deals with.)
+Status Engine::with_last_words(const Status& status, const std::vector<Rank>& blamed,
+                               bool default_deadline) {
+  const auto among = [](const std::vector<Rank>& ranks, Rank r) {
+    return std::find(ranks.begin(), ranks.end(), r) != ranks.end();
+  };
+  const auto silent = [&] {
+    std::vector<Rank> ranks;
+    for (Rank r = 0; r < size(); ++r)
+      if (media_->acquainted(r) && !among(reporters_, r)) ranks.push_back(r);
+    return ranks;
+  };
+  std::optional<Status> cause;
+  const Deadline patience = Deadline::after(kLastWords_s, media_->clock());
+  while (!patience.expired() && !silent().empty()) {
+    media_->poll();
+    while (const auto note = media_->hear()) {
+      const auto theirs = parse_failure_note(note->text);
+      if (!theirs) continue;
+      if (!among(reporters_, note->from)) reporters_.push_back(note->from);
+      if (!cause && among(blamed, note->from)) cause = theirs;
+    }
+    media_->wait(patience);
+  }
+  const std::vector<Rank> missing = silent();
+  std::string text;
+  if (!missing.empty()) text = concat("no word from ", rank_list(missing), ": ");
+  text.append(status.message());
+  if (cause) text.append("; ").append(cause->message());
+  if (default_deadline)
+    text.append(" (for a longer deadline set WEFT_TIMEOUT, in seconds, or Options::timeout_s)");
+  const Rank peer = !missing.empty() ? missing.front() : cause ? cause->peer() : status.peer();
+  return Status(Code::timeout, std::move(text), peer);
+}
+
+Status Engine::describe_timeout(Operation& op) const {
+  const std::vector<Rank> peers = op.executor.blocked_peers();
+  std::string text = op.text();
+  if (!op.is_group) text += concat(", collective call ", op.sequence);
+  const double patience_s = op.call.timeout_s > 0 ? op.call.timeout_s : config_.options.timeout_s;
+  text += concat(", algorithm ", op.plan->plan->request.algorithm, ": rank ", rank(), " waited ",
+                 seconds(patience_s), " for ", op.executor.blocked_on(), whereabouts(peers));
+  return Status(Code::timeout, std::move(text), peers.empty() ? -1 : peers.front());
+}
+
+}  // namespace weft
