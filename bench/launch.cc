@@ -79,7 +79,8 @@ int run_processes(const BenchOptions& options) {
     complain(outcome.status().message());
     return kExitFailed;
   }
-  if (outcome->first_failed >= 0)
+  // A usage that cannot be served is said already, by every rank alike.
+  if (outcome->first_failed >= 0 && outcome->exit_status != kExitUsage)
     complain(concat("rank ", job.first + outcome->first_failed, " ", outcome->reason, "."));
   return outcome->exit_status;
 }

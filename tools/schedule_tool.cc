@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "base/text.h"
+#include "engine/algorithms/imported.h"
 #include "engine/schedule/json.h"
 #include "engine/schedule/picture.h"
 #include "engine/schedule/text.h"
@@ -102,12 +104,14 @@ Status keep_asked(const Arguments& args, ScheduleFile& file) {
   if (!args.ranks_range.empty()) WEFT_TRY(parse_range(args.ranks_range, &first, &last));
   const Result<Kind> kind = args.kind.empty() ? Kind{} : kind_named(args.kind);
   if (!kind.ok()) return kind.status();
+  const std::string served = list_served(file);
   std::erase_if(file.schedules, [&](const Schedule& schedule) {
     const Collective& c = schedule.collective;
     return c.ranks < first || c.ranks > last || (!args.kind.empty() && c.kind != *kind);
   });
   if (!file.schedules.empty()) return {};
-  return invalid_argument("The file has no schedule for these ranks and this collective.");
+  return invalid_argument(
+      concat("The file has no schedule for these ranks and this collective; it has ", served, "."));
 }
 
 int verify_file(const std::string& path, const Arguments& args) {

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "engine/algorithms/imported.h"
 #include "engine/schedule/prove.h"
 #include "engine/schedule/trace.h"
 #include "engine/tuner/bound.h"
@@ -94,6 +95,12 @@ bool suits_some(const Algorithm& algorithm, const Study& study) {
   });
 }
 
+std::string what_serves(const std::string& name) {
+  if (!names_file(name)) return "see weft-schedule list.";
+  const Result<ScheduleFile> file = read_schedules(name);
+  return file.ok() ? concat("it has ", list_served(*file), ".") : "";
+}
+
 // Those that are named, or else all of the shelf that suit.
 Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study& study) {
   const bool shared = shares_memory(study.network, static_cast<int>(study.ranks.front()));
@@ -105,8 +112,8 @@ Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study
     if (!algorithm.ok()) return algorithm.status().within("--algorithm");
     if (!suits_some(**algorithm, study))
       return invalid_argument(concat("--algorithm \"", name, "\" does not serve ",
-                                     weft::name(study.kind),
-                                     " of these counts of ranks; see weft-schedule list."));
+                                     weft::name(study.kind), " of these counts of ranks; ",
+                                     what_serves(name)));
     if (names_file(name)) WEFT_TRY(prove_file(name, study.ranks));
     if (!names_file(name) && !find_algorithm(name)) WEFT_TRY(prove_few(**algorithm, study));
     auto& all = study.algorithms;

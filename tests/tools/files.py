@@ -49,13 +49,13 @@ assert well("verify", "--algorithm", one) == well("verify", one)
 well("export", "--algorithm", "ring", "--ranks", "2-4", "-o", two)
 lines = well("verify", two, "--ranks", "3", "--collective", "broadcast", "--slots", "5").splitlines()
 assert len(lines) == 4 and all("broadcast of 3 ranks" in line for line in lines[1:]), lines
-refused("verify", two, "--ranks", "7-9", saying="no schedule for these ranks")
+refused("verify", two, "--ranks", "7-9", saying="no schedule for these ranks and this collective; it has all_reduce of 2")
 well("export", "--algorithm", "swing", "--ranks", "2-8", "--name", "again", "-o", one)
 rows = json.loads(well("simulate", "--format", "json", "--algorithm", f"swing,{one}", "--ranks", "8",
                        "--bytes", "1K-1M"))["rows"]
 times = [[row["time_us"] for row in rows if row["algorithm"] == name] for name in ("swing", "again")]
 assert times[0] == times[1] and len(times[0]) == 5, times
-refused("simulate", "--algorithm", one, "--ranks", "9", "--bytes", "8", saying="does not serve")
+refused("simulate", "--algorithm", one, "--ranks", "9", "--bytes", "8", saying="of these counts of ranks; it has all_reduce of ")
 
 # Single schedules become one algorithm.
 for ranks in (2, 3):
