@@ -107,8 +107,9 @@ TEST(Processes, ALossMayBeBorne) {
 
 TEST(Processes, UserSignalsAreHandedOn) {
   const auto wait_for = [](const std::string& signal) {
-    return shell("trap 'exit 7' " + signal + "; kill -" + signal +
-                 " $PPID; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; exit 1");
+    // Again and again, as the first may come before the parent knows this process.
+    return shell("trap 'exit 7' " + signal + "; for i in $(seq 200); do kill -" + signal +
+                 " $PPID; sleep 0.1; done; exit 1");
   };
   for (const std::string signal : {"USR1", "USR2"}) {
     const Result<Outcome> outcome = run_together({wait_for(signal)}, 0.1);

@@ -77,7 +77,10 @@ TEST_P(Overload, CommunicatorsComeAndGoAndLeaveNothing) {
     const Held now;
     EXPECT_LE(now.descriptors, settled.descriptors);
     EXPECT_LE(now.threads, settled.threads);
-    EXPECT_LT(now.kilobytes, settled.kilobytes + 2048) << "it was " << settled.kilobytes << " KiB";
+    if (kScale == 1) {  // sanitizers keep what was freed
+      EXPECT_LT(now.kilobytes, settled.kilobytes + 2048)
+          << "it was " << settled.kilobytes << " KiB";
+    }
   });
 }
 
