@@ -8,7 +8,8 @@
 //
 // Values are numbers, vectors of them, maps, Tensors, Collections, nlohmann::json (fabric/json.h):
 // everything that has an Exchange (fabric/exchange.h). Inputs are never altered, and results are
-// new, except in the calls whose names end in `_into`.
+// new: memory of their own, dense, on every rank, `src` too; except in the calls whose names end in
+// `_into`.
 //
 // A group is a handle: copies mean the same ranks. Ranks are counted within the group.
 #pragma once

@@ -168,16 +168,16 @@ Collection Group::broadcast_tree(const Packed& packed, int src) const {
   if ((told & kUnpacked) == 0) {
     if (!mine) object = Tensor::empty(DataType::uint8, {static_cast<int64_t>(told)});
     send(object.data(), told, DataType::uint8);
-    return mine ? value : from_object(object);
+    return from_object(object);
   }
   layout.resize(told & ~kUnpacked);
   send(layout.data(), layout.size(), DataType::uint8);
   const Tensor tensor =
-      mine ? value.tensor().contiguous() : from_layout(layout, [](DataType type, Shape shape) {
-                                             return Tensor::empty(type, std::move(shape));
-                                           }).tensor();
+      mine ? value.tensor().clone() : from_layout(layout, [](DataType type, Shape shape) {
+                                        return Tensor::empty(type, std::move(shape));
+                                      }).tensor();
   send(tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype());
-  return mine ? value : tensor;
+  return tensor;
 }
 
 std::vector<Collection> Group::all_gather_trees(const Packed& packed) const {

@@ -159,6 +159,54 @@ TEST_P(Calls, BroadcastNeedsNoShapes) {
   });
 }
 
+// Results share no memory with inputs, on any rank, and lie densely whatever the input's strides.
+void expect_new(const Tensor& result, const Tensor& input) {
+  const std::byte* const begin = input.data();
+  const bool shares = result.data() >= begin && result.data() < begin + 2 * input.bytes();
+  EXPECT_FALSE(shares) << result.type_text();
+  EXPECT_TRUE(result.is_contiguous());
+  EXPECT_TRUE(result.is_owner());
+}
+
+TEST_P(Calls, GiveNewDenseMemory) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    const int n = f.size(), last = n - 1;
+    for (const int64_t rows : {6, 60000}) {  // packed, and where it lies
+      std::vector<float> room(static_cast<size_t>(rows * n * 2), 1.0f);
+      const Tensor dense = Tensor::view(room.data(), {rows * n, 1});
+      const Tensor strided = Tensor::view(room.data(), {rows * n, 1}, {2, 1});
+      for (const Tensor& x : {dense, strided}) {
+        expect_new(f.broadcast(x, last), x);
+        expect_new(f.broadcast(Collection::list({x, "x"}), last)[0].tensor(), x);
+        expect_new(f.all_reduce(x), x);
+        expect_new(f.all_gather(x), x);
+        expect_new(f.all_gather(x, Concat{0}), x);
+        expect_new(f.all_gather(x, Concat{1}), x);
+        expect_new(f.all_gather_objects(x)[0], x);
+        expect_new(f.reduce_scatter(x), x);
+        expect_new(f.scatter(std::vector<Tensor>(static_cast<size_t>(n), x), last), x);
+        if (const auto sum = f.reduce(x)) expect_new(*sum, x);
+        if (const auto all = f.gather(x)) expect_new(*all, x);
+        if (const auto all = f.gather(x, 0, Concat{0})) expect_new(*all, x);
+      }
+    }
+  });
+}
+
+// As in training code: what was broadcast is not what it was made of.
+TEST_P(Calls, BroadcastOutlivesAndIgnoresItsSource) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    Tensor result;
+    {
+      std::vector<float> weights(3, static_cast<float>(f.rank()));
+      result = f.broadcast(Tensor::view(std::span(weights)), 0);
+      weights.assign(3, 7.0f);
+      EXPECT_EQ(result.to_string(), "[0, 0, 0]");
+    }
+    EXPECT_EQ(result.to_string(), "[0, 0, 0]");
+  });
+}
+
 TEST_P(Calls, RootedCallsGiveTheResultToOneRank) {
   on_ranks(GetParam(), [](Fabric& f) {
     const int n = f.size();
