@@ -69,10 +69,12 @@ struct Names {
   const char* size;
   const char* local_rank;
   const char* local_size;  // "" where there is none
+  const char* node = "";
 };
 
 constexpr Names kWeft{"weft", "WEFT_RANK", "WEFT_WORLD_SIZE", "WEFT_LOCAL_RANK", "WEFT_LOCAL_SIZE"};
-constexpr Names kTorch{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr Names kTorch{"torchrun",         "RANK",      "WORLD_SIZE", "LOCAL_RANK",
+                       "LOCAL_WORLD_SIZE", "GROUP_RANK"};
 constexpr Names kOpenMpi{"openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                          "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr Names kPmi{"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
@@ -85,9 +87,11 @@ Membership read_numbers(Variables& variables, const Names& names) {
   member.rank = variables.number(names.rank, 0, std::max(member.size - 1, 0));
   if (variables.has(names.local_size))
     member.local_size = variables.number(names.local_size, 1, std::max(member.size, 1));
-  if (variables.has(names.local_rank))
+  member.is_placed = variables.has(names.local_rank);
+  if (member.is_placed)
     member.local_rank = variables.number(
         names.local_rank, 0, variables.has(names.local_size) ? member.local_size - 1 : kMaxRanks);
+  if (variables.has(names.node)) member.node = variables.number(names.node, 0, kMaxRanks);
   return member;
 }
 
@@ -192,7 +196,7 @@ Membership from_slurm(Variables& variables, bool fixed) {
   const bool has_step_size = variables.has("SLURM_STEP_NUM_TASKS");
   Membership member = read_numbers(
       variables, {"slurm", "SLURM_PROCID", has_step_size ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
-                  "SLURM_LOCALID", ""});
+                  "SLURM_LOCALID", "", "SLURM_NODEID"});
   if (variables.has("SLURM_STEP_TASKS_PER_NODE") && variables.has("SLURM_NODEID")) {
     const auto counts = expand_counts(variables.text("SLURM_STEP_TASKS_PER_NODE"));
     const auto node = static_cast<size_t>(variables.number("SLURM_NODEID", 0, kMaxRanks));

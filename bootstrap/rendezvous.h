@@ -40,10 +40,12 @@ class Rendezvous {
 // Who am I in the job, and how do we meet: the outcome of reading options and a launcher's
 // environment.
 struct Membership {
-  Rank rank = 0;       // this one
-  int size = 1;        // ranks of the job
-  int local_rank = 0;  // this one among those of its host
-  int local_size = 1;  // how many those are
+  Rank rank = 0;           // this one
+  int size = 1;            // ranks of the job
+  int local_rank = 0;      // this one among those of its host
+  int local_size = 1;      // how many those are
+  bool is_placed = false;  // whether the launcher said local_rank
+  int node = -1;           // its number among the job's nodes where the launcher said it, else -1
   // "options", "weft", "torchrun", "slurm", "openmpi", "pmi" or "none".
   std::string launcher = "none";
   // Empty for a world of one, else how the ranks meet:

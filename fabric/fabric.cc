@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
+#include "engine/gather_texts.h"
 #include "fabric/agree.h"
 #include "fabric/start.h"
 
@@ -17,6 +18,12 @@ Options options_of(const FabricConfig& config) {
   return config.options ? *config.options : value_or_throw(options_from(Environment::of_process()));
 }
 
+std::vector<Place> places_in(const std::vector<std::string>& hints, const Communicator& c) {
+  std::vector<PlaceHint> read;
+  for (const std::string& text : hints) read.push_back(hint_from(text));
+  return places_by_launcher(read, c.host_of_rank());
+}
+
 }  // namespace
 
 Fabric::Fabric(const FabricConfig& config) : Group(kNotLaunched), config_(config) {}
@@ -25,6 +32,7 @@ Fabric Fabric::join(Rendezvous& rendezvous, const FabricConfig& config) {
   const Options options = options_of(config);
   Fabric fabric(config);
   static_cast<Group&>(fabric) = Group(value_or_throw(Communicator::create(rendezvous, options)));
+  fabric.places_ = places_by_machine(fabric.communicator().host_of_rank());
   return fabric;
 }
 
@@ -37,6 +45,10 @@ void Fabric::launch() {
       if (plan.join.size > 1) remember_launch();
       const auto rendezvous = value_or_throw(make_rendezvous(plan.join, env));
       *this = join(*rendezvous, config_);
+      if (plan.join.size == 1) return;
+      const Deadline deadline = Deadline::after(options_of(config_).timeout_s);
+      const auto hints = value_or_throw(rendezvous->all_gather(to_text(plan.place), deadline));
+      places_ = places_in(hints, communicator());
       return;
     }
     case StartPlan::How::processes:
@@ -54,20 +66,22 @@ Fabric Fabric::shrink(double timeout_s) const {
     throw_invalid(concat("shrink: timeout_s is ", timeout_s, "; give seconds, or 0."));
   Fabric fabric(config_);
   static_cast<Group&>(fabric) = Group(value_or_throw(turn().shrink({}, timeout_s)));
+  // Where this fails, so does every call of the new fabric.
+  const auto run = [&](const Call& call) { return fabric.communicator().run(call); };
+  const Place own = place();
+  const auto hints = gather_texts(fabric.size(), run, to_text({own.node, own.local_rank}));
+  fabric.places_ = hints.ok() ? places_in(*hints, fabric.communicator())
+                              : places_by_machine(fabric.communicator().host_of_rank());
   return fabric;
 }
 
-int Fabric::local_rank() const {
-  const std::vector<int>& hosts = communicator().host_of_rank();
-  const auto me = hosts.begin() + rank();
-  return static_cast<int>(std::count(hosts.begin(), me, *me));
-}
-
-int Fabric::node_rank() const { return communicator().host_of_rank()[static_cast<size_t>(rank())]; }
+Place Fabric::place() const { return places_[static_cast<size_t>(rank())]; }
 
 int Fabric::num_nodes() const {
-  const std::vector<int>& hosts = communicator().host_of_rank();
-  return *std::max_element(hosts.begin(), hosts.end()) + 1;
+  (void)communicator();  // throws before launch()
+  int last = 0;
+  for (const Place& place : places_) last = std::max(last, place.node);
+  return last + 1;
 }
 
 Collection Fabric::to_device(const Collection& value) const {

@@ -3,8 +3,8 @@
 //
 //   int main() {
 //     return weft::launch({.devices = 4}, [](weft::Fabric& fabric) {
-//       fabric.print("sum of ranks:", fabric.all_reduce(fabric.global_rank(),
-//       weft::ReduceOp::sum));
+//       const int sum = fabric.all_reduce(fabric.global_rank(), weft::ReduceOp::sum);
+//       fabric.print("sum of ranks:", sum);
 //     });
 //   }
 #pragma once
@@ -18,6 +18,7 @@
 
 #include "base/options.h"
 #include "fabric/group.h"
+#include "fabric/places.h"
 
 namespace weft {
 
@@ -72,10 +73,11 @@ class Fabric : public Group {
   // Ranks in all, and this one: 0 to world_size() - 1.
   int world_size() const { return size(); }
   int global_rank() const { return rank(); }
-  // This rank among those of its machine.
-  int local_rank() const;
-  // Its machine, counted in the order of the lowest ranks, and how many machines there are.
-  int node_rank() const;
+  // This rank among those of its node, that node, 0 to num_nodes() - 1, and how many nodes there
+  // are. Nodes are those of the launcher where it tells every rank its local rank; else they are
+  // machines, in the order of their lowest ranks. See docs/fabric.md.
+  int local_rank() const { return place().local_rank; }
+  int node_rank() const { return place().node; }
   int num_nodes() const;
   bool is_global_zero() const { return rank() == 0; }
   // Where this rank's tensors live.
@@ -85,10 +87,11 @@ class Fabric : public Group {
   Tensor to_device(const Tensor& tensor) const { return tensor.to(device()); }
   Collection to_device(const Collection& value) const;
 
-  // Runs block() on rank 0 first, then on the others; with `local`, on local rank 0 of each machine
+  // Runs block() on rank 0 first, then on the others; with `local`, on local rank 0 of each node
   // first. Gives what the block gives. When a first rank's block throws, so does this call on every
-  // rank, naming it, and the others' blocks do not run. Calls of all ranks throw inside of the
-  // block, where the others do not make them. `timeout_s`: how long the others wait.
+  // rank, naming it, and the others' blocks do not run. Inside of the block calls of all ranks
+  // throw, of this fabric and, from the block's thread, of every group of it that has other ranks:
+  // those do not make them. `timeout_s`: how long the others wait.
   template <class F>
   auto rank_zero_first(F block, bool local = false, double timeout_s = 0) const {
     using T = std::invoke_result_t<F&>;
@@ -137,12 +140,14 @@ class Fabric : public Group {
     ((out << separator << args, separator = " "), ...);
     out << '\n';
   }
+  Place place() const;
   bool prints() const;
   static void to_standard_output(const std::string& text);
   void let_others_go(const Status& own, double timeout_s) const;
   void tell_failure_of_block(const Status& why, double timeout_s) const;
 
   FabricConfig config_;
+  std::vector<Place> places_;  // by rank
 };
 
 }  // namespace weft

@@ -48,6 +48,7 @@ Result<StartPlan> plan_join(const FabricConfig& config, const Membership& member
   StartPlan plan;
   plan.ours = member.launcher == "weft";
   plan.join = {member.rank, member.size, member.rendezvous, member.job};
+  plan.place = hint_of(member);
   return plan;
 }
 

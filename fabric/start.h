@@ -5,6 +5,7 @@
 
 #include "bootstrap/local_job.h"
 #include "fabric/fabric.h"
+#include "fabric/places.h"
 
 namespace weft {
 
@@ -12,6 +13,7 @@ struct StartPlan {
   enum class How : uint8_t { join, processes, threads };
   How how = How::join;
   RendezvousConfig join;
+  PlaceHint place;    // join
   LocalJob job;       // processes, threads
   bool ours = false;  // join: the job was started by supervise(), which knows kExitSecondary
   std::string meet;   // where the nodes of the job meet; empty where there is one

@@ -114,6 +114,19 @@ TEST(Launcher, HalfSetOrContradictoryVariablesAreNamed) {
       contains(error_of(with(kSlurm, {{"SLURM_STEP_NODELIST", "n[3-"}})), "SLURM_STEP_NODELIST"));
 }
 
+TEST(Launcher, NodesAreThoseOfTheLauncher) {
+  EXPECT_EQ(member_of(with(kTorch, {{"GROUP_RANK", "2"}})).node, 2);
+  EXPECT_EQ(member_of(kSlurm).node, 2);
+  for (const Values& unnumbered : {kWeft, kTorch, kOpenMpi, kPmi})
+    EXPECT_EQ(member_of(unnumbered).node, -1);
+  for (const Values& placed : {kTorch, kOpenMpi, kPmi, kSlurm})
+    EXPECT_TRUE(member_of(placed).is_placed);
+  EXPECT_FALSE(member_of(kWeft).is_placed);
+  EXPECT_TRUE(member_of(with(kWeft, {{"WEFT_LOCAL_RANK", "0"}})).is_placed);
+  EXPECT_FALSE(member_of(without(kTorch, "LOCAL_RANK")).is_placed);
+  EXPECT_TRUE(contains(error_of(with(kTorch, {{"GROUP_RANK", "x"}})), "GROUP_RANK: \"x\""));
+}
+
 TEST(Launcher, PlainTorchVariablesUseTheMasterPortItself) {
   const Membership member = member_of(kTorch);
   expect_ranks(member, "torchrun", 3, 8, 1, 2);

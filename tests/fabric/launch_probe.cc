@@ -1,6 +1,6 @@
 // A job that ends as its arguments say; launch_test.cc looks at what comes of it.
-//   weft-launch-probe RANKS well|threads|throw|early|leave|exit|kill|stray|twice|plain
-//   [RANK]
+//   weft-launch-probe RANKS well|threads|throw|early|leave|exit|kill|stray|twice|plain|where
+//   [RANK [DEVICES]]
 #include <unistd.h>
 
 #include <csignal>
@@ -32,6 +32,14 @@ void act(weft::Fabric& fabric, const std::string& what, int culprit) {
     fabric.barrier("that never is");
   }
   if (what == "stray" && fabric.rank() != culprit) return;  // leaves early, which is no failure
+  if (what.starts_with("where")) {
+    const std::string place = std::to_string(fabric.node_rank()) + "." +
+                              std::to_string(fabric.local_rank()) + " of " +
+                              std::to_string(fabric.num_nodes());
+    std::vector<weft::Collection> places;
+    for (const std::string& each : fabric.all_gather_objects(place)) places.emplace_back(each);
+    return fabric.print(weft::Collection::list(places));
+  }
   const int sum = fabric.all_reduce(fabric.rank(), weft::ReduceOp::sum);
   fabric.print("ranks", fabric.world_size(), "sum", sum, "local", fabric.local_rank());
 }
@@ -44,7 +52,9 @@ int main(int argc, char** argv) {
   const int culprit = argc > 3 ? std::atoi(argv[3]) : -1;
   const bool threads = what.ends_with("threads");
   const weft::FabricConfig config{
-      .devices = ranks > 0 ? ranks : 0,
+      .devices = ranks > 0  ? ranks
+                 : argc > 4 ? std::atoi(argv[4])
+                            : 0,
       .num_nodes = ranks < 0 ? -ranks : 0,
       .strategy = threads ? weft::Strategy::threads : weft::Strategy::processes};
   if (what != "plain") {

@@ -171,6 +171,40 @@ TEST(Launch, SeveralNodesStartTheirParts) {
   EXPECT_EQ(ran[0].status + ran[1].status, 0);
 }
 
+// What rank 0 prints of a job whose ranks have these environments.
+std::string places(const std::string& arguments, const std::vector<std::string>& environments) {
+  const std::string port = free_port();
+  std::vector<Ran> ran(environments.size());
+  std::vector<std::thread> ranks;
+  for (size_t r = 0; r < ran.size(); ++r)
+    ranks.emplace_back([&, r] {
+      ran[r] = probe(arguments,
+                     concat("MASTER_ADDR=127.0.0.1 MASTER_PORT=", port, " ", environments[r]));
+    });
+  for (std::thread& rank : ranks) rank.join();
+  return ran[0].output;
+}
+
+// All on one machine, which is several nodes where the launcher says so.
+TEST(Launch, NodesAreTheLaunchers) {
+  const std::string two_nodes = R"(["0.0 of 2", "0.1 of 2", "1.0 of 2", "1.1 of 2"])"
+                                "\n";
+  EXPECT_EQ(places("-2 where -1 2", {"NODE_RANK=0", "NODE_RANK=1"}), two_nodes);
+  std::vector<std::string> torch, plain, part;
+  for (int r = 0; r < 4; ++r) {
+    plain.push_back(concat("WORLD_SIZE=4 RANK=", r));
+    part.push_back(plain.back() + (r == 1 ? " LOCAL_RANK=1" : ""));
+    torch.push_back(concat(plain.back(), " LOCAL_RANK=", r % 2, " GROUP_RANK=", r / 2));
+  }
+  const std::string one_node = R"(["0.0 of 1", "0.1 of 1", "0.2 of 1", "0.3 of 1"])"
+                               "\n";
+  EXPECT_EQ(places("0 where", torch), two_nodes);
+  EXPECT_EQ(places("0 where", plain), one_node);
+  EXPECT_EQ(places("0 where", part), one_node) << "not all ranks know";
+  EXPECT_EQ(places("4 where", {""}), one_node);
+  EXPECT_EQ(places("4 where-threads", {""}), one_node);
+}
+
 TEST(Launch, ArgumentsAreHandedOn) {
   const Ran ran = probe("2 well '' 'a b'");
   EXPECT_EQ(ran.status, 0) << ran.output;
