@@ -16,17 +16,13 @@ namespace {
 
 constexpr const char* kNoMember = "this rank is no member of the group; see Group::is_member()";
 
-void require_company(bool alone) {
-  if (alone)
-    throw_invalid(
-        "a call of all ranks was made inside of the block of rank_zero_first, where the other "
-        "ranks do not make it; make it behind the block.");
-}
-
 }  // namespace
 
 Group::Group(std::unique_ptr<Communicator> communicator)
-    : state_(std::make_shared<State>(std::move(communicator))) {}
+    : state_(std::make_shared<State>(std::move(communicator), std::make_shared<Block>())) {}
+
+Group::Group(std::unique_ptr<Communicator> communicator, const Group& origin)
+    : state_(std::make_shared<State>(std::move(communicator), origin.state().block)) {}
 
 Group::State& Group::state() const {
   if (!state_) throw_invalid(absent_ ? absent_ : kNoMember);
@@ -51,6 +47,14 @@ void Group::State::finish() {
   turns.wait_idle();
 }
 
+void Group::State::require_company() const {
+  const bool in_block = block->thread == std::this_thread::get_id() && communicator->size() > 1;
+  if (alone || in_block)
+    throw_invalid(
+        "a call of all ranks was made inside of the block of rank_zero_first, where the other "
+        "ranks do not make it; make it behind the block.");
+}
+
 int Group::rank() const { return state_ || absent_ ? communicator().rank() : -1; }
 
 int Group::size() const { return state_ || absent_ ? communicator().size() : -1; }
@@ -59,7 +63,7 @@ Communicator& Group::communicator() const { return *state().communicator; }
 
 Communicator& Group::turn() const {
   State& s = state();
-  require_company(s.alone);
+  s.require_company();
   s.turns.wait_idle();
   return *s.communicator;
 }
@@ -68,11 +72,15 @@ std::shared_ptr<void> Group::stay_alone() const {
   (void)turn();  // what is under way is not of the block
   State& s = state();
   s.alone = true;
-  return {&s, [own = state_](void*) { own->alone = false; }};
+  s.block->thread = std::this_thread::get_id();
+  return {&s, [own = state_](void*) {
+            own->block->thread = std::thread::id();
+            own->alone = false;
+          }};
 }
 
 void Group::give(std::function<void()> task) const {
-  require_company(state().alone);
+  state().require_company();
   state().turns.give(std::move(task));
 }
 
@@ -94,7 +102,7 @@ Group Group::split(int color, int key) const {
   Communicator& parent = turn();
   (void)agree(parent, {.call = "split", .leaves = {}, .own = {}});
   std::unique_ptr<Communicator> part = value_or_throw(parent.split(color, key));
-  return part ? Group(std::move(part)) : Group();
+  return part ? Group(std::move(part), *this) : Group();
 }
 
 Group Group::new_group(const std::vector<int>& ranks) const {
@@ -112,7 +120,7 @@ Group Group::new_group(const std::vector<int>& ranks) const {
   const auto mine = std::find(ranks.begin(), ranks.end(), parent.rank());
   const int color = mine == ranks.end() ? -1 : 0;
   auto part = value_or_throw(parent.split(color, static_cast<int>(mine - ranks.begin())));
-  return part ? Group(std::move(part)) : Group();
+  return part ? Group(std::move(part), *this) : Group();
 }
 
 void Group::abort(std::string_view why) const { communicator().abort(why); }

@@ -199,7 +199,9 @@ class Group {
  private:
   struct State;
 
-  // As all_reduce() and so on, for trees (calls.cc).
+  // Of ranks of `origin`.
+  Group(std::unique_ptr<Communicator> communicator, const Group& origin);
+  // As all_reduce() and so on, for trees (group_calls.cc).
   Collection broadcast_tree(const Packed& packed, int src) const;
   Collection all_gather_tree(const Packed& packed, std::optional<Concat> concat) const;
   std::vector<Collection> all_gather_trees(const Packed& packed) const;
@@ -208,7 +210,7 @@ class Group {
   std::optional<Collection> gather_tree(const Packed& packed, int dst,
                                         std::optional<Concat> concat) const;
   Collection scatter_tree(const Packed& parts, int src) const;
-  // pairs.cc
+  // group_pairs.cc
   void send_tree(const Collection& value, int dst) const;
   Collection recv_tree(int src) const;
 

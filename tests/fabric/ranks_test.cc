@@ -98,6 +98,39 @@ TEST(RankZeroFirst, ACallOfAllRanksInAnotherRanksBlockIsItsOwnError) {
   });
 }
 
+// Of groups that have more ranks than this one: those are not in the block, or not yet.
+TEST(RankZeroFirst, ACallOfAnotherGroupInTheBlockIsNamed) {
+  on_ranks(3, [](Fabric& f) {
+    const Group half = f.split(f.rank() < 2 ? 0 : 1), part = half.split(0), own = f.split(f.rank());
+    const auto refused = [&](const std::function<void()>& call) {
+      expect_failure(Code::invalid_argument,
+                     {"inside of the block of rank_zero_first", f.rank() ? "rank 0: " : ""},
+                     [&] { f.rank_zero_first([&] { f.is_global_zero() ? call() : void(); }); });
+    };
+    refused([&] { half.barrier("inner"); });
+    refused([&] { (void)part.all_reduce(1); });
+    refused([&] { (void)part.async([&] { part.barrier(); }); });
+    EXPECT_EQ(f.rank_zero_first([&] { return own.all_reduce(7); }), 7);
+    EXPECT_EQ(part.all_reduce(1, ReduceOp::sum), part.size());
+  });
+}
+
+// Another thread of the rank is in no block.
+TEST(RankZeroFirst, OtherThreadsUseTheirGroups) {
+  on_ranks(2, [](Fabric& f) {
+    const Group beside = f.split(0);
+    int sum = 0;
+    std::atomic<bool> in_block{false};
+    std::thread other([&] {
+      while (!in_block) std::this_thread::yield();
+      sum = beside.all_reduce(1, ReduceOp::sum);
+    });
+    f.rank_zero_first([&] { in_block = true; });
+    other.join();
+    EXPECT_EQ(sum, 2);
+  });
+}
+
 TEST(RankZeroFirst, AnotherRanksFailureIsItsOwn) {
   on_ranks(3, [](Fabric& f) {
     const auto block = [&] {
