@@ -21,7 +21,8 @@ ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std:
                       {"WEFT_WORLD_SIZE", std::to_string(job.ranks)},
                       {"WEFT_LOCAL_RANK", std::to_string(local_rank)},
                       {"WEFT_LOCAL_SIZE", std::to_string(job.count)},
-                      {"WEFT_RENDEZVOUS", meeting.address}};
+                      {"WEFT_RENDEZVOUS", meeting.address},
+                      {kSupervised, "1"}};
   if (job.bind && job.count <= static_cast<int>(cpus.size()))
     spec.cpu = cpus[static_cast<size_t>(local_rank)];
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);

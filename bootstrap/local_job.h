@@ -10,6 +10,9 @@
 
 namespace weft {
 
+// Set in the environment of such ranks: whoever waits for them knows kExitSecondary.
+inline constexpr const char* kSupervised = "WEFT_SUPERVISED";
+
 struct LocalJob {
   int ranks = 1;   // of the job
   Rank first = 0;  // `count` ranks from this one are started here

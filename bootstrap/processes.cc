@@ -108,7 +108,9 @@ class Group {
     kill_rest();
     while (alive_ > 0 && reap(0)) continue;
     if (outcome_.exit_status == kExitSecondary && left_early_ >= 0)
-      outcome_ = {left_early_, EXIT_FAILURE, "exited with status 0 before the others had done"};
+      outcome_ = {left_early_, EXIT_FAILURE, "exited with status 0 before the others had done",
+                  outcome_.secondary};
+    std::sort(outcome_.secondary.begin(), outcome_.secondary.end());
     return outcome_;
   }
 
@@ -129,6 +131,7 @@ class Group {
       on_loss_(index, describe_end(status));
       return true;
     }
+    if (exit_status_of(status) == kExitSecondary) outcome_.secondary.push_back(index);
     if (status == 0 && left_early_ < 0 && outcome_.first_failed < 0) left_early_ = index;
     const bool only_secondary = outcome_.first_failed < 0 || outcome_.exit_status == kExitSecondary;
     if (status != 0 && only_secondary && !killing_) note(index, status);

@@ -45,9 +45,10 @@ std::string describe_end(int wait_status);
 inline constexpr int kExitSecondary = 76;
 
 struct Outcome {
-  int first_failed = -1;  // index of the process that failed first, -1 where none did
-  int exit_status = 0;    // exit_status_of() it
-  std::string reason;     // describe_end() of it
+  int first_failed = -1;       // index of the process that failed first, -1 where none did
+  int exit_status = 0;         // exit_status_of() it
+  std::string reason;          // describe_end() of it
+  std::vector<int> secondary;  // indices of those that exited with kExitSecondary
 };
 
 // Told of the index of a process that a signal has ended, and of its end in words.

@@ -11,6 +11,7 @@ namespace weft {
 namespace {
 
 constexpr int kRanksMax = 1 << 20;
+constexpr int kLocalRanksMax = 4096;
 constexpr int kExitFailed = 1;
 constexpr int kExitCannotStart = 2;
 // Set in a process that has joined a job of several ranks, and in what it starts.
@@ -46,7 +47,7 @@ Result<StartPlan> plan_join(const FabricConfig& config, const Membership& member
                                    member.size, " ranks (", member.launcher,
                                    "); leave it at processes."));
   StartPlan plan;
-  plan.ours = member.launcher == "weft";
+  plan.ours = member.launcher == "weft" && env.get(kSupervised);
   plan.join = {member.rank, member.size, member.rendezvous, member.job};
   plan.place = hint_of(member);
   return plan;
@@ -83,6 +84,9 @@ Result<StartPlan> plan_start(const FabricConfig& config, const Environment& env)
   const bool alone = member->size == 1 && member->launcher != "weft";
   if (!alone || (devices * nodes == 1 && config.strategy == Strategy::processes))
     return plan_join(config, *member, env);
+  if (devices > kLocalRanksMax)
+    return invalid_argument(concat("devices is ", devices, "; launch() starts at most ",
+                                   kLocalRanksMax, " ranks on a machine."));
   StartPlan plan;
   plan.job.ranks = devices * nodes;
   plan.job.count = devices;
@@ -115,9 +119,16 @@ int supervise(const LocalJob& job, const std::string& meet) {
     complain(outcome.status().to_string());
     return kExitCannotStart;
   }
+  if (outcome->exit_status == kExitSecondary) {
+    std::vector<Rank> ranks;
+    for (const int index : outcome->secondary) ranks.push_back(job.first + index);
+    complain(concat(rank_list(ranks),
+                    " ended because of another rank; what they know of it is said above."));
+    return kExitFailed;
+  }
   if (outcome->first_failed >= 0)
     complain(concat("rank ", job.first + outcome->first_failed, " ", outcome->reason, "."));
-  return outcome->exit_status == kExitSecondary ? kExitFailed : outcome->exit_status;
+  return outcome->exit_status;
 }
 
 void remember_launch() {

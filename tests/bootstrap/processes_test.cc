@@ -61,6 +61,7 @@ TEST(Processes, ASecondaryFailureGivesWay) {
   const Result<Outcome> alone = run_together({shell(echo), shell(echo)}, 60);
   ASSERT_TRUE(alone.ok());
   EXPECT_EQ(alone->exit_status, kExitSecondary);
+  EXPECT_EQ(alone->secondary, (std::vector<int>{0, 1}));
 }
 
 TEST(Processes, WhoEndsWellTooEarlyIsToBlameForEchoes) {

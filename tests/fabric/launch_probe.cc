@@ -1,5 +1,5 @@
 // A job that ends as its arguments say; launch_test.cc looks at what comes of it.
-//   weft-launch-probe RANKS well|threads|throw|early|leave|exit|kill|stray|twice|plain|where
+//   weft-launch-probe RANKS well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort
 //   [RANK [DEVICES]]
 #include <unistd.h>
 
@@ -24,6 +24,7 @@ void act(weft::Fabric& fabric, const std::string& what, int culprit) {
   if (fabric.rank() == culprit) {
     if (what == "early") throw std::runtime_error("the first thing failed");
     if (what == "leave") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the test
+    if (what == "abort") fabric.abort("no more of this");
     if (what == "exit") std::_Exit(kStatus);
     if (what == "kill") std::raise(SIGKILL);
   }

@@ -47,6 +47,15 @@ TEST(Start, TheEnvironmentOfALauncherIsAdopted) {
   }
 }
 
+// Only our own launcher knows what the exit status of a rank means that failed by another.
+TEST(Start, RanksStartedByHandAreNotOurs) {
+  std::map<std::string, std::string, std::less<>> env{
+      {"WEFT_RANK", "0"}, {"WEFT_WORLD_SIZE", "2"}, {"WEFT_RENDEZVOUS", "tcp://h:1"}};
+  EXPECT_FALSE(plan_start({}, Environment(env))->ours);
+  env.emplace(kSupervised, "1");
+  EXPECT_TRUE(plan_start({}, Environment(env))->ours);
+}
+
 TEST(Start, ContradictionsAreErrors) {
   EXPECT_NE(error_of({.devices = 4}, torch(0, 6))
                 .find("4 ranks, but this process is part of a job "
@@ -57,6 +66,9 @@ TEST(Start, ContradictionsAreErrors) {
   EXPECT_NE(error_of({.num_nodes = 2, .strategy = Strategy::threads}, {}).find("one machine"),
             std::string::npos);
   EXPECT_NE(error_of({.devices = -1}, {}).find("devices is -1"), std::string::npos);
+  EXPECT_NE(
+      error_of({.devices = 100000}, {}).find("devices is 100000; launch() starts at most 4096"),
+      std::string::npos);
   EXPECT_NE(error_of({.accelerator = Accelerator::gpu}, {}).find("accelerator is gpu"),
             std::string::npos);
 }
