@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "base/hash.h"
@@ -45,8 +46,30 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// A long text's beginning, and where it is about `place`.
+std::string shortened(const std::string& text, size_t place = 0) {
+  constexpr size_t kLongest = 160, kHead = 60, kBefore = 20, kWindow = 80;
+  if (text.size() <= kLongest) return text;
+  const size_t begin = std::max(kHead, std::min(std::max(place, kBefore) - kBefore, text.size()));
+  return concat(text.substr(0, kHead), begin > kHead ? "..." : "", text.substr(begin, kWindow),
+                begin + kWindow < text.size() ? "..." : "");
+}
+
+// Where texts begin to differ.
+size_t difference_of(const std::vector<std::string>& texts) {
+  size_t same = texts[0].size();
+  for (const std::string& text : texts)
+    same = static_cast<size_t>(
+        std::mismatch(text.begin(), text.begin() + static_cast<long>(std::min(same, text.size())),
+                      texts[0].begin())
+            .first -
+        text.begin());
+  return same;
+}
+
 // "float32[2] on ranks 0 and 1; float32[3] on rank 2"
 std::string who_gave_what(const std::vector<std::string>& given) {
+  const size_t place = difference_of(given);
   std::string text;
   for (size_t r = 0; r < given.size(); ++r) {
     if (std::find(given.begin(), given.begin() + static_cast<long>(r), given[r]) !=
@@ -55,7 +78,8 @@ std::string who_gave_what(const std::vector<std::string>& given) {
     std::vector<Rank> ranks;
     for (size_t s = r; s < given.size(); ++s)
       if (given[s] == given[r]) ranks.push_back(static_cast<Rank>(s));
-    text.append(concat(text.empty() ? "" : "; ", given[r], " on ", rank_list(ranks)));
+    text.append(
+        concat(text.empty() ? "" : "; ", shortened(given[r], place), " on ", rank_list(ranks)));
   }
   return text;
 }
@@ -98,16 +122,38 @@ Status difference_in(const std::vector<std::vector<std::string>>& texts) {
                            ". All ranks of a group must make the same calls in the same order."),
                     other);
     return Status(Code::mismatch,
-                  concat(texts[0][0].substr(1), ": ranks differ: ", who_gave_what(given),
+                  concat(shortened(texts[0][0].substr(1)), ": ranks differ: ", who_gave_what(given),
                          ". Keys, dtypes and shapes must be the same on all ranks."),
                   other);
   }
 }
 
+constexpr double kLongestS = 1e9;
+
 // Not a number is none, either.
-bool is_timeout(double seconds) {
-  constexpr double kLongestS = 1e9;
-  return seconds >= 0 && seconds <= kLongestS;
+bool is_timeout(double seconds) { return seconds >= 0 && seconds <= kLongestS; }
+
+// "2.5", "1e+300"
+std::string number_text(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+// A deadline of the caller's own that passed on this rank, with what matters first: whom it heard
+// nothing of.
+Status told_briefly(const Status& status, const std::string& call, double timeout_s) {
+  const std::string_view message = status.message();
+  const size_t silent = message.rfind("no word from rank");
+  if (status.code() != Code::timeout || timeout_s == 0 || silent == std::string_view::npos ||
+      message.find(" reported: ") != std::string_view::npos)
+    return status.within(shortened(call));
+  const std::string_view who =
+      message.substr(silent, message.find_first_of(";.(", silent) - silent);
+  return Status(Code::timeout,
+                concat(shortened(call), " timed out after ", number_text(timeout_s), " s: ", who,
+                       ", which may be late, stuck, or in another call"),
+                status.peer());
 }
 
 }  // namespace
@@ -132,20 +178,20 @@ void agree_on_arguments(Communicator& communicator, const std::string& call,
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s) {
   if (!is_timeout(timeout_s)) {
     Intent wrong = intent;
-    wrong.own = invalid_argument(concat(intent.call, ": timeout_s is ", timeout_s,
-                                        "; give seconds, or 0 for what WEFT_TIMEOUT says."));
+    wrong.own = invalid_argument(concat(
+        shortened(intent.call), ": timeout_s is ", number_text(timeout_s), "; give seconds, ",
+        number_text(kLongestS), " at most, or 0 for what WEFT_TIMEOUT says."));
     return agree(communicator, wrong);
   }
   const Note mine{digest_of(intent), intent.own.ok() ? 0u : 1u, intent.extra};
   std::vector<Note> notes(static_cast<size_t>(communicator.size()));
-  throw_if_failed(communicator
-                      .run({.kind = Kind::all_gather,
-                            .input = &mine,
-                            .output = notes.data(),
-                            .count = kNoteWords,
-                            .type = DataType::uint64,
-                            .timeout_s = timeout_s})
-                      .within(intent.call));
+  const Status met = communicator.run({.kind = Kind::all_gather,
+                                       .input = &mine,
+                                       .output = notes.data(),
+                                       .count = kNoteWords,
+                                       .type = DataType::uint64,
+                                       .timeout_s = timeout_s});
+  throw_if_failed(told_briefly(met, intent.call, timeout_s));
   const bool agreed = std::all_of(notes.begin(), notes.end(), [&](const Note& note) {
     return note.failed == 0 && note.digest == mine.digest;
   });

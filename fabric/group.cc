@@ -93,9 +93,17 @@ void Group::check_wait(const std::weak_ptr<State>& state) {
 }
 
 // The agreement is an all_gather: nobody has it before everybody came.
+// Who comes after others have given up may find all that they had sent: where any has a deadline of
+// its own, a second round tells.
 void Group::barrier(std::string_view name, double timeout_s) const {
-  (void)agree(turn(), {.call = concat("barrier(", quoted(name), ")"), .leaves = {}, .own = {}},
-              timeout_s);
+  const Communicator& c = turn();
+  const std::string call = concat("barrier(", quoted(name), ")");
+  const uint64_t is_limited = timeout_s > 0 ? 1 : 0;
+  const auto limited =
+      agree(turn(), {.call = call, .leaves = {}, .own = {}, .extra = is_limited}, timeout_s);
+  if (std::find(limited.begin(), limited.end(), 1u) != limited.end())
+    (void)agree(turn(), {.call = call, .leaves = {}, .own = {}}, timeout_s);
+  throw_if_failed(c.health().within("barrier"));
 }
 
 Group Group::split(int color, int key) const {

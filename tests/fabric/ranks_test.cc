@@ -162,6 +162,25 @@ TEST(Barrier, NamesWhoDidNotCome) {
   });
 }
 
+// Nobody goes on behind a barrier that others have given up.
+TEST(Barrier, WhoComesTooLateFailsToo) {
+  for (const int ranks : {2, 3, 5}) {
+    on_ranks(ranks, [](Fabric& f) {
+      f.barrier("begin");
+      const bool late = f.rank() == 1;
+      if (late) std::this_thread::sleep_for(std::chrono::milliseconds(900));
+      const Status status = failure_of([&] { f.barrier("epoch end", 0.25); });
+      EXPECT_EQ(status.code(), Code::timeout) << status.to_string();
+      if (late || status.message().find(" reported: ") != std::string_view::npos) return;
+      EXPECT_EQ(status.message().find(
+                    "barrier(\"epoch end\") timed out after 0.25 s: no word from rank 1"),
+                0u)
+          << status.message();
+      EXPECT_EQ(status.message().find("WEFT_TIMEOUT"), std::string_view::npos);
+    });
+  }
+}
+
 TEST(Barrier, ATimeThatIsNoneIsAnErrorOnEveryRank) {
   on_ranks(3, [](Fabric& f) {
     const double nan = std::nan("");
@@ -169,9 +188,12 @@ TEST(Barrier, ATimeThatIsNoneIsAnErrorOnEveryRank) {
                    [&] { f.barrier("x", -1); });
     expect_failure(Code::invalid_argument, {"rank 1: barrier(\"x\"): timeout_s is nan"},
                    [&] { f.barrier("x", f.rank() == 1 ? nan : 0); });
-    expect_failure(Code::invalid_argument, {"timeout_s is inf"},
+    expect_failure(Code::invalid_argument, {"timeout_s is inf; give seconds, 1e+09 at most"},
                    [&] { f.rank_zero_first([] {}, false, 1 / 0.0); });
+    expect_failure(Code::invalid_argument, {"timeout_s is 1e+300;"},
+                   [&] { f.barrier("x", 1e300); });
     f.barrier("x", 30);
+    f.barrier("x", f.rank() == 1 ? 30 : 0);
   });
 }
 
