@@ -31,22 +31,41 @@ concept Exchangeable = requires(const T& value, const Collection& collection) {
 struct Packed {
   Collection value;  // null where it cannot
   Status own;        // why it cannot
+  std::string type;  // see type_text()
 };
+
+// What all ranks must give in calls in which shapes may differ: "number of int32", "vector of
+// int32", "text"; of types that can be many things "any value".
+template <class T>
+inline std::string type_text() {
+  return "any value";
+}
+template <Scalar T>
+inline std::string type_text() {
+  return std::string("number of ").append(name(kDataTypeOf<T>));
+}
+template <class T>
+requires(std::same_as<T, std::string>) inline std::string type_text() { return "text"; }
+template <class T>
+requires(Scalar<typename T::value_type>&&
+             std::same_as<T, std::vector<typename T::value_type>>) inline std::string type_text() {
+  return std::string("vector of ").append(name(kDataTypeOf<typename T::value_type>));
+}
 
 // Of what pack() gives, or throws.
 template <std::invocable Pack>
-Packed packed_by(const Pack& pack) {
+Packed packed_by(const Pack& pack, std::string type) {
   try {
-    return {pack(), {}};
+    return {pack(), {}, std::move(type)};
   } catch (...) {
-    return {{}, caught()};
+    return {{}, caught(), std::move(type)};
   }
 }
 
 // Of a value that has an Exchange.
 template <class T>
 Packed packed(const T& value) {
-  return packed_by([&] { return Exchange<T>::pack(value); });
+  return packed_by([&] { return Exchange<T>::pack(value); }, type_text<T>());
 }
 
 // A number travels as a tensor without dimensions; gathered it is a vector of one number per rank.
@@ -54,7 +73,12 @@ template <Scalar T>
 struct Exchange<T> {
   using Gathered = std::vector<T>;
   static Collection pack(T value) { return Tensor(value); }
-  static T unpack(const Collection& c) { return *c.tensor().reshape({}).template data<T>(); }
+  static T unpack(const Collection& c) {
+    if (c.tensor().dtype() != kDataTypeOf<T> || c.tensor().count() != 1)
+      throw_invalid(std::string("a ") + type_text<T>() + " is asked for, but this is " +
+                    c.tensor().type_text() + ".");
+    return *c.tensor().contiguous().template data<T>();
+  }
   static Gathered unpack_gathered(const Collection& c) { return c.tensor().to_vector<T>(); }
 };
 

@@ -44,7 +44,10 @@ Tensor all_gather_backward(const Group& group, const Tensor& gradient) {
 
 Tensor all_gather_backward(const Group& group, const Tensor& gradient, Concat concat_along) {
   std::vector<Tensor> parts;
-  const std::string call = concat("all_gather_backward(concat dim ", concat_along.dim, ")");
+  const int dim = concat_along.dim;
+  const bool from_back = dim < 0 && dim >= -gradient.dims();
+  const std::string call =
+      concat("all_gather_backward(concat dim ", from_back ? dim + gradient.dims() : dim, ")");
   agree_on_arguments(group.turn(), call,
                      [&] { parts = parts_of(gradient, concat_along.dim, group.size()); });
   if (gradient.axis(concat_along.dim) == 0) return group.reduce_scatter(gradient);

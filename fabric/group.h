@@ -137,20 +137,25 @@ class Group {
         for (const T& part : parts) items.push_back(Exchange<T>::pack(part));
       return Collection::list(std::move(items));
     };
-    return Exchange<T>::unpack(scatter_tree(packed_by(list), src));
+    return Exchange<T>::unpack(scatter_tree(packed_by(list, type_text<T>()), src));
   }
 
   // Point to point, between two different ranks. The k-th send to a rank meets its k-th receive
   // from here, and may wait for it: where both ranks have something to send, one receives first, or
-  // both use isend. A receive that finds another dtype or shape than it has room for aborts the
-  // group with both sides' words.
+  // both use isend. A recv_into that finds another dtype or shape than it has room for aborts
+  // the group with both sides' words; a recv of a value that is no T throws here only.
   template <Exchangeable T>
   void send(const T& value, int dst) const {
     send_tree(Exchange<T>::pack(value), dst);
   }
   template <Exchangeable T>
   T recv(int src) const {
-    return Exchange<T>::unpack(recv_tree(src));
+    const Collection value = recv_tree(src);
+    try {
+      return Exchange<T>::unpack(value);
+    } catch (...) {
+      throw Error(caught().within(sent_text(value, src)));
+    }
   }
   void recv_into(const Tensor& out, int src) const;
   // Beside the caller; the tensor must stay as it is until get() has returned.
@@ -213,6 +218,7 @@ class Group {
   // group_pairs.cc
   void send_tree(const Collection& value, int dst) const;
   Collection recv_tree(int src) const;
+  static std::string sent_text(const Collection& value, int src);
 
   void give(std::function<void()> task) const;
   // Throws where the caller is what its group runs beside others, so that it would wait for itself.

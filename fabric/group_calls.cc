@@ -49,8 +49,19 @@ Status check_concat(const Collection& value, std::optional<Concat> concat_along)
   return {};
 }
 
-std::string gather_text(const char* name, std::optional<Concat> concat_along) {
-  return concat_along ? concat(name, "(concat dim ", concat_along->dim) : concat(name, "(stack");
+// Counted from the front where that is the same dimension of all tensors.
+int plain_dim(const Collection& value, Concat along) {
+  const std::vector<Tensor> tensors = value.tensors();
+  const int dims = tensors.empty() ? 0 : tensors[0].dims();
+  const bool alike = std::all_of(tensors.begin(), tensors.end(),
+                                 [&](const Tensor& tensor) { return tensor.dims() == dims; });
+  return alike && along.dim < 0 && along.dim >= -dims ? along.dim + dims : along.dim;
+}
+
+std::string gather_text(const char* name, const Collection& value,
+                        std::optional<Concat> concat_along) {
+  return concat_along ? concat(name, "(concat dim ", plain_dim(value, *concat_along))
+                      : concat(name, "(stack");
 }
 
 // Of tensors with a leading dimension of ranks.
@@ -94,7 +105,7 @@ std::optional<Collection> run_flat(const Collection& value, int64_t leading, boo
 
 Collection Group::all_reduce_tree(const Packed& packed, ReduceOp op) const {
   Communicator& c = turn();
-  const auto& [value, own] = packed;
+  const auto& [value, own, kind] = packed;
   const std::string text = concat("all_reduce(", name(op), ")");
   (void)agree(c, {text, value.describe(),
                   failure_of({own, check_leaves(value), check_reduction(op, value)})});
@@ -109,7 +120,7 @@ Collection Group::all_reduce_tree(const Packed& packed, ReduceOp op) const {
 
 std::optional<Collection> Group::reduce_tree(const Packed& packed, int dst, ReduceOp op) const {
   Communicator& c = turn();
-  const auto& [value, own] = packed;
+  const auto& [value, own, kind] = packed;
   const std::string text = concat("reduce(", name(op), ", dst=", dst, ")");
   (void)agree(c, {text, value.describe(),
                   failure_of({check_rank("dst", dst, c), own, check_leaves(value),
@@ -125,8 +136,8 @@ std::optional<Collection> Group::reduce_tree(const Packed& packed, int dst, Redu
 
 Collection Group::all_gather_tree(const Packed& packed, std::optional<Concat> concat_along) const {
   Communicator& c = turn();
-  const auto& [value, own] = packed;
-  const std::string text = concat(gather_text("all_gather", concat_along), ")");
+  const auto& [value, own, kind] = packed;
+  const std::string text = concat(gather_text("all_gather", value, concat_along), ")");
   (void)agree(c, {text, value.describe(), failure_of({own, check_concat(value, concat_along)})});
   return *run_flat(value, c.size(), true, concat_along, [&](const Tensor& in, const Tensor& out) {
     return c.all_gather(in.data(), out.data(), static_cast<size_t>(in.count()), in.dtype())
@@ -137,8 +148,8 @@ Collection Group::all_gather_tree(const Packed& packed, std::optional<Concat> co
 std::optional<Collection> Group::gather_tree(const Packed& packed, int dst,
                                              std::optional<Concat> concat_along) const {
   Communicator& c = turn();
-  const auto& [value, own] = packed;
-  const std::string text = concat(gather_text("gather", concat_along), ", dst=", dst, ")");
+  const auto& [value, own, kind] = packed;
+  const std::string text = concat(gather_text("gather", value, concat_along), ", dst=", dst, ")");
   (void)agree(c, {text, value.describe(),
                   failure_of({check_rank("dst", dst, c), own, check_concat(value, concat_along)})});
   const bool mine = c.rank() == dst;
@@ -150,7 +161,7 @@ std::optional<Collection> Group::gather_tree(const Packed& packed, int dst,
 
 Collection Group::broadcast_tree(const Packed& packed, int src) const {
   Communicator& c = turn();
-  const auto& [value, own] = packed;
+  const auto& [value, own, kind] = packed;
   const std::string text = concat("broadcast(src=", src, ")");
   const bool mine = c.rank() == src;
   const bool alone = value.kind() == Collection::Kind::tensor;
@@ -161,7 +172,7 @@ Collection Group::broadcast_tree(const Packed& packed, int src) const {
   if (mine && !whole) layout = layout_of(value);
   const uint64_t bytes = whole ? object.bytes() : layout.size() | kUnpacked;
   const Status failure = failure_of({check_rank("src", src, c), mine ? own : Status()});
-  const uint64_t told = agree(c, {text, {}, failure, bytes})[static_cast<size_t>(src)];
+  const uint64_t told = agree(c, {text, {packed.type}, failure, bytes})[static_cast<size_t>(src)];
   const auto send = [&](void* memory, size_t count, DataType type) {
     throw_if_failed(c.broadcast(memory, memory, count, type, src).within(text));
   };
@@ -184,7 +195,7 @@ std::vector<Collection> Group::all_gather_trees(const Packed& packed) const {
   Communicator& c = turn();
   const std::string text = "all_gather_objects";
   const Tensor object = object_of(packed.value);
-  const std::vector<uint64_t> sizes = agree(c, {text, {}, packed.own, object.bytes()});
+  const std::vector<uint64_t> sizes = agree(c, {text, {packed.type}, packed.own, object.bytes()});
   const std::vector<size_t> counts(sizes.begin(), sizes.end());
   int64_t total = 0;
   for (const uint64_t size : sizes) total += static_cast<int64_t>(size);
@@ -215,7 +226,7 @@ Collection Group::scatter_tree(const Packed& packed, int src) const {
   if (own.ok() && mine && static_cast<int>(parts.size()) != c.size())
     own = invalid_argument(concat(text, ": ", parts.size(), " parts were given for ", c.size(),
                                   " ranks; give one for each rank, in order."));
-  (void)agree(c, {text, {}, own});
+  (void)agree(c, {text, {packed.type}, own});
   std::vector<Tensor> objects;
   std::vector<uint64_t> sizes;
   for (const Collection& part : parts) {

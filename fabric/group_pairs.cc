@@ -119,6 +119,10 @@ Collection Group::recv_tree(int src) const {
   return header.is_object ? from_object(tensor) : Collection(tensor);
 }
 
+std::string Group::sent_text(const Collection& value, int src) {
+  return concat("recv(src=", src, "): rank ", src, " sent ", value.describe()[0]);
+}
+
 void Group::recv_into(const Tensor& out, int src) const {
   Communicator& c = communicator();
   const std::string text = concat("recv_into(src=", src, ")");

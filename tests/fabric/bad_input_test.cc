@@ -181,6 +181,57 @@ TEST(BadInput, NamesOfSeveralLines) {
   });
 }
 
+TEST(BadInput, LongNamesAreCutAroundWhatDiffers) {
+  on_three([](Fabric& f) {
+    const std::string same(10000, 'x'), mine = same + (f.rank() == 1 ? "B" : "A") + same;
+    const auto expect_short = [](const std::vector<std::string>& parts, const auto& call) {
+      expect_failure(Code::mismatch, parts, call);
+      EXPECT_LT(failure_of(call).message().size(), 600u);
+    };
+    expect_short({"xA", "on ranks 0 and 2; ", "xB", "...", "on rank 1"}, [&] { f.barrier(mine); });
+    expect_short({"xA", "on ranks 0 and 2; ", "xB", "...", "on rank 1"}, [&] {
+      (void)f.all_reduce(std::map<std::string, int>{{mine, 1}});
+    });
+  });
+}
+
+TEST(BadInput, ADimensionCountedFromTheBackIsTheSame) {
+  on_three([](Fabric& f) {
+    const Tensor grid = Tensor::zeros(DataType::int32, {2, 2});
+    const Concat last{f.rank() == 1 ? -1 : 1};
+    EXPECT_EQ(f.all_gather(grid, last).shape(), (Shape{2, 6}));
+    EXPECT_EQ(f.gather(grid, 0, last).has_value(), f.rank() == 0);
+    const Tensor gradient = Tensor::zeros(DataType::float32, {2, 6});
+    EXPECT_EQ(all_gather_backward(f, gradient, last).shape(), (Shape{2, 2}));
+    const Collection mixed = Collection::list({grid, Tensor::of({1, 2})});
+    EXPECT_EQ(f.all_gather(mixed, Concat{-1})[0].tensor().shape(), (Shape{2, 6}));
+    expect_failure(Code::mismatch, {"all_gather(concat dim 0)", "all_gather(concat dim -1)"},
+                   [&] { (void)f.all_gather(mixed, Concat{f.rank() == 1 ? -1 : 0}); });
+  });
+}
+
+TEST(BadInput, TypesThatDifferWhereShapesMay) {
+  on_three([](Fabric& f) {
+    const bool first = f.rank() == 0;
+    const std::vector<std::string> parts = {
+        "broadcast(src=0): ranks differ: number of int32 on rank 0",
+        "number of float64 on ranks 1 and 2"};
+    expect_failure(Code::mismatch, parts,
+                   [&] { first ? (void)f.broadcast(1) : (void)f.broadcast(2.0); });
+    expect_failure(Code::mismatch, {"scatter(src=0)", "int32", "vector of float32"}, [&] {
+      if (first)
+        (void)f.scatter(std::vector<int>{1, 2, 3});
+      else
+        (void)f.scatter(std::vector<std::vector<float>>{});
+    });
+    expect_failure(Code::mismatch, {"all_gather_objects: ranks differ"}, [&] {
+      first ? (void)f.all_gather_objects(1) : (void)f.all_gather_objects(2.0);
+    });
+    expect_failure(Code::mismatch, {"number of int32 on rank 0", "text on ranks 1 and 2"},
+                   [&] { first ? (void)f.broadcast(1) : (void)f.broadcast(std::string("x")); });
+  });
+}
+
 TEST(BadInput, Groups) {
   on_three([](Fabric& f) {
     expect_failure(Code::invalid_argument, {"new_group(0, 3)"}, [&] { (void)f.new_group({0, 3}); });

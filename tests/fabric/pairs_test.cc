@@ -66,6 +66,26 @@ TEST(Pairs, ADroppedSendKeepsItsMemory) {
   });
 }
 
+TEST(Pairs, AValueOfAnotherTypeIsNamedAndTheGroupIsGood) {
+  on_ranks(2, [](Fabric& f) {
+    if (f.rank() == 0) {
+      f.send(std::vector<int>{1, 2}, 1);
+      f.send(1.5, 1);
+      f.send(std::vector<int>{1, 2}, 1);
+    } else {
+      const std::string sent = "recv(src=0): rank 0 sent ";
+      expect_failure(Code::invalid_argument,
+                     {sent + "int32[2]: a number of int32 is asked for, but this is int32[2]."},
+                     [&] { (void)f.recv<int>(0); });
+      expect_failure(Code::invalid_argument, {sent + "float64[]", "number of int32 is asked for"},
+                     [&] { (void)f.recv<int>(0); });
+      expect_failure(Code::invalid_argument, {sent + "int32[2]: text is asked for"},
+                     [&] { (void)f.recv<std::string>(0); });
+    }
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
+  });
+}
+
 // Both are told: the receiver at once, the sender in its next call.
 void expect_mismatch(const std::function<void(Fabric&)>& receive) {
   Cluster cluster;
