@@ -140,18 +140,30 @@ std::string number_text(double value) {
   return text.str();
 }
 
-// A deadline of the caller's own that passed on this rank, with what matters first: whom it heard
-// nothing of.
-Status told_briefly(const Status& status, const std::string& call, double timeout_s) {
+// Whether a list of ranks has this one.
+bool names_rank(std::string_view list, Rank rank) {
+  for (size_t at = 0; at < list.size();) {
+    const size_t begin = std::min(list.find_first_of("0123456789", at), list.size());
+    at = std::min(list.find_first_not_of("0123456789", begin), list.size());
+    if (begin < at && list.substr(begin, at - begin) == std::to_string(rank)) return true;
+  }
+  return false;
+}
+
+// Where a deadline of the caller's own has passed, what matters: whom nobody heard of. Of a rank
+// that comes too late others say so; it gets their words.
+Status told_briefly(const Status& status, const std::string& call, double timeout_s, Rank me) {
   const std::string_view message = status.message();
   const size_t silent = message.rfind("no word from rank");
-  if (status.code() != Code::timeout || timeout_s == 0 || silent == std::string_view::npos ||
-      message.find(" reported: ") != std::string_view::npos)
+  if (status.code() != Code::timeout || timeout_s == 0 || silent == std::string_view::npos)
     return status.within(shortened(call));
+  const bool is_own = message.find(" reported: ") == std::string_view::npos;
+  if (!is_own && names_rank(message.substr(silent), me)) return status.within(shortened(call));
   const std::string_view who =
       message.substr(silent, message.find_first_of(";.(", silent) - silent);
   return Status(Code::timeout,
-                concat(shortened(call), " timed out after ", number_text(timeout_s), " s: ", who,
+                concat(shortened(call), " timed out",
+                       is_own ? concat(" after ", number_text(timeout_s), " s") : "", ": ", who,
                        ", which may be late, stuck, or in another call"),
                 status.peer());
 }
@@ -191,7 +203,7 @@ std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, do
                                        .count = kNoteWords,
                                        .type = DataType::uint64,
                                        .timeout_s = timeout_s});
-  throw_if_failed(told_briefly(met, intent.call, timeout_s));
+  throw_if_failed(told_briefly(met, intent.call, timeout_s, communicator.rank()));
   const bool agreed = std::all_of(notes.begin(), notes.end(), [&](const Note& note) {
     return note.failed == 0 && note.digest == mine.digest;
   });
