@@ -6,6 +6,8 @@ namespace weft {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
+// Of what a line holds: who sees a new word of it sees that its number was taken away before.
+constexpr auto kWrite = std::memory_order_release, kRead = std::memory_order_acquire;
 
 uint64_t pack(const Signature& call) {
   return uint64_t{static_cast<uint8_t>(call.kind)} |
@@ -42,15 +44,14 @@ uint64_t Recorder::begin(uint64_t sequence, const Signature& call, Label label) 
   if (sequence > 0) sequence_.store(sequence, kRelaxed);
   Line& to = line(number);
   to.number.store(0, kRelaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  to.sequence.store(sequence, kRelaxed);
-  to.what.store(pack(call), kRelaxed);
-  to.count.store(call.count, kRelaxed);
-  to.counts.store(call.counts, kRelaxed);
-  to.begun.store(ticks(), kRelaxed);
-  to.ended.store(0, kRelaxed);
-  to.state.store(uint64_t{label} << 8, kRelaxed);
-  to.number.store(number, std::memory_order_release);
+  to.sequence.store(sequence, kWrite);
+  to.what.store(pack(call), kWrite);
+  to.count.store(call.count, kWrite);
+  to.counts.store(call.counts, kWrite);
+  to.begun.store(ticks(), kWrite);
+  to.ended.store(0, kWrite);
+  to.state.store(uint64_t{label} << 8, kWrite);
+  to.number.store(number, kWrite);
   return number;
 }
 
@@ -63,18 +64,17 @@ void Recorder::end(uint64_t number, State state, bool took_long) {
 }
 
 std::optional<Recorder::Record> Recorder::read(const Line& line) const {
-  const uint64_t number = line.number.load(std::memory_order_acquire);
+  const uint64_t number = line.number.load(kRead);
   if (number == 0) return std::nullopt;
-  const uint64_t state = line.state.load(kRelaxed), ended = line.ended.load(kRelaxed);
-  Record record{.number = number,
-                .sequence = line.sequence.load(kRelaxed),
-                .call = unpack(line.what.load(kRelaxed), line.count.load(kRelaxed),
-                               line.counts.load(kRelaxed)),
-                .algorithm = {},
-                .state = static_cast<State>(state & 0xff),
-                .begun_ns = dial_.unix_ns(line.begun.load(kRelaxed)),
-                .ended_ns = ended == 0 ? 0 : dial_.unix_ns(ended)};
-  std::atomic_thread_fence(std::memory_order_acquire);
+  const uint64_t state = line.state.load(kRead), ended = line.ended.load(kRead);
+  Record record{
+      .number = number,
+      .sequence = line.sequence.load(kRead),
+      .call = unpack(line.what.load(kRead), line.count.load(kRead), line.counts.load(kRead)),
+      .algorithm = {},
+      .state = static_cast<State>(state & 0xff),
+      .begun_ns = dial_.unix_ns(line.begun.load(kRead)),
+      .ended_ns = ended == 0 ? 0 : dial_.unix_ns(ended)};
   if (line.number.load(kRelaxed) != number) return std::nullopt;
   const std::lock_guard lock(labels_mutex_);
   record.algorithm = labels_[state >> 8 & 0xffff];
