@@ -69,8 +69,7 @@ class Forwarding {
   explicit Forwarding(const std::vector<pid_t>& pids) {
     forwarded_to = &pids;
     struct sigaction action {};
-    action.sa_handler = &forward;
-    action.sa_flags = SA_RESTART;
+    action.sa_handler = &forward;  // and waiting goes on by itself (reap())
     for (size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
   }
   ~Forwarding() {

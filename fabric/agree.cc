@@ -158,9 +158,8 @@ Status told_briefly(const Status& status, const std::string& call, double timeou
   if (status.code() != Code::timeout || timeout_s == 0 || silent == std::string_view::npos)
     return status.within(shortened(call));
   const bool is_own = message.find(" reported: ") == std::string_view::npos;
-  if (!is_own && names_rank(message.substr(silent), me)) return status.within(shortened(call));
-  const std::string_view who =
-      message.substr(silent, message.find_first_of(";.(", silent) - silent);
+  const std::string_view who = message.substr(silent, message.find(':', silent) - silent);
+  if (!is_own && names_rank(who, me)) return status.within(shortened(call));
   return Status(Code::timeout,
                 concat(shortened(call), " timed out",
                        is_own ? concat(" after ", number_text(timeout_s), " s") : "", ": ", who,

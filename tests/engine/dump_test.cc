@@ -110,7 +110,8 @@ Cluster cluster(const Folder& folder, Mode mode) {
 
 TEST(Dump, SoundCommunicatorsLeaveNone) {
   const Folder folder;
-  run_ranks(cluster(folder, Mode::threads), [](Communicator& c) { ASSERT_TRUE(c.barrier().ok()); });
+  run_ranks(cluster(folder, Mode::processes),
+            [](Communicator& c) { ASSERT_TRUE(c.barrier().ok()); });
   EXPECT_TRUE(folder.dumps().empty());
 }
 
