@@ -1,6 +1,7 @@
 #include "tests/chaos/simulated.h"
 
 #include <algorithm>
+#include <list>
 #include <random>
 
 #include "tests/support/oracle.h"
@@ -68,7 +69,9 @@ class Trial {
   void call(uint64_t number, bool fatal) {
     const Shape shape = random_call(random_, ranks_);
     const uint64_t salt = seed_ * 100 + number;
-    std::vector<std::vector<int32_t>> in(ranks_), out(ranks_);
+    auto& [in, out] = memory_.emplace_back();
+    in.resize(ranks_);
+    out.resize(ranks_);
     std::vector<Work> works;
     for (Rank r = 0; r < ranks_; ++r) {
       in[r] = expected_input(shape, r, salt);
@@ -125,6 +128,10 @@ class Trial {
   std::mt19937_64 random_;
   const Fault fault_;
   const int ranks_;
+  struct Buffers {
+    std::vector<std::vector<int32_t>> in, out;  // by rank
+  };
+  std::list<Buffers> memory_;  // of all calls: the dead may still be in one
   SimWorld world_;
   Tally tally_;
   std::vector<Rank> guilty_, dead_;
