@@ -31,11 +31,13 @@ struct CallInfo {
   int radix = 2;             // of algorithms that take one
   size_t rounds = 0;         // in which the message is cut
   size_t segment_bytes = 0;  // bytes of a chunk in one round
-  // An algorithm that was considered.
+  // A way to run the call that was considered.
   struct Price {
-    std::string algorithm, protocol;  // as above, and so on
-    int lanes = 1, radix = 2;
-    size_t segment_bytes = 0;
+    std::string algorithm;     // as above
+    std::string protocol;      // as above
+    int lanes = 1;             // as above
+    int radix = 2;             // as above
+    size_t segment_bytes = 0;  // as above
     double seconds = 0;  // that the cost model says a call takes among many that follow each other
   };
   // What the choice was made from, the cheapest first; empty where it was made without prices.
