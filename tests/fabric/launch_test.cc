@@ -109,7 +109,7 @@ TEST(Launch, NobodyIsToBlameForAnAbort) {
   const Ran ran = probe("3 abort 1");
   EXPECT_EQ(ran.status, 1) << ran.output;
   EXPECT_TRUE(has(ran, "weft: ranks 0, 1 and 2 ended because of another rank")) << ran.output;
-  EXPECT_FALSE(has(ran, "76")) << ran.output;
+  EXPECT_FALSE(has(ran, "status 76")) << ran.output;
   const Ran own = probe("0 abort 0", "WEFT_RANK=0 WEFT_WORLD_SIZE=1");
   EXPECT_EQ(own.status, 1) << "started by hand: " << own.output;
 }
