@@ -1,6 +1,7 @@
 // Text from parts: concat("rank ", 3, " of ", name) for messages.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -17,6 +18,13 @@ std::string concat(const Parts&... parts) {
       text.append(std::string_view(part));
   };
   (add(parts), ...);
+  return text;
+}
+
+// "0.25", "300", "1e+300".
+inline std::string number_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
   return text;
 }
 

@@ -4,11 +4,12 @@
 
 namespace weft {
 
-TickDial::Moment TickDial::now() {
-  using std::chrono::system_clock;
-  const auto since_1970 = system_clock::now().time_since_epoch();
-  return {ticks(), std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count()};
+int64_t unix_now_ns() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
 }
+
+TickDial::Moment TickDial::now() { return {ticks(), unix_now_ns()}; }
 
 // The rate is measured from then to now, so that nothing has to be known of the processor.
 int64_t TickDial::unix_ns(uint64_t at) const {

@@ -20,6 +20,9 @@ inline uint64_t ticks() {
 #endif
 }
 
+// The time of day, in nanoseconds since 1970.
+int64_t unix_now_ns();
+
 // Tells when ticks were, of any moment since it was made.
 class TickDial {
  public:

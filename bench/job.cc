@@ -197,11 +197,8 @@ int run_job(const BenchOptions& options, const Job& job) {
   }
   const Result<int> status = run_all(options, job);
   if (status.ok()) return *status;
+  complain(concat("rank ", job.rank, ": ", status.status().to_string()));
   const Code code = status.status().code();
-  const std::string text = status.status().to_string();
-  const bool in_place = code == Code::unsupported && text.find(", in place") != std::string::npos;
-  complain(concat("rank ", job.rank, ": ", text,
-                  in_place ? " (--one-form leaves the in-place form out)" : ""));
   return code == Code::invalid_argument || code == Code::unsupported ? kExitUsage : kExitFailed;
 }
 

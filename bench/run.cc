@@ -35,6 +35,12 @@ std::string transport_names(uint32_t bits) {
   return names;
 }
 
+// Of the in-place form, which an algorithm may not have though it has the other.
+Status with_way_out(const Status& status) {
+  if (status.code() != Code::unsupported) return status;
+  return unsupported(concat(status.message(), " (--one-form leaves the in-place form out)"));
+}
+
 // Which forms of a case are measured. In one form a broadcast is in place, as everybody else's is.
 bool measures_in_place(const Case& what, const BenchOptions& options) {
   if (options.one_form) return what.operation == Operation::broadcast;
@@ -122,7 +128,8 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   Share share;
   share.transports = transport_bits(row.info.transports);
   if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row.iterations, share));
-  if (measures_in_place(what, options_)) WEFT_TRY(measure(true, row.iterations, share));
+  if (measures_in_place(what, options_))
+    WEFT_TRY(with_way_out(measure(true, row.iterations, share)));
   if (setup_.tracer) WEFT_TRY(trace_call());
   if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
   Result<Row> whole = combine(std::move(row), share);

@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include <chrono>
-
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/dump.h"
@@ -27,11 +25,6 @@ std::string text_of(const Recorder::Record& record) {
                 record.call.root);
 }
 
-int64_t unix_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 // May be called by any thread.
@@ -44,7 +37,7 @@ void Engine::dump(std::string_view why) {
   dump.program = ::program_invocation_short_name;
   dump.process = ::getpid();
   dump.why = why;
-  dump.written_ns = unix_ns();
+  dump.written_ns = unix_now_ns();
   {
     const std::lock_guard lock(failure_mutex_);
     if (!failure_.ok()) {

@@ -20,13 +20,6 @@ constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
 constexpr double kOtherSide_s = 0.5;
 constexpr double kLastWords_s = 0.2;
 
-std::string seconds(double s) {
-  std::string text = std::to_string(s);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.ends_with('.')) text.pop_back();
-  return text + " s";
-}
-
 }  // namespace
 
 // The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
@@ -181,7 +174,7 @@ Status Engine::describe_timeout(Operation& op) const {
   if (!op.is_group) text += concat(", collective call ", op.sequence);
   const double patience_s = op.call.timeout_s > 0 ? op.call.timeout_s : config_.options.timeout_s;
   text += concat(", algorithm ", op.plan->plan->request.algorithm, ": rank ", rank(), " waited ",
-                 seconds(patience_s), " for ", op.executor.blocked_on(), whereabouts(peers));
+                 number_text(patience_s), " s for ", op.executor.blocked_on(), whereabouts(peers));
   return Status(Code::timeout, std::move(text), peers.empty() ? -1 : peers.front());
 }
 

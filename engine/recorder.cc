@@ -91,8 +91,10 @@ std::vector<Recorder::Record> Recorder::records() const {
 }
 
 std::optional<Signature> Recorder::call(uint64_t sequence) const {
-  for (const Record& record : records())
-    if (record.sequence == sequence) return record.call;
+  for (const Line& line : lines_) {
+    if (line.sequence.load(kRelaxed) != sequence) continue;
+    if (const auto record = read(line); record && record->sequence == sequence) return record->call;
+  }
   return std::nullopt;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 #include "base/hash.h"
@@ -132,13 +131,6 @@ constexpr double kLongestS = 1e9;
 
 // Not a number is none, either.
 bool is_timeout(double seconds) { return seconds >= 0 && seconds <= kLongestS; }
-
-// "2.5", "1e+300"
-std::string number_text(double value) {
-  std::ostringstream text;
-  text << value;
-  return text.str();
-}
 
 // Whether a list of ranks has this one.
 bool names_rank(std::string_view list, Rank rank) {

@@ -10,8 +10,6 @@
 namespace weft {
 namespace {
 
-constexpr int kExitFailed = 1;
-constexpr int kExitCannotStart = 2;
 // How long a rank that is done waits for the others to be done.
 constexpr double kLeaveTogetherS = 24 * 3600;
 

@@ -12,8 +12,6 @@ namespace {
 
 constexpr int kRanksMax = 1 << 20;
 constexpr int kLocalRanksMax = 4096;
-constexpr int kExitFailed = 1;
-constexpr int kExitCannotStart = 2;
 // Set in a process that has joined a job of several ranks, and in what it starts.
 constexpr const char* kLaunched = "WEFT_LAUNCHED";
 

@@ -9,6 +9,10 @@
 
 namespace weft {
 
+// What a job's process exits with, besides 0 and a rank's own status.
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitCannotStart = 2;
+
 struct StartPlan {
   enum class How : uint8_t { join, processes, threads };
   How how = How::join;

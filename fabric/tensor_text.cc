@@ -80,12 +80,13 @@ std::optional<uint64_t> as_integer(T value, int64_t lowest, uint64_t highest) {
 }
 
 template <class T>
-std::string number_text(T value) {
+std::string element_text(T value) {
   if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
   } else if constexpr (detail::kIsCppComplex<T>) {
-    const std::string imaginary = number_text(value.imag());
-    return concat(number_text(value.real()), imaginary.starts_with('-') ? "" : "+", imaginary, "i");
+    const std::string imaginary = element_text(value.imag());
+    return concat(element_text(value.real()), imaginary.starts_with('-') ? "" : "+", imaginary,
+                  "i");
   } else {
     char text[32];
     const auto [end, error] = std::to_chars(text, text + sizeof text, value);
@@ -95,7 +96,7 @@ std::string number_text(T value) {
 
 void append(const Tensor& tensor, std::string& text) {
   if (tensor.dims() == 0) {
-    text += with_element(tensor.dtype(), tensor.data(), [](auto v) { return number_text(v); });
+    text += with_element(tensor.dtype(), tensor.data(), [](auto v) { return element_text(v); });
     return;
   }
   const int64_t size = tensor.size(0);
@@ -122,7 +123,7 @@ uint64_t Tensor::integer_item(int64_t lowest, uint64_t highest, std::string_view
   require_one();
   return with_element(dtype_, data_, [&](auto value) {
     if (const auto exact = as_integer(value, lowest, highest)) return *exact;
-    throw_invalid(concat("the element is ", number_text(value), ", which no ", wanted,
+    throw_invalid(concat("the element is ", element_text(value), ", which no ", wanted,
                          " holds; ask for a type that does, and convert that."));
   });
 }

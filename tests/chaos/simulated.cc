@@ -4,28 +4,16 @@
 #include <list>
 #include <random>
 
-#include "tests/support/oracle.h"
-#include "tests/support/sim_world.h"
+#include "tests/support/sim_call.h"
 
 namespace weft::chaos {
 namespace {
 
-using test::Shape;
 using test::SimWorld;
 
 enum class Fault { none, death, two_deaths, cut, slow };
 constexpr const char* kNames[] = {"simulated none", "simulated death", "simulated two deaths",
                                   "simulated cut", "simulated slow rank"};
-
-Shape random_call(std::mt19937_64& random, int ranks) {
-  const Kind kinds[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
-                        Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};
-  const Kind kind = kinds[random() % std::size(kinds)];
-  return {.kind = kind,
-          .ranks = ranks,
-          .root = has_root(kind) ? static_cast<Rank>(random() % ranks) : 0,
-          .count = 1 + random() % (random() % 4 == 0 ? 3000 : 60)};
-}
 
 class Trial {
  public:
@@ -67,35 +55,17 @@ class Trial {
   }
 
   void call(uint64_t number, bool fatal) {
-    const Shape shape = random_call(random_, ranks_);
-    const uint64_t salt = seed_ * 100 + number;
-    auto& [in, out] = memory_.emplace_back();
-    in.resize(ranks_);
-    out.resize(ranks_);
-    std::vector<Work> works;
-    for (Rank r = 0; r < ranks_; ++r) {
-      in[r] = expected_input(shape, r, salt);
-      out[r].assign(expected_output(shape, r, ReduceOp::sum, salt).size(), -1);
-      works.push_back(world_.engine(r).start(Call{.kind = shape.kind,
-                                                  .input = in[r].data(),
-                                                  .output = out[r].data(),
-                                                  .count = shape.count,
-                                                  .type = DataType::int32,
-                                                  .op = ReduceOp::sum,
-                                                  .root = shape.root}));
-    }
+    const test::SimCall& made =
+        calls_.emplace_back(world_, test::random_call(random_, ranks_, 3000), seed_ * 100 + number);
     if (fatal) strike();
     std::vector<Work> alive;
     for (Rank r = 0; r < ranks_; ++r)
-      if (!dead(r)) alive.push_back(works[r]);
+      if (!dead(r)) alive.push_back(made.works[r]);
     const bool ended = world_.finish(alive);
     if (!ended) ++tally_.hangs;
     broken_ = !ended;
-    for (Rank r = 0; r < ranks_ && ended; ++r) {
-      if (dead(r)) continue;
-      const bool right = out[r] == expected_output(shape, r, ReduceOp::sum, salt);
-      judge(works[r].error(), right);
-    }
+    for (Rank r = 0; r < ranks_ && ended; ++r)
+      if (!dead(r)) judge(made.works[r].error(), made.right(r));
   }
 
   // A moment of the call, then the fault.
@@ -128,10 +98,7 @@ class Trial {
   std::mt19937_64 random_;
   const Fault fault_;
   const int ranks_;
-  struct Buffers {
-    std::vector<std::vector<int32_t>> in, out;  // by rank
-  };
-  std::list<Buffers> memory_;  // of all calls: the dead may still be in one
+  std::list<test::SimCall> calls_;  // stay until the world is gone
   SimWorld world_;
   Tally tally_;
   std::vector<Rank> guilty_, dead_;

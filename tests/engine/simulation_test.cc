@@ -5,8 +5,7 @@
 #include <random>
 
 #include "engine/algorithms/algorithm.h"
-#include "tests/support/oracle.h"
-#include "tests/support/sim_world.h"
+#include "tests/support/sim_call.h"
 
 namespace weft::test {
 namespace {
@@ -19,42 +18,6 @@ constexpr int kRankCounts[] = {2, 3, 6};
 constexpr uint64_t kSeeds = 600;
 constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
 #endif
-
-// One call of all ranks with int32 data.
-struct Trial {
-  Shape shape;
-  std::vector<std::vector<int32_t>> in, out;
-  std::vector<Work> works;
-
-  Trial(SimWorld& world, const Shape& s, uint64_t salt) : shape(s), in(s.ranks), out(s.ranks) {
-    for (Rank r = 0; r < s.ranks; ++r) {
-      in[r] = expected_input(s, r, salt);
-      out[r].assign(expected_output(s, r, ReduceOp::sum, salt).size(), -1);
-      works.push_back(world.engine(r).start(Call{.kind = s.kind,
-                                                 .input = in[r].data(),
-                                                 .output = out[r].data(),
-                                                 .count = s.count,
-                                                 .type = DataType::int32,
-                                                 .op = ReduceOp::sum,
-                                                 .root = s.root,
-                                                 .varying = s.varying,
-                                                 .counts = s.counts}));
-    }
-  }
-  bool right(Rank r, uint64_t salt) const {
-    return out[r] == expected_output(shape, r, ReduceOp::sum, salt);
-  }
-};
-
-Shape random_call(std::mt19937_64& random, int ranks) {
-  const Kind kinds[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
-                        Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};
-  const Kind kind = kinds[random() % std::size(kinds)];
-  return {.kind = kind,
-          .ranks = ranks,
-          .root = has_root(kind) ? static_cast<Rank>(random() % ranks) : 0,
-          .count = 1 + random() % (random() % 4 == 0 ? 6000 : 60)};
-}
 
 SimOptions random_medium(std::mt19937_64& random, uint64_t seed) {
   SimOptions sim{.seed = seed, .windows = random() % 2 == 0};
@@ -80,13 +43,13 @@ TEST(Simulation, EveryRankEndsWithTheRightResult) {
     const SimOptions sim = random_medium(random, seed);
     SimWorld world(ranks, sim, random_options(random));
     for (uint64_t call = 0; call < 6; ++call) {
-      const Shape shape = random_call(random, ranks);
-      Trial trial(world, shape, seed * 100 + call);
+      const Shape shape = random_call(random, ranks, 6000);
+      SimCall trial(world, shape, seed * 100 + call);
       ASSERT_TRUE(world.finish(trial.works)) << "seed " << seed << " call " << call << " hangs";
       for (Rank r = 0; r < ranks; ++r) {
         ASSERT_TRUE(trial.works[r].error().ok())
             << "seed " << seed << ": " << trial.works[r].error().to_string();
-        ASSERT_TRUE(trial.right(r, seed * 100 + call)) << "seed " << seed << " rank " << r;
+        ASSERT_TRUE(trial.right(r)) << "seed " << seed << " rank " << r;
       }
     }
   }
@@ -111,11 +74,11 @@ void run_algorithm(SimWorld& world, const Algorithm& algorithm, int ranks) {
     const Collective c{static_cast<Kind>(kind), ranks, 0, false};
     if (c.kind == Kind::barrier || !algorithm.suits(c)) continue;
     for (const Shape& shape : shapes_for(c.kind, ranks)) {
-      Trial trial(world, shape, 1);
+      SimCall trial(world, shape, 1);
       ASSERT_TRUE(world.finish(trial.works)) << name(c.kind) << " hangs";
       for (Rank r = 0; r < ranks; ++r) {
         ASSERT_TRUE(trial.works[r].error().ok()) << trial.works[r].error().to_string();
-        ASSERT_TRUE(trial.right(r, 1)) << name(c.kind) << " of " << shape.count << ", rank " << r;
+        ASSERT_TRUE(trial.right(r)) << name(c.kind) << " of " << shape.count << ", rank " << r;
       }
     }
   }
@@ -152,7 +115,7 @@ TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
     const Rank victim = static_cast<Rank>(random() % ranks);
     const uint64_t fatal = random() % 4;
     for (uint64_t call = 0; call <= fatal; ++call) {
-      Trial trial(world, random_call(random, ranks), seed * 100 + call);
+      SimCall trial(world, random_call(random, ranks, 6000), seed * 100 + call);
       std::vector<Work> survivors = trial.works;
       if (call == fatal) {
         for (uint64_t polls = random() % 200; polls > 0; --polls)
@@ -164,7 +127,7 @@ TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
       for (Rank r = 0; r < ranks; ++r) {
         if (!trial.works[r].test()) continue;
         if (trial.works[r].error().ok()) {
-          ASSERT_TRUE(trial.right(r, seed * 100 + call)) << "seed " << seed << " rank " << r;
+          ASSERT_TRUE(trial.right(r)) << "seed " << seed << " rank " << r;
         } else {
           ASSERT_EQ(call, fatal) << "seed " << seed << ": " << trial.works[r].error().to_string();
           ++errors;
@@ -198,7 +161,7 @@ TEST(Simulation, TheSameSeedGivesTheSameRun) {
     SimWorld world(4, {.seed = 5}, Options{});
     std::vector<uint64_t> seen;
     for (uint64_t call = 0; call < 5; ++call) {
-      Trial trial(world, {.kind = Kind::all_reduce, .ranks = 4, .count = 20000}, call);
+      SimCall trial(world, {.kind = Kind::all_reduce, .ranks = 4, .count = 20000}, call);
       EXPECT_TRUE(world.finish(trial.works));
       seen.push_back(world.net().arrivals());
       seen.push_back(static_cast<uint64_t>(world.net().clock().now_ns()));
