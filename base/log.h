@@ -1,6 +1,8 @@
 // One logger: lines on standard error, "weft[3] warning: ...", filtered by level.
 #pragma once
 
+#include <bit>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -18,5 +20,19 @@ bool log_enabled(LogLevel level);
 // `rank` is printed in brackets; -1 where there is none yet. One write(2) per line, so that lines
 // of several processes do not mix.
 void log_line(LogLevel level, int rank, std::string_view message);
+
+// Thins out lines that strangers can cause as often as they like.
+class Thinned {
+ public:
+  // Whether to write this one: the first 16, then one at every doubling.
+  bool next() { return ++count_ <= 16 || std::has_single_bit(count_); }
+  // " (the 64th of its kind)" once lines have been left out, else nothing.
+  std::string place() const {
+    return count_ < 16 ? "" : " (the " + std::to_string(count_) + "th of its kind)";
+  }
+
+ private:
+  uint64_t count_ = 0;
+};
 
 }  // namespace weft

@@ -10,6 +10,7 @@ endfunction()
 
 find_package(Threads REQUIRED)
 weft_require(nlohmann_json nlohmann-json3-dev)
+weft_require(OpenSSL libssl-dev)
 if(WEFT_BENCH OR WEFT_TOOLS)
   weft_require(CLI11 libcli11-dev)
 endif()

@@ -43,6 +43,9 @@ missing_headers() {
 #if !__has_include(<nlohmann/json.hpp>)
 nlohmann-json3-dev
 #endif
+#if !__has_include(<openssl/ssl.h>)
+libssl-dev
+#endif
 #if !__has_include(<gtest/gtest.h>)
 libgtest-dev
 #endif
@@ -63,7 +66,7 @@ missing() {
   if compiler_fits; then
     missing_headers
   else
-    printf '%s\n' g++ nlohmann-json3-dev libgtest-dev libbenchmark-dev libcli11-dev
+    printf '%s\n' g++ nlohmann-json3-dev libssl-dev libgtest-dev libbenchmark-dev libcli11-dev
   fi
   local program
   for program in "$@"; do have_part "${program#*:}" || echo "${program%%:*}"; done

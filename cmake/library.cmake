@@ -38,7 +38,7 @@ foreach(layer IN LISTS weft_layers)
   target_sources(weft PRIVATE $<TARGET_OBJECTS:${layer}>)
 endforeach()
 set_target_properties(weft PROPERTIES LINKER_LANGUAGE CXX)
-target_link_libraries(weft PUBLIC Threads::Threads ${CMAKE_DL_LIBS})
+target_link_libraries(weft PUBLIC Threads::Threads OpenSSL::SSL OpenSSL::Crypto ${CMAKE_DL_LIBS})
 target_compile_features(weft PUBLIC cxx_std_20)
 
 file(GLOB weft_headers RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/base/*.h)

@@ -1,0 +1,138 @@
+#include "base/key.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <string>
+
+namespace weft {
+namespace {
+
+constexpr std::string_view kSecret = "correct horse battery staple";
+
+ConstBytes bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+Environment environment(std::map<std::string, std::string, std::less<>> values) {
+  return Environment(std::move(values));
+}
+
+std::string hex(ConstBytes of) {
+  std::string text;
+  for (const std::byte b : of)
+    for (const int shift : {4, 0}) text += "0123456789abcdef"[(static_cast<int>(b) >> shift) & 15];
+  return text;
+}
+
+TEST(Key, ProvesWhatWasSaidInWhichRole) {
+  const Key key(kSecret);
+  const Proof proof = key.prove("caller", {bytes("one"), bytes("two")});
+  EXPECT_TRUE(key.proves(proof, "caller", {bytes("one"), bytes("two")}));
+  EXPECT_FALSE(key.proves(proof, "callee", {bytes("one"), bytes("two")}));
+  EXPECT_FALSE(key.proves(proof, "caller", {bytes("one"), bytes("tw0")}));
+  EXPECT_FALSE(key.proves(proof, "caller", {bytes("onet"), bytes("wo")}));
+  EXPECT_FALSE(key.proves(proof, "caller", {bytes("onetwo")}));
+  EXPECT_FALSE(key.proves(proof, "calleron", {bytes("e"), bytes("two")}));
+  EXPECT_FALSE(key.proves({}, "caller", {bytes("one"), bytes("two")}));
+  EXPECT_FALSE(key.proves(ConstBytes(proof).first(31), "caller", {bytes("one"), bytes("two")}));
+  for (size_t bit = 0; bit < 256; ++bit) {
+    Proof wrong = proof;
+    wrong[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
+    EXPECT_FALSE(key.proves(wrong, "caller", {bytes("one"), bytes("two")})) << bit;
+  }
+}
+
+TEST(Key, DiffersWithSecretPurposeAndContext) {
+  const Key key(kSecret);
+  const auto said = [](const Key& by) { return hex(by.prove("", {})); };
+  EXPECT_NE(said(key), said(Key("another secret of that kind")));
+  EXPECT_NE(said(key), said(Key()));
+  EXPECT_NE(said(key), said(key.derive("a", "b")));
+  EXPECT_NE(said(key.derive("a", "b")), said(key.derive("b", "b")));
+  EXPECT_NE(said(key.derive("a", "b")), said(key.derive("a", "c")));
+  EXPECT_NE(said(key.derive("ab", "")), said(key.derive("a", "b")));
+  EXPECT_EQ(said(key.derive("a", "b")), said(Key(kSecret).derive("a", "b")));
+  EXPECT_TRUE(key.secret() && key.derive("a", "b").secret());
+  EXPECT_FALSE(Key().secret() || Key().derive("a", "b").secret());
+}
+
+// Computed with Python's hmac and hashlib; what ranks of one version agree on must not change.
+TEST(Key, IsHmacSha256) {
+  EXPECT_EQ(hex(Key(kSecret).bytes()),
+            "e71a689d57e4827a231203c6f27e92226741c551c66c33c7de7dfea88457bd28");
+  EXPECT_EQ(hex(Key(kSecret).prove("caller", {bytes("one")})),
+            "c2b7bea474e3ac819886665d487ca0f7f72d94d3f213eb1bfe2bf62e4502fc73");
+}
+
+TEST(Key, NoncesAreFresh) { EXPECT_NE(hex(fresh_nonce()), hex(fresh_nonce())); }
+
+class KeyFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "weft_key_XXXXXX";
+    const int fd = ::mkstemp(name.data());
+    ASSERT_GE(fd, 0);
+    ::close(fd);
+    path_ = name;
+  }
+  void TearDown() override { ::unlink(path_.c_str()); }
+  void write(std::string_view text) { std::ofstream(path_) << text; }
+  Result<Key> read() const { return key_of(environment({{"WEFT_SECRET_FILE", path_}})); }
+  std::string complaint() const {
+    const Result<Key> key = read();
+    return key.ok() ? "" : key.status().to_string();
+  }
+  std::string path_;
+};
+
+TEST_F(KeyFile, HoldsTheSecretInOneLine) {
+  write(std::string(kSecret) + "\n");
+  const Result<Key> key = read();
+  ASSERT_TRUE(key.ok()) << key.status().to_string();
+  EXPECT_EQ(hex(key->bytes()), hex(Key(kSecret).bytes()));
+}
+
+TEST_F(KeyFile, IsForItsOwnerAlone) {
+  write(kSecret);
+  for (const mode_t mode : {0640, 0604, 0620, 0610}) {
+    ::chmod(path_.c_str(), mode);
+    EXPECT_NE(complaint().find("chmod 600 " + path_), std::string::npos) << complaint();
+  }
+  ::chmod(path_.c_str(), 0400);
+  EXPECT_EQ(complaint(), "");
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::chown(path_.c_str(), 12345, 12345), 0);
+    EXPECT_NE(complaint().find("belongs to another user"), std::string::npos) << complaint();
+  }
+}
+
+TEST_F(KeyFile, MustBeThereAndLongEnough) {
+  write("too short a one");
+  EXPECT_NE(complaint().find("15 bytes"), std::string::npos) << complaint();
+  EXPECT_EQ(complaint().find("too short a one"), std::string::npos) << "it says the secret";
+  ::unlink(path_.c_str());
+  EXPECT_NE(complaint().find(path_), std::string::npos) << complaint();
+  path_ = ::testing::TempDir();
+  EXPECT_NE(complaint(), "");
+}
+
+TEST(KeyOfEnvironment, IsThatOfOneSecretAtMost) {
+  const std::string secret(kSecret);
+  const auto given = key_of(environment({{"WEFT_SECRET", secret}}));
+  ASSERT_TRUE(given.ok());
+  EXPECT_EQ(hex(given->bytes()), hex(Key(secret).bytes()));
+  const auto none = key_of(Environment());
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->secret());
+  EXPECT_FALSE(key_of(environment({{"WEFT_SECRET", secret}, {"WEFT_SECRET_FILE", "/x"}})).ok());
+  const auto brief = key_of(environment({{"WEFT_SECRET", "sesame"}}));
+  ASSERT_FALSE(brief.ok());
+  EXPECT_EQ(brief.status().to_string().find("sesame"), std::string::npos);
+  EXPECT_NE(brief.status().to_string().find("WEFT_SECRET"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weft
