@@ -48,6 +48,29 @@ class Cursor {
   bool ok_ = true;
 };
 
+std::string_view text_of(ConstBytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+ConstBytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+// Takes as many bytes as `to` has.
+void take(Cursor& cursor, Bytes to) {
+  const ConstBytes taken = bytes_of(cursor.take(to.size()));
+  std::copy(taken.begin(), taken.end(), to.begin());
+}
+
+// An offer up to its proof.
+std::string head_of(const Offer& offer) {
+  std::string head;
+  put(head, offer.rank);
+  put(head, offer.size);
+  put(head, offer.round);
+  put(head, offer.patience_ms);
+  put(head, offer.process);
+  put(head, static_cast<uint16_t>(offer.job.size()));
+  return head.append(offer.job).append(text_of(offer.nonce));
+}
+
 }  // namespace
 
 std::string encode(const Frame& frame) {
@@ -58,16 +81,18 @@ std::string encode(const Frame& frame) {
   return bytes.append(frame.payload);
 }
 
+std::string encode(const Nonce& challenge) {
+  return encode(Frame{kVersion, Type::challenge, std::string(text_of(challenge))});
+}
+
 std::string encode(const Offer& offer) {
-  std::string payload;
-  put(payload, offer.rank);
-  put(payload, offer.size);
-  put(payload, offer.round);
-  put(payload, offer.patience_ms);
-  put(payload, offer.process);
-  put(payload, static_cast<uint16_t>(offer.job.size()));
-  payload.append(offer.job).append(offer.blob);
+  std::string payload = head_of(offer);
+  payload.append(text_of(offer.proof)).append(offer.blob);
   return encode(Frame{kVersion, Type::offer, std::move(payload)});
+}
+
+std::string encode_welcome(const Proof& proof) {
+  return encode(Frame{kVersion, Type::welcome, std::string(text_of(proof))});
 }
 
 std::string encode(const Refusal& refusal) {
@@ -100,7 +125,7 @@ Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payl
   frame.version = header.integer<uint16_t>();
   frame.type = static_cast<Type>(header.integer<uint16_t>());
   const size_t length = header.integer<uint32_t>();
-  if (frame.type < Type::offer || frame.type > Type::refusal)
+  if (frame.type < Type::offer || frame.type > Type::challenge)
     return invalid_argument(
         concat("It sent a message of the unknown type ", static_cast<int>(frame.type), "."));
   if (length > max_payload)
@@ -112,6 +137,13 @@ Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payl
   return std::optional<Frame>(std::move(frame));
 }
 
+std::optional<Nonce> parse_challenge(std::string_view payload) {
+  Cursor cursor(payload);
+  Nonce nonce;
+  take(cursor, nonce);
+  return cursor.ok() ? std::optional(nonce) : std::nullopt;
+}
+
 std::optional<Offer> parse_offer(std::string_view payload) {
   Cursor cursor(payload);
   Offer offer;
@@ -121,6 +153,8 @@ std::optional<Offer> parse_offer(std::string_view payload) {
   offer.patience_ms = cursor.integer<uint32_t>();
   offer.process = cursor.integer<uint64_t>();
   offer.job = cursor.take(cursor.integer<uint16_t>());
+  take(cursor, offer.nonce);
+  take(cursor, offer.proof);
   offer.blob = cursor.rest();
   if (!cursor.ok() || offer.job.size() > kJobBytes || offer.blob.size() > kBlobBytes)
     return std::nullopt;
@@ -143,6 +177,26 @@ std::optional<std::vector<std::string>> parse_table(std::string_view payload, si
     blobs.emplace_back(cursor.take(cursor.integer<uint32_t>()));
   if (!cursor.ok() || !cursor.empty()) return std::nullopt;
   return blobs;
+}
+
+Key meeting_key(const Key& key, std::string_view job) { return key.derive("meeting", job); }
+
+Proof prove(const Offer& offer, const Key& meeting, const Nonce& challenge) {
+  return meeting.prove("offer", {challenge, bytes_of(head_of(offer)), bytes_of(offer.blob)});
+}
+
+bool proves(const Offer& offer, const Key& meeting, const Nonce& challenge) {
+  return meeting.proves(offer.proof, "offer",
+                        {challenge, bytes_of(head_of(offer)), bytes_of(offer.blob)});
+}
+
+Proof prove_welcome(const Offer& offer, const Key& meeting, const Nonce& challenge) {
+  return meeting.prove("welcome", {offer.nonce, challenge});
+}
+
+bool proves_welcome(std::string_view payload, const Offer& offer, const Key& meeting,
+                    const Nonce& challenge) {
+  return meeting.proves(bytes_of(payload), "welcome", {offer.nonce, challenge});
 }
 
 std::string list_ranks(const std::vector<Rank>& ascending) {

@@ -1,12 +1,14 @@
 // What the store and its clients say to each other. All integers are little-endian.
 //
-//   header   "weft", version u16, type u16, payload bytes u32
-//   offer    rank u32, size u32, round u32, patience u32 (milliseconds), process u64,
-//            job (u16 + bytes), blob (rest)
-//   welcome  nothing: "you are at the right place, wait"
-//   table    per rank u32 + bytes
-//   refusal  elsewhere u8, code u8, peer i32, text (rest)
+//   header     "weft", version u16, type u16, payload bytes u32
+//   challenge  nonce (16 bytes): what the store says first
+//   offer      rank u32, size u32, round u32, patience u32 (milliseconds), process u64,
+//              job (u16 + bytes), nonce (16 bytes), proof (32 bytes), blob (rest)
+//   welcome    proof (32 bytes): "you are at the right place, wait"
+//   table      per rank u32 + bytes
+//   refusal    elsewhere u8, code u8, peer i32, text (rest)
 //
+// Offers and the welcome prove that their sender has the job's key; each covers the other's nonce.
 // The header, the offer's fields up to the job, and the refusal keep their places in every version,
 // so that two versions can tell each other what is wrong. These functions touch no socket and
 // accept any bytes.
@@ -18,19 +20,20 @@
 #include <string_view>
 #include <vector>
 
+#include "base/key.h"
 #include "base/status.h"
 #include "base/types.h"
 
 namespace weft::wire {
 
-inline constexpr uint16_t kVersion = 1;
+inline constexpr uint16_t kVersion = 2;
 inline constexpr size_t kHeaderBytes = 12;
 inline constexpr size_t kBlobBytes = 64 << 10;  // as Rendezvous::all_gather promises
 inline constexpr size_t kJobBytes = 1024;
-inline constexpr size_t kOfferBytes = 26 + kJobBytes + kBlobBytes;
+inline constexpr size_t kOfferBytes = 26 + kJobBytes + sizeof(Nonce) + sizeof(Proof) + kBlobBytes;
 inline constexpr size_t kRefusalBytes = 64 << 10;
 
-enum class Type : uint16_t { offer = 1, welcome, table, refusal };
+enum class Type : uint16_t { offer = 1, welcome, table, refusal, challenge };
 
 struct Frame {
   uint16_t version = kVersion;
@@ -45,6 +48,8 @@ struct Offer {
   uint32_t patience_ms = 0;  // when the sender gives up
   uint64_t process = 0;      // random; the same in all offers of one sender
   std::string job;
+  Nonce nonce{};
+  Proof proof{};  // prove()'s
   std::string blob;
 };
 
@@ -54,7 +59,9 @@ struct Refusal {
 };
 
 std::string encode(const Frame& frame);
+std::string encode(const Nonce& challenge);
 std::string encode(const Offer& offer);
+std::string encode_welcome(const Proof& proof);
 std::string encode(const Refusal& refusal);
 std::string encode_table(const std::vector<std::string>& blobs);
 
@@ -63,9 +70,19 @@ std::string encode_table(const std::vector<std::string>& blobs);
 // frame took.
 Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payload, size_t* used);
 
+std::optional<Nonce> parse_challenge(std::string_view payload);
 std::optional<Offer> parse_offer(std::string_view payload);
 std::optional<Refusal> parse_refusal(std::string_view payload);
 std::optional<std::vector<std::string>> parse_table(std::string_view payload, size_t ranks);
+
+// The key by which the ranks of a job know each other at the store; what an offer says in proof,
+// and the answer to it.
+Key meeting_key(const Key& key, std::string_view job);
+Proof prove(const Offer& offer, const Key& meeting, const Nonce& challenge);
+bool proves(const Offer& offer, const Key& meeting, const Nonce& challenge);
+Proof prove_welcome(const Offer& offer, const Key& meeting, const Nonce& challenge);
+bool proves_welcome(std::string_view payload, const Offer& offer, const Key& meeting,
+                    const Nonce& challenge);
 
 // "3", "1, 5-7": for error messages; the end of a long list is left out.
 std::string list_ranks(const std::vector<Rank>& ascending);

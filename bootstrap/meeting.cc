@@ -25,23 +25,29 @@ class Alone final : public Rendezvous {
 
 using Made = Result<std::unique_ptr<Rendezvous>>;
 
-Made client(const RendezvousConfig& config, std::unique_ptr<Announcement> announcement) {
-  return make_store_client({config.rank, config.size, config.job}, std::move(announcement));
-}
-Made server(const RendezvousConfig& config, std::string job, Fd listener,
-            std::unique_ptr<Announcement> announcement) {
-  return make_store_server({config.rank, config.size, std::move(job)}, std::move(listener),
+// What make_rendezvous was called with, and the secret's key.
+struct Wanted : RendezvousConfig {
+  Key key;
+};
+
+Made client(const Wanted& config, std::unique_ptr<Announcement> announcement) {
+  return make_store_client({config.rank, config.size, config.job, config.key},
                            std::move(announcement));
 }
+Made server(const Wanted& config, std::string job, Fd listener,
+            std::unique_ptr<Announcement> announcement) {
+  return make_store_server({config.rank, config.size, std::move(job), config.key},
+                           std::move(listener), std::move(announcement));
+}
 
-Made meet_at(const RendezvousConfig& config, const std::string& targets) {
+Made meet_at(const Wanted& config, const std::string& targets) {
   if (config.rank != 0) return client(config, known_place(targets, config.job));
   Result<Fd> listener = listen_at(targets);
   if (!listener.ok()) return listener.status().within("Rank 0 cannot listen");
   return server(config, config.job, listener.take(), known_place(targets, config.job));
 }
 
-Made meet_by_id(const RendezvousConfig& config) {
+Made meet_by_id(const Wanted& config) {
   const Result<Place> place = parse_id(config.where);
   if (!place.ok()) return place.status();
   if (config.rank != 0) return client(config, known_place(*place));
@@ -53,7 +59,7 @@ Made meet_by_id(const RendezvousConfig& config) {
   return server(config, place->job, listener.take(), known_place(*place));
 }
 
-Made meet_on_inherited(const RendezvousConfig& config, std::string_view number) {
+Made meet_on_inherited(const Wanted& config, std::string_view number) {
   const Result<int64_t> fd = parse_int(number, 0, 1 << 30);
   if (!fd.ok() || config.rank != 0)
     return invalid_argument(concat("The rendezvous \"", config.where, "\" is not right for rank ",
@@ -71,8 +77,7 @@ Made meet_on_inherited(const RendezvousConfig& config, std::string_view number) 
   return server(config, config.job, std::move(listener), known_place(Place{}));
 }
 
-Made meet_by_file(const RendezvousConfig& config, const std::string& path,
-                  std::string_view interfaces) {
+Made meet_by_file(const Wanted& config, const std::string& path, std::string_view interfaces) {
   if (!path.starts_with('/'))
     return invalid_argument(
         concat("The rendezvous \"", config.where, "\" has no absolute path; write file:///path."));
@@ -83,8 +88,7 @@ Made meet_by_file(const RendezvousConfig& config, const std::string& path,
                 file_announcement(path, config.job, open->place));
 }
 
-Made meet_by_pmi(const RendezvousConfig& config, const Environment& env,
-                 std::string_view interfaces) {
+Made meet_by_pmi(const Wanted& config, const Environment& env, std::string_view interfaces) {
   const auto fd = env.get_int("PMI_FD");
   if (!fd || *fd < 0)
     return invalid_argument(
@@ -100,8 +104,7 @@ Made meet_by_pmi(const RendezvousConfig& config, const Environment& env,
 
 // Nobody but mpirun knows which host rank 0 is on, but all know mpirun's host. The first rank there
 // serves; of several that think so, the one that gets the port.
-Made meet_at_mpirun(const RendezvousConfig& config, const std::string& targets,
-                    const Environment& env) {
+Made meet_at_mpirun(const Wanted& config, const std::string& targets, const Environment& env) {
   auto place = known_place(targets, config.job,
                            " Where no rank runs on mpirun's host, set "
                            "WEFT_RENDEZVOUS=tcp://HOST:PORT for all ranks, HOST being rank 0's.");
@@ -124,15 +127,18 @@ std::optional<std::string> after(const std::string& where, std::string_view sche
 
 }  // namespace
 
-Result<std::unique_ptr<Rendezvous>> make_rendezvous(const RendezvousConfig& config,
+Result<std::unique_ptr<Rendezvous>> make_rendezvous(const RendezvousConfig& asked,
                                                     const Environment& env) {
-  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
-    return invalid_argument(concat("Rank ", config.rank, " is out of range in a job of ",
-                                   config.size, " ranks; ranks count from 0 to size - 1."));
-  if (config.size == 1) return Made(std::make_unique<Alone>());
-  if (config.job.size() > wire::kJobBytes)
+  if (asked.size < 1 || asked.rank < 0 || asked.rank >= asked.size)
+    return invalid_argument(concat("Rank ", asked.rank, " is out of range in a job of ", asked.size,
+                                   " ranks; ranks count from 0 to size - 1."));
+  if (asked.size == 1) return Made(std::make_unique<Alone>());
+  if (asked.job.size() > wire::kJobBytes)
     return invalid_argument(
         concat("The name of the job has more than ", wire::kJobBytes, " bytes."));
+  const Result<Key> key = key_of(env);
+  if (!key.ok()) return key.status();
+  const Wanted config{asked, *key};
   const std::string interfaces = env.get("WEFT_SOCKET_IFNAME").value_or("");
   if (const auto targets = after(config.where, "tcp://")) return meet_at(config, *targets);
   if (const auto name = after(config.where, "unix:"))

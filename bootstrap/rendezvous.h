@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/fd.h"
+#include "base/key.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -35,6 +36,8 @@ class Rendezvous {
   virtual Result<std::vector<std::string>> all_gather(std::string mine,
                                                       const Deadline& deadline) = 0;
   virtual RendezvousStats stats() const { return {}; }
+  // What its ranks have proven to each other, for what they do together afterwards.
+  virtual Key key() const { return {}; }
 };
 
 // Who am I in the job, and how do we meet: the outcome of reading options and a launcher's
@@ -73,7 +76,8 @@ struct RendezvousConfig {
   std::string job;    // as Membership::job
 };
 
-// Does not wait for anybody; all_gather does.
+// Does not wait for anybody; all_gather does. Ranks meet only those that have the secret which
+// WEFT_SECRET or WEFT_SECRET_FILE gives (base/key.h), or none as they have none.
 Result<std::unique_ptr<Rendezvous>> make_rendezvous(const RendezvousConfig& config,
                                                     const Environment& env);
 

@@ -1,6 +1,6 @@
 // The rendezvous over sockets. One rank runs the store inside its own calls of all_gather (there is
-// no thread); every rank sends one message per all_gather and receives one, plus a welcome at the
-// start. Only the store's server sends more: one answer per rank.
+// no thread); every rank sends one message per all_gather and receives one, plus a challenge and a
+// welcome at the start. Only the store's server sends more: one answer per rank.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,12 @@ struct StoreConfig {
   Rank rank = 0;
   int size = 1;
   std::string job;
+  Key key{};  // of the secret
 };
 
-// The end that serves. Whoever is not of the job is refused with a log line, and the job goes on;
-// ranks that contradict each other end it, on all ranks. After a failure every further call fails
-// likewise.
+// The end that serves. Whoever is not of the job, or does not prove it, is refused with a log line,
+// and the job goes on; ranks that contradict each other end it, on all ranks. After a failure every
+// further call fails likewise.
 std::unique_ptr<Rendezvous> make_store_server(StoreConfig config, Fd listener,
                                               std::unique_ptr<Announcement> announcement);
 // The end of every other rank; its job's name comes with the place.

@@ -30,6 +30,8 @@ struct Attempt {
 
   SocketAddress address;
   Connection connection;
+  std::optional<Nonce> challenge;  // the store's, once it has come
+  wire::Offer offer;               // what it was answered with
   bool connecting = false;
   bool tried = false;
   int64_t retry_at_ns = 0;
@@ -51,12 +53,13 @@ class StoreClient final : public Rendezvous {
   Rank rank() const override { return config_.rank; }
   int size() const override { return config_.size; }
   RendezvousStats stats() const override { return stats_; }
+  Key key() const override { return config_.key; }
 
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
     if (!failure_.ok()) return failure_;
     WEFT_TRY(check_blob(mine));
     failure_ = round_ == 0 ? meet(mine, deadline) : Status();
-    if (failure_.ok() && round_ > 0) send_offer(store_, config_.job, mine, deadline);
+    if (failure_.ok() && round_ > 0) send_offer(store_, challenge_, mine, deadline);
     std::vector<std::string> table;
     if (failure_.ok()) failure_ = await_table(deadline, table);
     if (!failure_.ok()) {
@@ -68,18 +71,21 @@ class StoreClient final : public Rendezvous {
   }
 
  private:
-  void send_offer(Connection& to, const std::string& job, const std::string& blob,
-                  const Deadline& deadline) {
+  wire::Offer send_offer(Connection& to, const Nonce& challenge, const std::string& blob,
+                         const Deadline& deadline) {
     wire::Offer offer;
     offer.rank = static_cast<uint32_t>(config_.rank);
     offer.size = static_cast<uint32_t>(config_.size);
     offer.round = round_;
     offer.patience_ms = static_cast<uint32_t>(deadline.left_ms(1'000'000'000));
     offer.process = process_;
-    offer.job = job;
+    offer.job = config_.job;
+    offer.nonce = fresh_nonce();
     offer.blob = blob;
+    offer.proof = wire::prove(offer, wire::meeting_key(config_.key, config_.job), challenge);
     to.queue(wire::encode(offer));
     ++stats_.messages_sent;
+    return offer;
   }
 
   // Until one of the addresses has welcomed us: afterwards store_ is the connection to it.
@@ -122,6 +128,7 @@ class StoreClient final : public Rendezvous {
     Result<Fd> socket = start_connect(attempt.address);
     if (!socket.ok()) return put_off(attempt, socket.status().message());
     attempt.connection = Connection(socket.take());
+    attempt.challenge.reset();
     attempt.connecting = true;
   }
 
@@ -161,12 +168,13 @@ class StoreClient final : public Rendezvous {
         put_off(attempt, why.message());
         return {};
       }
-      send_offer(attempt.connection, config_.job, blob, deadline);
     }
     const bool open = attempt.connection.flush() && attempt.connection.receive();
     const auto frame = attempt.connection.next(wire::kRefusalBytes);
     if (!frame.ok()) {
       put_off_stranger(attempt, frame.status().message());
+    } else if (frame->has_value() && (**frame).type == wire::Type::challenge) {
+      take_challenge(attempt, **frame, blob, deadline);
     } else if (frame->has_value()) {
       return judge(attempt, **frame);
     } else if (!open) {
@@ -191,6 +199,17 @@ class StoreClient final : public Rendezvous {
     return {};
   }
 
+  void take_challenge(Attempt& attempt, const wire::Frame& frame, const std::string& blob,
+                      const Deadline& deadline) {
+    ++stats_.messages_received;
+    const bool again = attempt.challenge.has_value();
+    attempt.challenge = wire::parse_challenge(frame.payload);
+    if (again || !attempt.challenge) return put_off_stranger(attempt, "nonsense");
+    attempt.offer = send_offer(attempt.connection, *attempt.challenge, blob, deadline);
+    if (!attempt.connection.flush())
+      put_off(attempt, "the connection was closed without an answer");
+  }
+
   Status judge(Attempt& attempt, const wire::Frame& frame) {
     ++stats_.messages_received;
     if (frame.type == wire::Type::refusal) {
@@ -201,8 +220,14 @@ class StoreClient final : public Rendezvous {
     } else if (frame.type != wire::Type::welcome || frame.version != wire::kVersion) {
       put_off_stranger(attempt, concat("it speaks version ", frame.version,
                                        " of weft's protocol, this rank version ", wire::kVersion));
+    } else if (!attempt.challenge ||
+               !wire::proves_welcome(frame.payload, attempt.offer,
+                                     wire::meeting_key(config_.key, config_.job),
+                                     *attempt.challenge)) {
+      put_off_stranger(attempt, "it does not prove that it has the secret of this job");
     } else {
       store_ = std::move(attempt.connection);
+      challenge_ = *attempt.challenge;
     }
     return {};
   }
@@ -275,6 +300,7 @@ class StoreClient final : public Rendezvous {
   const uint64_t process_;
   std::vector<Attempt> attempts_;
   Connection store_;
+  Nonce challenge_{};  // the store's
   uint32_t round_ = 0;
   std::string problem_;  // why the last attempt failed
   Status failure_;

@@ -24,18 +24,21 @@ struct Peer {
   State state = State::guest;
   Rank rank = -1;
   uint64_t process = 0;
+  Nonce challenge = fresh_nonce();
 };
 
 class StoreServer final : public Rendezvous {
  public:
   StoreServer(StoreConfig config, Fd listener, std::unique_ptr<Announcement> announcement)
       : config_(std::move(config)),
+        key_(wire::meeting_key(config_.key, config_.job)),
         listener_(std::move(listener)),
         announcement_(std::move(announcement)) {}
 
   Rank rank() const override { return config_.rank; }
   int size() const override { return config_.size; }
   RendezvousStats stats() const override { return stats_; }
+  Key key() const override { return config_.key; }
 
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
     if (!failure_.ok()) return failure_;
@@ -97,6 +100,7 @@ class StoreServer final : public Rendezvous {
   void accept_all() {
     while (true) {
       Result<Fd> socket = accept_from(listener_);
+      if (!socket.ok() && lose_oldest_guest()) continue;  // for want of descriptors, mostly
       if (!socket.ok()) fail(socket.status().within("The store cannot accept more connections"));
       if (!socket.ok() || !socket->valid()) break;
       auto peer = std::make_unique<Peer>();
@@ -105,13 +109,29 @@ class StoreServer final : public Rendezvous {
       const Result<Process> process = peer_process(peer->connection.socket());
       if (local.ok() && local->family() == AF_UNIX && process.ok() && process->user != ::geteuid())
         refuse(*peer, false, Status(Code::invalid_argument, "It belongs to another user."));
+      else
+        challenge(*peer);
       peers_.push_back(std::move(peer));
     }
     // Too many who say nothing: the one who has done so for longest must go.
-    const auto is_guest = [](const auto& peer) { return peer->state == Peer::State::guest; };
     const auto limit = static_cast<ptrdiff_t>(kGuests + static_cast<size_t>(config_.size));
-    while (std::count_if(peers_.begin(), peers_.end(), is_guest) > limit)
-      lose(**std::find_if(peers_.begin(), peers_.end(), is_guest));
+    while (std::count_if(peers_.begin(), peers_.end(), is_guest) > limit) lose_oldest_guest();
+  }
+
+  static bool is_guest(const std::unique_ptr<Peer>& peer) {
+    return peer->state == Peer::State::guest;
+  }
+  bool lose_oldest_guest() {
+    const auto oldest = std::find_if(peers_.begin(), peers_.end(), is_guest);
+    if (oldest == peers_.end()) return false;
+    lose(**oldest);
+    return true;
+  }
+
+  void challenge(Peer& peer) {
+    ++stats_.store_sent;
+    peer.connection.queue(wire::encode(peer.challenge));
+    if (!peer.connection.flush()) lose(peer);
   }
 
   void serve(Peer& peer, int events) {
@@ -149,8 +169,9 @@ class StoreServer final : public Rendezvous {
   }
 
   void refuse(Peer& peer, bool elsewhere, const Status& why) {
-    log_line(LogLevel::warning, config_.rank,
-             concat("refused ", peer.connection.peer(), ": ", why.message()));
+    if (refusals_.next())
+      log_line(LogLevel::warning, config_.rank,
+               concat("refused ", peer.connection.peer(), ": ", why.message(), refusals_.place()));
     leave(peer, elsewhere, why);
   }
   void tell_failure(Peer& peer) {
@@ -199,6 +220,15 @@ class StoreServer final : public Rendezvous {
     refuse(peer, false, Status(Code::mismatch, who, static_cast<int>(offer.rank)));
   }
 
+  void refuse_unproven(Peer& peer, const wire::Offer& offer) {
+    const std::string who =
+        concat("Rank ", offer.rank, " at ", peer.connection.peer(),
+               " does not have the secret of this job; give all ranks the same WEFT_SECRET or ",
+               "WEFT_SECRET_FILE, or none of them one.");
+    if (refused_.size() < 4) refused_.push_back(who);
+    refuse(peer, false, Status(Code::mismatch, who, static_cast<int>(offer.rank)));
+  }
+
   // Whether the guest may join. Ranks of this job that contradict it end it.
   bool admits(Peer& peer, const wire::Offer& offer) {
     const std::string who = concat("Rank ", offer.rank, " at ", peer.connection.peer());
@@ -207,6 +237,10 @@ class StoreServer final : public Rendezvous {
           peer, true,
           Status(Code::mismatch, concat(who, " belongs to the job \"", wire::printable(offer.job),
                                         "\", but here meets the job \"", config_.job, "\".")));
+      return false;
+    }
+    if (!wire::proves(offer, key_, peer.challenge)) {
+      refuse_unproven(peer, offer);
       return false;
     }
     if (failure_.ok() && offer.size != static_cast<uint32_t>(config_.size))
@@ -247,12 +281,14 @@ class StoreServer final : public Rendezvous {
     peer.rank = static_cast<Rank>(offer.rank);
     peer.process = offer.process;
     ++stats_.store_sent;
-    peer.connection.queue(wire::encode(wire::Frame{wire::kVersion, wire::Type::welcome, {}}));
+    peer.connection.queue(wire::encode_welcome(wire::prove_welcome(offer, key_, peer.challenge)));
     take(peer, std::move(offer));
     if (!peer.connection.flush()) lose(peer);
   }
 
   void take(Peer& peer, wire::Offer offer) {
+    if (!wire::proves(offer, key_, peer.challenge))
+      return reject(peer, invalid_argument("What it offered is not proven to be its own."));
     if (offer.rank != static_cast<uint32_t>(peer.rank) || offer.round != round_)
       return fail(Status(Code::mismatch,
                          concat("Rank ", peer.rank, " is at meeting ", offer.round,
@@ -332,6 +368,7 @@ class StoreServer final : public Rendezvous {
   }
 
   const StoreConfig config_;
+  const Key key_;
   Fd listener_;  // open until all ranks have come
   const std::unique_ptr<Announcement> announcement_;
   std::vector<std::unique_ptr<Peer>> peers_;
@@ -341,6 +378,7 @@ class StoreServer final : public Rendezvous {
   int missing_ = 0;
   int64_t answer_by_ns_ = 0;          // when the first of the ranks that are here loses patience
   std::vector<std::string> refused_;  // ranks of this job that could not be let in
+  Thinned refusals_;
   Status failure_;
   int told_ = 0;  // ranks that know of the failure, or never will
   RendezvousStats stats_;

@@ -14,7 +14,7 @@ std::string random_bytes(std::mt19937& random, size_t at_most) {
   return bytes;
 }
 
-Offer sample() { return {3, 8, 2, 1500, 0x0123456789abcdefu, "job", "blob\0with zero"}; }
+Offer sample() { return {3, 8, 2, 1500, 0x0123456789abcdefu, "job", {}, {}, "blob\0with zero"}; }
 
 TEST(Frame, OffersRoundTrip) {
   std::mt19937 random(7);
@@ -25,7 +25,12 @@ TEST(Frame, OffersRoundTrip) {
                 static_cast<uint32_t>(random()),
                 random(),
                 random_bytes(random, kJobBytes),
+                fresh_nonce(),
+                {},
                 random_bytes(random, 5000)};
+    const Key key = meeting_key(Key(), offer.job);
+    const Nonce challenge = fresh_nonce();
+    offer.proof = prove(offer, key, challenge);
     size_t used = 0;
     const std::string bytes = encode(offer);
     const auto frame = parse_frame(bytes + "next", kOfferBytes, &used);
@@ -42,7 +47,43 @@ TEST(Frame, OffersRoundTrip) {
     EXPECT_EQ(read->process, offer.process);
     EXPECT_EQ(read->job, offer.job);
     EXPECT_EQ(read->blob, offer.blob);
+    EXPECT_TRUE(proves(*read, key, challenge));
   }
+}
+
+// With one thing changed at a time.
+TEST(Frame, AnOfferProvesItselfToOneStoreOfOneJobWithOneSecret) {
+  const Key secret("a secret of enough bytes");
+  const Nonce challenge = fresh_nonce();
+  Offer offer = sample();
+  offer.nonce = fresh_nonce();
+  const Key key = meeting_key(secret, offer.job);
+  offer.proof = prove(offer, key, challenge);
+  EXPECT_TRUE(proves(offer, key, challenge));
+  EXPECT_FALSE(proves(offer, key, fresh_nonce())) << "it can be replayed";
+  EXPECT_FALSE(proves(offer, meeting_key(secret, "another"), challenge));
+  EXPECT_FALSE(proves(offer, meeting_key(Key(), offer.job), challenge));
+  const auto changed = [&](auto&& change) {
+    Offer other = offer;
+    change(other);
+    return proves(other, key, challenge);
+  };
+  EXPECT_FALSE(changed([](Offer& o) { ++o.rank; }));
+  EXPECT_FALSE(changed([](Offer& o) { ++o.size; }));
+  EXPECT_FALSE(changed([](Offer& o) { ++o.round; }));
+  EXPECT_FALSE(changed([](Offer& o) { ++o.process; }));
+  EXPECT_FALSE(changed([](Offer& o) { o.job += "x"; }));
+  EXPECT_FALSE(changed([](Offer& o) { o.nonce = fresh_nonce(); }));
+  EXPECT_FALSE(changed([](Offer& o) { o.proof[31] ^= std::byte{1}; }));
+  EXPECT_FALSE(changed([](Offer& o) { o.blob += "x"; }));
+
+  const Proof welcome = prove_welcome(offer, key, challenge);
+  const std::string_view text(reinterpret_cast<const char*>(welcome.data()), welcome.size());
+  EXPECT_TRUE(proves_welcome(text, offer, key, challenge));
+  EXPECT_FALSE(proves_welcome("", offer, key, challenge));
+  EXPECT_FALSE(proves_welcome(text, offer, key, fresh_nonce()));
+  EXPECT_FALSE(proves_welcome(text, sample(), key, challenge));
+  EXPECT_FALSE(proves_welcome(text, offer, meeting_key(Key(), offer.job), challenge));
 }
 
 TEST(Frame, TablesAndRefusalsRoundTrip) {

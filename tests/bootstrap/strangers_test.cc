@@ -35,13 +35,27 @@ ConstBytes bytes_of(std::string_view text) {
 // A plain socket to the store.
 class Raw {
  public:
-  explicit Raw(int port)
-      : socket_(start_connect(*SocketAddress::parse(concat("127.0.0.1:", port))).take()) {
+  explicit Raw(int port) : Raw(*SocketAddress::parse(concat("127.0.0.1:", port))) {}
+  explicit Raw(const SocketAddress& store) : socket_(start_connect(store).take()) {
     pollfd entry{socket_.get(), POLLOUT, 0};
     EXPECT_EQ(::poll(&entry, 1, 5000), 1);
     EXPECT_TRUE(connect_error(socket_).ok());
   }
   void send(std::string_view text) { (void)send_all(socket_, bytes_of(text), Deadline::after(5)); }
+  // This offer, as the store's challenge wants it.
+  std::string proven(wire::Offer offer, const Key& key = {}) {
+    std::string bytes = wire::encode(Nonce());
+    size_t used = 0;
+    const Bytes room = std::as_writable_bytes(std::span(bytes));
+    EXPECT_TRUE(recv_all(socket_, room, Deadline::after(5)).ok());
+    const auto frame = wire::parse_frame(bytes, bytes.size(), &used);
+    EXPECT_TRUE(frame.ok() && frame->has_value());
+    const auto challenge = wire::parse_challenge((**frame).payload);
+    EXPECT_TRUE(challenge);
+    offer.proof =
+        wire::prove(offer, wire::meeting_key(key, offer.job), challenge.value_or(Nonce()));
+    return wire::encode(offer);
+  }
   void close() { socket_.reset(); }
   // All that comes until the other end closes.
   std::string read_all() {
@@ -53,8 +67,10 @@ class Raw {
   }
   std::string refusal() {
     size_t used = 0;
-    const std::string text = read_all();
-    const auto frame = wire::parse_frame(text, wire::kRefusalBytes, &used);
+    std::string text = read_all();
+    auto frame = wire::parse_frame(text, wire::kRefusalBytes, &used);
+    if (frame.ok() && frame->has_value() && (**frame).type == wire::Type::challenge)
+      frame = wire::parse_frame(text.erase(0, used), wire::kRefusalBytes, &used);
     if (!frame.ok() || !frame->has_value()) return "no frame";
     const auto refusal = wire::parse_refusal((**frame).payload);
     return refusal ? std::string(refusal->status.message()) : "no refusal";
@@ -79,17 +95,25 @@ struct Outcome {
   std::string rank0, rank1, log;
 };
 
+constexpr const char* kSecret = "tulips in the rain";
+
+Environment with_secret(const std::string& secret) {
+  Environment env;
+  env.set("WEFT_SECRET", secret);
+  return env;
+}
+
 // A job of two ranks, of which the second comes only after `disturb`, which gets the store's port.
-Outcome job_with(const std::function<void(int)>& disturb) {
+Outcome job_with(const std::function<void(int)>& disturb, const Environment& env = {}) {
   const int port = test::free_port();
   const std::string where = concat("tcp://127.0.0.1:", port);
   testing::internal::CaptureStderr();
-  auto store = make_rendezvous({0, 2, where, kJob}, Environment());
+  auto store = make_rendezvous({0, 2, where, kJob}, env);
   Outcome outcome;
   std::thread rank0(
       [&] { outcome.rank0 = describe((*store)->all_gather("0", Deadline::after(20))); });
   disturb(port);
-  auto client = make_rendezvous({1, 2, where, kJob}, Environment());
+  auto client = make_rendezvous({1, 2, where, kJob}, env);
   outcome.rank1 = describe((*client)->all_gather("1", Deadline::after(20)));
   rank0.join();
   outcome.log = testing::internal::GetCapturedStderr();
@@ -123,7 +147,7 @@ TEST(Strangers, RandomGarbageIsRefused) {
     }
   });
   expect_undisturbed(outcome);
-  EXPECT_GT(std::count(outcome.log.begin(), outcome.log.end(), '\n'), 50);
+  EXPECT_GT(std::count(outcome.log.begin(), outcome.log.end(), '\n'), 16);
 }
 
 TEST(Strangers, AnnouncingFourGigabytesCostsNoMemory) {
@@ -152,7 +176,7 @@ TEST(Strangers, AnotherVersionIsRefusedAndTold) {
     bytes[4] = 9;
     Raw raw(port);
     raw.send(bytes);
-    EXPECT_TRUE(contains(raw.refusal(), "speaks version 9 of weft's protocol, rank 0 version 1"));
+    EXPECT_TRUE(contains(raw.refusal(), "speaks version 9 of weft's protocol, rank 0 version 2"));
   });
   expect_undisturbed(outcome);
   EXPECT_TRUE(contains(outcome.log, "Rank 1 at 127.0.0.1:")) << outcome.log;
@@ -161,7 +185,7 @@ TEST(Strangers, AnotherVersionIsRefusedAndTold) {
 TEST(Strangers, ARankOutOfRangeIsRefused) {
   const Outcome outcome = job_with([](int port) {
     Raw raw(port);
-    raw.send(wire::encode(offer_of(7, 2)));
+    raw.send(raw.proven(offer_of(7, 2)));
     EXPECT_TRUE(contains(raw.refusal(), "Rank 7"));
   });
   expect_undisturbed(outcome);
@@ -178,19 +202,118 @@ TEST(Strangers, MessagesOutOfOrderAreRefused) {
   }));
 }
 
+TEST(Strangers, ARankWithoutTheSecretIsRefusedAndTold) {
+  for (const Environment& theirs : {Environment(), with_secret("tulips in the snow")}) {
+    std::string told;
+    const auto come = [&](int port) {
+      auto client = make_rendezvous({1, 2, concat("tcp://127.0.0.1:", port), kJob}, theirs);
+      told = describe((*client)->all_gather("x", Deadline::after(20)));
+    };
+    const Outcome outcome = job_with(come, with_secret(kSecret));
+    expect_undisturbed(outcome);
+    EXPECT_TRUE(contains(told, "does not have the secret of this job")) << told;
+    EXPECT_TRUE(contains(told, "WEFT_SECRET")) << told;
+    EXPECT_TRUE(contains(outcome.log, "refused 127.0.0.1:")) << outcome.log;
+    EXPECT_FALSE(contains(outcome.log + told, "tulips")) << outcome.log;
+  }
+}
+
+TEST(Strangers, ARankWithASecretDoesNotJoinAJobWithoutOne) {
+  const Outcome outcome = job_with([](int port) {
+    const Environment theirs = with_secret(kSecret);
+    auto client = make_rendezvous({1, 2, concat("tcp://127.0.0.1:", port), kJob}, theirs);
+    const std::string told = describe((*client)->all_gather("x", Deadline::after(20)));
+    EXPECT_TRUE(contains(told, "does not have the secret of this job")) << told;
+  });
+  expect_undisturbed(outcome);
+}
+
+TEST(Strangers, AMissingRankWithAWrongSecretIsNamedAtTheDeadline) {
+  const int port = test::free_port();
+  const std::string where = concat("tcp://127.0.0.1:", port);
+  auto store = make_rendezvous({0, 2, where, kJob}, with_secret(kSecret));
+  std::string said;
+  std::thread rank0([&] { said = describe((*store)->all_gather("0", Deadline::after(0.5))); });
+  auto client = make_rendezvous({1, 2, where, kJob}, Environment());
+  (void)(*client)->all_gather("x", Deadline::after(20));
+  rank0.join();
+  EXPECT_TRUE(contains(said, "Rank 1 of 2 did not come")) << said;
+  EXPECT_TRUE(contains(said, "does not have the secret of this job")) << said;
+}
+
+// What rank 1 said when it joined an earlier run of the job, said once more.
+TEST(Strangers, AReplayedOfferIsRefused) {
+  const Key key(kSecret);
+  std::string overheard;
+  const auto listen = [&](int port) { overheard = Raw(port).proven(offer_of(1, 2), key); };
+  expect_undisturbed(job_with(listen, with_secret(kSecret)));
+  const auto replay = [&](int port) {
+    Raw raw(port);
+    raw.send(overheard);
+    EXPECT_TRUE(contains(raw.refusal(), "does not have the secret"));
+  };
+  expect_undisturbed(job_with(replay, with_secret(kSecret)));
+}
+
+// Who listens where the store might be, and welcomes everybody, gets nobody.
+TEST(Strangers, AStoreWithoutTheSecretIsLeftAlone) {
+  const Fd listener = listen_on(*SocketAddress::parse("127.0.0.1:0")).take();
+  const int trap = local_address(listener)->port(), port = test::free_port();
+  const std::string where = concat("tcp://127.0.0.1:", trap, ",127.0.0.1:", port);
+  std::atomic<bool> done{false}, caught{false};
+  std::thread impostor([&] {
+    while (!done) {
+      const Fd caller = accept_from(listener).take();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!caller.valid()) continue;
+      const std::string said = wire::encode(Nonce()) + wire::encode_welcome(Proof());
+      (void)send_all(caller, bytes_of(said), Deadline::after(5));
+      std::byte offer[26];
+      caught = caught | recv_all(caller, offer, Deadline::after(5)).ok();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  std::string rank0;
+  std::thread first([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    auto store =
+        make_rendezvous({0, 2, concat("tcp://127.0.0.1:", port), kJob}, with_secret(kSecret));
+    rank0 = describe((*store)->all_gather("0", Deadline::after(20)));
+  });
+  auto client = make_rendezvous({1, 2, where, kJob}, with_secret(kSecret));
+  EXPECT_EQ(describe((*client)->all_gather("1", Deadline::after(20))), "ok: 0,1");
+  first.join();
+  done = true;
+  impostor.join();
+  EXPECT_EQ(rank0, "ok: 0,1");
+  EXPECT_TRUE(caught) << "it was never called; nothing is tested";
+}
+
+TEST(Strangers, AFloodCostsNothing) {
+  std::vector<Raw> silent;
+  const Outcome outcome = job_with(
+      [&](int port) {
+        for (int i = 0; i < 500; ++i) silent.emplace_back(port);
+        for (int i = 0; i < 500; ++i) Raw(port).send("GET / HTTP/1.0\r\n\r\n");
+      },
+      with_secret(kSecret));
+  expect_undisturbed(outcome);
+  EXPECT_LT(std::count(outcome.log.begin(), outcome.log.end(), '\n'), 40) << outcome.log;
+}
+
 TEST(Strangers, AMissingRankOfAnotherVersionIsNamedAtTheDeadline) {
   const int port = test::free_port();
   auto store = make_rendezvous({0, 2, concat("tcp://127.0.0.1:", port), kJob}, Environment());
   std::string said;
   std::thread rank0([&] { said = describe((*store)->all_gather("0", Deadline::after(0.5))); });
   std::string bytes = wire::encode(offer_of(1, 2));
-  bytes[4] = 2;
+  bytes[4] = 3;
   Raw raw(port);
   raw.send(bytes);
   raw.read_all();
   rank0.join();
   EXPECT_TRUE(contains(said, "Rank 1 of 2 did not come")) << said;
-  EXPECT_TRUE(contains(said, "speaks version 2")) << said;
+  EXPECT_TRUE(contains(said, "speaks version 3")) << said;
 }
 
 TEST(SlowRanks, ByteByByteIsFastEnough) {
@@ -203,7 +326,7 @@ TEST(SlowRanks, ByteByByteIsFastEnough) {
     EXPECT_EQ(describe((*quick)->all_gather("2", Deadline::after(20))), "ok: 0,1,2");
   });
   Raw raw(port);
-  for (const char c : wire::encode(offer_of(1, 3))) {
+  for (const char c : raw.proven(offer_of(1, 3))) {
     raw.send(std::string_view(&c, 1));
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -218,7 +341,7 @@ TEST(SlowRanks, WhoDiesWhileOthersComeIsNamed) {
   std::string said;
   std::thread rank0([&] { said = describe((*store)->all_gather("0", Deadline::after(20))); });
   Raw raw(port);
-  raw.send(wire::encode(offer_of(1, 3)));
+  raw.send(raw.proven(offer_of(1, 3)));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   raw.close();
   auto late = make_rendezvous({2, 3, concat("tcp://127.0.0.1:", port), kJob}, Environment());
@@ -238,10 +361,8 @@ TEST(SlowRanks, WhoDoesNotReadItsAnswerIsNamed) {
       return describe((*meeting)->all_gather(blob, Deadline::after(1))).substr(0, 60);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    wire::Offer offer = offer_of(5, kSize);
-    const auto store = SocketAddress::parse(concat("@weft-", ::geteuid(), "-", name));
-    const Fd socket = start_connect(*store).take();
-    EXPECT_TRUE(send_all(socket, bytes_of(wire::encode(offer)), Deadline::after(5)).ok());
+    Raw raw(*SocketAddress::parse(concat("@weft-", ::geteuid(), "-", name)));
+    raw.send(raw.proven(offer_of(5, kSize)));
     std::this_thread::sleep_for(std::chrono::milliseconds(1500));
     return "";
   });

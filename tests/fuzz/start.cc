@@ -19,6 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto offer = wire::parse_offer((*frame)->payload);
     if (offer && wire::encode(*offer).substr(wire::kHeaderBytes) != (*frame)->payload)
       __builtin_trap();
+    (void)wire::parse_challenge((*frame)->payload);
     (void)wire::parse_refusal((*frame)->payload);
     (void)wire::parse_table((*frame)->payload, 3);
   }
