@@ -216,9 +216,11 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConf
   if (!network.ok()) return network.status();
   config.network = network.take();
   config.name = (*parsed)[0].value("name", "");
+  if (!config.key) config.key = meet.key();
   const TransportConfig transport_config{.rank = meet.rank(),
                                          .size = meet.size(),
                                          .job = config.name,
+                                         .key = *config.key,
                                          .host = config.host,
                                          .interfaces = options.interfaces,
                                          .window_bytes = window_bytes(options, meet.size()),

@@ -29,6 +29,7 @@ namespace weft {
 struct CreateConfig {
   Options options;
   std::string name = {};           // of the communicator, the same on all ranks
+  std::optional<Key> key = {};     // what its ranks know each other by; nullopt: the rendezvous'
   std::string host;                // of this rank
   std::vector<std::string> names;  // transports to make, in order of preference
   // Makes a transport by name, as make_transport() does; tests put simulated ones here.

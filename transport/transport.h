@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/key.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -128,6 +129,7 @@ struct TransportConfig {
   Rank rank = 0;
   int size = 1;
   std::string job;         // equal on all ranks of a communicator, different for every other one
+  Key key{};               // equal likewise; who does not have it is not let in
   std::string host;        // ranks with equal hosts may share memory
   std::string interfaces;  // Options::interfaces
   size_t window_bytes = 4 << 20;

@@ -27,6 +27,7 @@ class Caller {
     socket_ = start_connect(address.listeners.front()).take();
     poll();
   }
+  void hear(Bytes bytes) { (void)::recv(socket_.get(), bytes.data(), bytes.size(), 0); }
   void say(ConstBytes bytes) {
     (void)::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     poll();
@@ -56,11 +57,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Caller caller(*rank);
   if (data[0] % 8 != 0) {
     Hello hello;
-    hello.job = job_number("fuzz");
+    const Badge badge = badge_of("fuzz", Key());
+    hello.job = badge.job;
     hello.from = 1;
     hello.to = 0;
     hello.streams = 1;
-    caller.say(encode(hello));
+    ChallengeBytes challenge{};
+    caller.hear(challenge);
+    caller.say(encode(hello, badge.key, decode_challenge(challenge).value_or(Challenge())));
     caller.say(encode(Frame{}));
   }
   for (size_t at = 1; at < size; at += 64)

@@ -42,7 +42,7 @@ TEST(TcpFaults, WrongHellosAreAnsweredAndRefused) {
     EXPECT_TRUE(caller.is_hung_up_on());
     return answer;
   };
-  EXPECT_EQ(answer_to([](Hello& h) { h.job = job_number("another"); }), Answer::other_job);
+  EXPECT_EQ(answer_to([](Hello& h) { h.job = badge_of("another", {}).job; }), Answer::other_job);
   EXPECT_EQ(answer_to([](Hello& h) { h.version = 99; }), Answer::other_version);
   EXPECT_EQ(answer_to([](Hello& h) { h.to = 2; }), Answer::other_rank);
   EXPECT_EQ(answer_to([](Hello& h) { h.from = 0; }), Answer::other_rank);
@@ -65,7 +65,7 @@ TEST(TcpFaults, WhoNeverSaysHelloIsSentAway) {
   testing::internal::CaptureStderr();
   RawPeer silent(world[0]);
   RawPeer slow(world[0]);
-  slow.write(ConstBytes(encode(RawPeer::hello(1, 0))).first(20));
+  slow.write(ConstBytes(slow.proven(RawPeer::hello(1, 0))).first(20));
   world.expect_talk(0, 1);
   EXPECT_TRUE(silent.is_hung_up_on());
   EXPECT_TRUE(slow.is_hung_up_on());
@@ -83,12 +83,14 @@ TEST(TcpFaults, ACallThatIsDroppedSaysNothing) {
   const RankAddress high{"one host", 1, {local_address(listener).take()}};
   ASSERT_TRUE(low->join({low->address(), encode(high)}).ok());
   RawPeer caller(*low);
-  for (int i = 0; i < 3; ++i) low->poll();  // it is let in
-  caller.write(encode(RawPeer::hello(1, 0)));
+  const HelloBytes bytes = caller.proven(RawPeer::hello(1, 0));
   low->open_send(1, kLink, {2, 64});
-  low->poll();  // calls, hears the other's hello, and then that its own connection is made
+  low->poll();  // calls
   const Fd called = accept_from(listener).take();
   ASSERT_TRUE(called.valid());
+  caller.write(bytes);
+  ASSERT_TRUE(send_all(called, encode(Challenge()), soon()).ok());
+  low->poll();  // hears the other's hello, and then that it may say its own
   AnswerBytes answer;
   ASSERT_TRUE(caller.read(answer));
   EXPECT_EQ(decode_answer(answer), Answer::welcome);
@@ -171,7 +173,7 @@ class NoHost final : public Host {
 
 // 198.51.100.7 is nobody's; a tentative IPv6 address cannot be bound either.
 TEST(TcpFaults, AnAddressThatCannotBeBoundIsLeftOut) {
-  Hub hub(0, Times());
+  Hub hub(0, Badge(), Times());
   ASSERT_TRUE(hub.poller.open().ok());
   NoHost host;
   const SocketAddress good = SocketAddress::parse("127.0.0.1:0").take();

@@ -72,26 +72,66 @@ TEST(TcpWire, RandomBytesNeverConfuseTheDecoder) {
 }
 
 TEST(TcpWire, HelloAndAnswerSurvive) {
-  const Hello hello{kVersion, job_number("a job"), 3, 511, 2, 4};
-  EXPECT_EQ(decode_hello(encode(hello)), hello);
-  EXPECT_NE(job_number("a job"), job_number("b job"));
+  const Badge badge = badge_of("a job", Key());
+  const Challenge challenge{kVersion, fresh_nonce()};
+  EXPECT_EQ(decode_challenge(encode(challenge)), challenge);
+  const Hello hello{kVersion, badge.job, 3, 511, 2, 4, fresh_nonce()};
+  EXPECT_EQ(decode_hello(encode(hello, badge.key, challenge)), hello);
+  EXPECT_NE(badge.job, badge_of("b job", Key()).job);
   for (uint32_t i = 0; i < kAnswers; ++i) {
     const auto answer = static_cast<Answer>(i);
-    EXPECT_EQ(decode_answer(encode(answer)), answer);
+    EXPECT_EQ(decode_answer(encode(answer, badge.key, challenge, hello)), answer);
     EXPECT_FALSE(text(answer).empty());
   }
-  AnswerBytes bytes = encode(Answer::welcome);
+  AnswerBytes bytes = encode(Answer::welcome, badge.key, challenge, hello);
   bytes[8] = std::byte{kAnswers};
   EXPECT_FALSE(decode_answer(bytes));
 
   Hello newer = hello;
   newer.version = 9;
-  EXPECT_EQ(decode_hello(encode(newer))->version, 9u);
-  EXPECT_EQ(decode_hello(encode(newer))->from, -1) << "fields of an unknown version are unknown";
+  const HelloBytes of_newer = encode(newer, badge.key, challenge);
+  EXPECT_EQ(decode_hello(of_newer)->version, 9u);
+  EXPECT_EQ(decode_hello(of_newer)->from, -1) << "fields of an unknown version are unknown";
+}
+
+// The proofs of hello and answer, with one thing changed at a time.
+TEST(TcpWire, ProofsHoldForOneConnectionOfOneJobWithOneSecret) {
+  const Key key("a secret of enough bytes");
+  const Badge badge = badge_of("a job", key);
+  const Challenge challenge{kVersion, fresh_nonce()};
+  const Challenge other_challenge{kVersion, fresh_nonce()};
+  const Hello hello{kVersion, badge.job, 1, 0, 0, 1, fresh_nonce()};
+  Hello other_hello = hello;
+  other_hello.nonce = fresh_nonce();
+  const Key other_secret = badge_of("a job", Key("another of enough bytes")).key;
+  const Key other_job = badge_of("another job", key).key;
+
+  const HelloBytes said = encode(hello, badge.key, challenge);
+  EXPECT_TRUE(proves(said, badge.key, challenge));
+  EXPECT_FALSE(proves(said, badge.key, other_challenge)) << "it can be replayed";
+  EXPECT_FALSE(proves(said, other_secret, challenge));
+  EXPECT_FALSE(proves(said, other_job, challenge));
+  for (size_t i = 0; i < said.size(); ++i) {
+    HelloBytes forged = said;
+    forged[i] ^= std::byte{1};
+    EXPECT_FALSE(proves(forged, badge.key, challenge)) << "byte " << i;
+  }
+
+  for (uint32_t i = 0; i < kAnswers; ++i) {
+    const auto answer = static_cast<Answer>(i);
+    const AnswerBytes bytes = encode(answer, badge.key, challenge, hello);
+    EXPECT_EQ(proves(bytes, badge.key, challenge, hello), is_proven(answer)) << text(answer);
+    EXPECT_FALSE(proves(bytes, badge.key, other_challenge, hello));
+    EXPECT_FALSE(proves(bytes, badge.key, challenge, other_hello));
+    EXPECT_FALSE(proves(bytes, other_secret, challenge, hello));
+    AnswerBytes forged = bytes;
+    forged[8] ^= std::byte{1};
+    EXPECT_FALSE(proves(forged, badge.key, challenge, hello));
+  }
 }
 
 TEST(TcpWire, StrangersAreTellableByTheirFirstByte) {
-  const HelloBytes hello = encode(Hello{});
+  const HelloBytes hello = encode(Hello{}, Key(), Challenge{});
   for (size_t bytes = 0; bytes <= hello.size(); ++bytes)
     EXPECT_TRUE(may_be_hello(ConstBytes(hello).first(bytes)));
   for (const std::string_view text : {"GET / HTTP/1.1\r\n", "SSH-2.0", "\x16\x03\x01", "x"})

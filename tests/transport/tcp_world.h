@@ -12,11 +12,14 @@
 
 namespace weft::tcp {
 
-inline TransportConfig config_of(Rank rank, int size, int streams = 1) {
+inline constexpr const char* kJob = "tcp_world";
+
+inline TransportConfig config_of(Rank rank, int size, int streams = 1, const Key& key = {}) {
   TransportConfig config;
   config.rank = rank;
   config.size = size;
-  config.job = "tcp_world";
+  config.job = kJob;
+  config.key = key;
   config.host = "one host";
   config.streams = streams;
   return config;
@@ -38,7 +41,8 @@ inline constexpr Rank kNobody = -1;
 // All ranks of a job in this thread, except one that a RawPeer plays, which cannot be called.
 class World {
  public:
-  explicit World(int size, int streams = 1, Rank by_hand = kNobody, const Times& times = {}) {
+  explicit World(int size, int streams = 1, Rank by_hand = kNobody, const Times& times = {},
+                 const Key& key = {}) {
     std::vector<std::string> addresses;
     for (Rank rank = 0; rank < size; ++rank) {
       ranks_.emplace_back();
@@ -47,7 +51,7 @@ class World {
         addresses.push_back(encode(RankAddress{"one host", streams, {nowhere}}));
         continue;
       }
-      auto made = make_tcp(config_of(rank, size, streams), times);
+      auto made = make_tcp(config_of(rank, size, streams, key), times);
       EXPECT_TRUE(made.ok()) << made.status().to_string();
       ranks_.back() = made.take();
       addresses.push_back(ranks_.back()->address());
@@ -91,7 +95,8 @@ inline Deadline soon() { return Deadline::after(20); }
 // One connection to a rank of a World of `size`, made and used by hand.
 class RawPeer {
  public:
-  explicit RawPeer(Transport& callee) : callee_(callee) {
+  explicit RawPeer(Transport& callee, const Key& key = {})
+      : callee_(callee), badge_(badge_of(kJob, key)) {
     const RankAddress address = decode_rank_address(callee.address()).take();
     for (const SocketAddress& listener : address.listeners) {
       Result<Fd> socket = start_connect(listener);
@@ -109,12 +114,25 @@ class RawPeer {
     if (!payload.empty()) write(payload);
   }
 
+  // This hello, as the callee's challenge wants it.
+  HelloBytes proven(const Hello& hello) {
+    ChallengeBytes bytes{};
+    EXPECT_TRUE(read(bytes));
+    const std::optional<Challenge> challenge = decode_challenge(bytes);
+    EXPECT_TRUE(challenge);
+    challenge_ = challenge.value_or(Challenge());
+    return encode(hello, badge_.key, challenge_);
+  }
   // Says this hello; the answer, or nothing where the callee hung up instead.
   std::optional<Answer> call(const Hello& hello) {
-    write(encode(hello));
+    write(proven(hello));
     AnswerBytes bytes;
     if (!read(bytes)) return std::nullopt;
-    return decode_answer(bytes);
+    const std::optional<Answer> answer = decode_answer(bytes);
+    if (answer && is_proven(*answer)) {
+      EXPECT_TRUE(proves(bytes, badge_.key, challenge_, hello)) << text(*answer);
+    }
+    return answer;
   }
   // Calls properly and starts.
   void connect(Rank from, Rank to, uint32_t stream = 0, uint32_t streams = 1) {
@@ -122,7 +140,7 @@ class RawPeer {
     write(Frame{});
   }
   static Hello hello(Rank from, Rank to, uint32_t stream = 0, uint32_t streams = 1) {
-    return Hello{kVersion, job_number("tcp_world"), from, to, stream, streams};
+    return Hello{kVersion, badge_of(kJob, {}).job, from, to, stream, streams, fresh_nonce()};
   }
 
   // Reads exactly so much, while the callee is polled; false where it hung up.
@@ -166,6 +184,8 @@ class RawPeer {
 
  private:
   Transport& callee_;
+  const Badge badge_;
+  Challenge challenge_;
   Fd socket_;
 };
 

@@ -28,7 +28,7 @@ Dial::Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, 
     : hub_(hub),
       hello_(hello),
       candidates_(std::move(candidates)),
-      connected_(std::move(connected)),
+      tell_(std::move(connected)),
       socket_(hub.poller),
       pause_s_(hub.times.retry),
       began_ns_(steady_clock().now_ns()) {}
@@ -60,30 +60,48 @@ void Dial::ready(uint32_t events) {
   if (!socket_.valid()) return;
   if (state_ == State::connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
     if (const Status status = connect_error(socket_.fd()); !status.ok()) return failed(status);
-    speak();
+    connected();
   }
-  if (state_ == State::spoken) listen();
+  if (state_ == State::listening && fill(challenge_bytes_)) speak();
+  if (state_ == State::spoken && fill(answer_)) read_answer();
 }
 
-void Dial::speak() {
-  const HelloBytes bytes = encode(hello_);
-  const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  if (sent != static_cast<ssize_t>(bytes.size())) return failed(said("it hung up at once"));
-  state_ = State::spoken;
-  answered_bytes_ = 0;
+void Dial::connected() {
+  state_ = State::listening;
+  filled_ = 0;
   due_ns_ = in_ns(hub_.times.answer);
 }
 
-void Dial::listen() {
-  while (answered_bytes_ < kAnswerBytes) {
-    const ssize_t got =
-        ::recv(socket_.get(), answer_.data() + answered_bytes_, kAnswerBytes - answered_bytes_, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) return failed(said("it hung up instead of answering"));
-    answered_bytes_ += static_cast<size_t>(got);
+bool Dial::fill(Bytes whole) {
+  while (filled_ < whole.size()) {
+    const ssize_t got = ::recv(socket_.get(), &whole[filled_], whole.size() - filled_, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0) return failed(said("it hung up instead of answering")), false;
+    filled_ += static_cast<size_t>(got);
   }
+  return true;
+}
+
+void Dial::speak() {
+  const std::optional<Challenge> challenge = decode_challenge(challenge_bytes_);
+  if (!challenge) return failed(said("what listens there is not weft"));
+  if (challenge->version != kVersion) return failed(said(text(Answer::other_version)));
+  challenge_ = *challenge;
+  hello_.nonce = fresh_nonce();
+  const HelloBytes bytes = encode(hello_, hub_.badge.key, challenge_);
+  const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (sent != static_cast<ssize_t>(bytes.size())) return failed(said("it hung up at once"));
+  state_ = State::spoken;
+  filled_ = 0;
+  due_ns_ = in_ns(hub_.times.answer);
+}
+
+// What is not proven may be anybody's: it is worth another try, no more.
+void Dial::read_answer() {
   const std::optional<Answer> answer = decode_answer(answer_);
   if (!answer) return failed(said("what listens there is not weft"));
+  if (is_proven(*answer) && !proves(answer_, hub_.badge.key, challenge_, hello_))
+    return failed(said("it does not prove that it belongs to this job"));
   answered(*answer);
 }
 
@@ -98,7 +116,7 @@ void Dial::answered(Answer answer) {
   if (sent != static_cast<ssize_t>(start.size()))
     return failed(said("it hung up after its welcome"));
   state_ = State::over;
-  connected_(socket_.take(), candidates_[at_], "");
+  tell_(socket_.take(), candidates_[at_], "");
 }
 
 void Dial::failed(const Status& why) {
@@ -122,7 +140,7 @@ void Dial::failed(const Status& why) {
 
 void Dial::give_up(std::string_view why) {
   state_ = State::over;
-  connected_(Fd(), candidates_.front(), why);
+  tell_(Fd(), candidates_.front(), why);
 }
 
 void Dial::pause() {

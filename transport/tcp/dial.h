@@ -35,11 +35,14 @@ class Dial final : public Pollable {
   void ready(uint32_t events) override;
 
  private:
-  enum class State { pausing, connecting, spoken, over };
+  // listening: connected, and the challenge has not come yet
+  enum class State { pausing, connecting, listening, spoken, over };
 
   void start();
+  void connected();
+  bool fill(Bytes whole);
   void speak();
-  void listen();
+  void read_answer();
   void answered(Answer answer);
   // Goes on to the next address, or pauses after the last.
   void failed(const Status& why);
@@ -48,9 +51,9 @@ class Dial final : public Pollable {
   int64_t in_ns(double seconds) const;
 
   Hub& hub_;
-  const Hello hello_;
+  Hello hello_;
   const std::vector<SocketAddress> candidates_;
-  const Connected connected_;
+  const Connected tell_;
   State state_ = State::pausing;
   int64_t due_ns_ = 0;
   WatchedFd socket_;
@@ -60,8 +63,10 @@ class Dial final : public Pollable {
   double pause_s_;
   double warn_after_s_ = 5;
   int64_t began_ns_;
+  ChallengeBytes challenge_bytes_{};
+  Challenge challenge_;
   AnswerBytes answer_{};
-  size_t answered_bytes_ = 0;
+  size_t filled_ = 0;  // bytes of what is being read
 };
 
 }  // namespace weft::tcp

@@ -7,7 +7,8 @@
 namespace weft::tcp {
 namespace {
 
-// "\xf7weftt" and "cp" or "ca": no text protocol begins so.
+// "\xf7weftt" and "cc", "cp" or "ca": no text protocol begins so.
+constexpr uint64_t kChallengeMagic = 0x63637474666577f7;
 constexpr uint64_t kHelloMagic = 0x70637474666577f7;
 constexpr uint64_t kAnswerMagic = 0x61637474666577f7;
 constexpr uint8_t kFrameMagic = 0xf7;
@@ -24,11 +25,33 @@ T get(const std::byte* from) {
   return value;
 }
 
+constexpr size_t kProofBytes = sizeof(Proof);
+constexpr size_t kHelloNonce = 48, kHelloProof = kHelloBytes - kProofBytes;
+constexpr size_t kAnswerProof = kAnswerBytes - kProofBytes;
+
+void put_bytes(std::byte* to, ConstBytes bytes) { std::copy(bytes.begin(), bytes.end(), to); }
+
 bool has_payload(FrameKind kind) { return kind == FrameKind::data || kind == FrameKind::note; }
 
 }  // namespace
 
-uint64_t job_number(std::string_view job) { return hash_of(job); }
+Badge badge_of(std::string_view job, const Key& key) {
+  return {hash_of(job), key.derive("tcp", job)};
+}
+
+bool is_proven(Answer answer) {
+  switch (answer) {
+    case Answer::welcome:
+    case Answer::crossed:
+    case Answer::connected:
+    case Answer::closed: return true;
+    case Answer::other_job:
+    case Answer::other_rank:
+    case Answer::other_version:
+    case Answer::unproven: return false;
+  }
+  return false;
+}
 
 std::string_view text(Answer answer) {
   switch (answer) {
@@ -39,11 +62,29 @@ std::string_view text(Answer answer) {
     case Answer::other_rank: return "it is another rank of this job";
     case Answer::other_version: return "it speaks another version of weft's protocol";
     case Answer::closed: return "it has closed its communicator or given this rank up";
+    case Answer::unproven: return "it has another secret (WEFT_SECRET) for this job";
   }
   return "";
 }
 
-HelloBytes encode(const Hello& hello) {
+ChallengeBytes encode(const Challenge& challenge) {
+  ChallengeBytes bytes{};
+  put(&bytes[0], kChallengeMagic);
+  put(&bytes[8], challenge.version);
+  put_bytes(&bytes[16], challenge.nonce);
+  return bytes;
+}
+
+std::optional<Challenge> decode_challenge(std::span<const std::byte, kChallengeBytes> bytes) {
+  if (get<uint64_t>(&bytes[0]) != kChallengeMagic) return std::nullopt;
+  Challenge challenge;
+  challenge.version = get<uint32_t>(&bytes[8]);
+  if (challenge.version == kVersion)
+    std::copy_n(&bytes[16], challenge.nonce.size(), challenge.nonce.begin());
+  return challenge;
+}
+
+HelloBytes encode(const Hello& hello, const Key& key, const Challenge& challenge) {
   HelloBytes bytes{};
   put(&bytes[0], kHelloMagic);
   put(&bytes[8], hello.version);
@@ -52,6 +93,9 @@ HelloBytes encode(const Hello& hello) {
   put(&bytes[20], hello.stream);
   put(&bytes[24], hello.streams);
   put(&bytes[32], hello.job);
+  put_bytes(&bytes[kHelloNonce], hello.nonce);
+  put_bytes(&bytes[kHelloProof],
+            key.prove("hello", {challenge.nonce, ConstBytes(bytes).first<kHelloProof>()}));
   return bytes;
 }
 
@@ -65,7 +109,14 @@ std::optional<Hello> decode_hello(std::span<const std::byte, kHelloBytes> bytes)
   hello.stream = get<uint32_t>(&bytes[20]);
   hello.streams = get<uint32_t>(&bytes[24]);
   hello.job = get<uint64_t>(&bytes[32]);
+  std::copy_n(&bytes[kHelloNonce], hello.nonce.size(), hello.nonce.begin());
   return hello;
+}
+
+bool proves(std::span<const std::byte, kHelloBytes> hello, const Key& key,
+            const Challenge& challenge) {
+  return key.proves(hello.subspan<kHelloProof>(), "hello",
+                    {challenge.nonce, hello.first<kHelloProof>()});
 }
 
 bool may_be_hello(ConstBytes bytes) {
@@ -75,11 +126,20 @@ bool may_be_hello(ConstBytes bytes) {
   return std::equal(magic.begin(), magic.begin() + count, bytes.begin());
 }
 
-AnswerBytes encode(Answer answer) {
+AnswerBytes encode(Answer answer, const Key& key, const Challenge& challenge, const Hello& hello) {
   AnswerBytes bytes{};
   put(&bytes[0], kAnswerMagic);
   put(&bytes[8], static_cast<uint32_t>(answer));
+  if (is_proven(answer))
+    put_bytes(&bytes[kAnswerProof], key.prove("answer", {hello.nonce, challenge.nonce,
+                                                         ConstBytes(bytes).first<kAnswerProof>()}));
   return bytes;
+}
+
+bool proves(std::span<const std::byte, kAnswerBytes> answer, const Key& key,
+            const Challenge& challenge, const Hello& hello) {
+  return key.proves(answer.subspan<kAnswerProof>(), "answer",
+                    {hello.nonce, challenge.nonce, answer.first<kAnswerProof>()});
 }
 
 std::optional<Answer> decode_answer(std::span<const std::byte, kAnswerBytes> bytes) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "transport/tcp/frame.h"
 #include "transport/tcp/poller.h"
 #include "transport/transport.h"
 
@@ -14,7 +15,7 @@ class Pair;
 // Patience, in seconds; tests shorten it.
 struct Times {
   double connect = 2;   // for one address to answer at all
-  double answer = 10;   // for a listener to answer a hello, and for a caller to say hello
+  double answer = 10;   // for a listener to say something, and for a caller to say hello
   double retry = 0.02;  // before all addresses are tried again; doubles each time, up to
   double retry_max = 1;
   double vanish = 30;  // for a host to acknowledge what was sent to it
@@ -22,9 +23,11 @@ struct Times {
 };
 
 struct Hub {
-  explicit Hub(Rank own, Times patience) : rank(own), times(patience) {}
+  Hub(Rank own, Badge shared, Times patience)
+      : rank(own), badge(std::move(shared)), times(patience) {}
 
   const Rank rank;
+  const Badge badge;
   const Times times;
   Poller poller;
   // Something came or changed since the last wait(): who drives the links should look before it

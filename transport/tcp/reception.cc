@@ -1,5 +1,6 @@
 #include "transport/tcp/reception.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -7,11 +8,24 @@
 #include <limits>
 
 #include "base/log.h"
+#include "base/text.h"
 
 namespace weft::tcp {
 namespace {
 
-constexpr size_t kGuestsMax = 1024;  // beyond, who has waited longest leaves
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+constexpr double kAcceptAgain_s = 0.1;
+
+// How many callers may be silent at a time.
+size_t silent_max() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return 16;
+  return std::clamp<size_t>(descriptors.rlim_cur / 4, 16, 1024);
+}
+
+int64_t in_ns(double seconds) {
+  return steady_clock().now_ns() + static_cast<int64_t>(seconds * 1e9);
+}
 
 }  // namespace
 
@@ -23,11 +37,7 @@ class Reception::Listener final : public Pollable {
   void ready(uint32_t) override {
     while (true) {
       Result<Fd> caller = accept_from(socket_.fd());
-      if (!caller.ok()) {
-        log_line(LogLevel::warning, reception_.hub_.rank,
-                 "Cannot accept a connection: " + std::string(caller.status().message()));
-        return;
-      }
+      if (!caller.ok()) return reception_.cannot_accept(caller.status());
       if (!caller->valid()) return;
       reception_.enter(caller.take());
     }
@@ -38,16 +48,23 @@ class Reception::Listener final : public Pollable {
   WatchedFd socket_;
 };
 
-// Reads the hello, answers, reads the start frame.
+// Says the challenge, reads the hello, answers, reads the start frame.
 class Reception::Guest final : public Pollable {
  public:
   Guest(Reception& reception, SocketAddress remote)
       : reception_(reception),
         socket_(reception.hub_.poller),
         remote_(remote),
-        due_ns_(steady_clock().now_ns() + static_cast<int64_t>(reception.hub_.times.answer * 1e9)) {
+        due_ns_(in_ns(reception.hub_.times.answer)) {}
+
+  Status welcome(Fd socket) {
+    challenge_.nonce = fresh_nonce();
+    const ChallengeBytes bytes = encode(challenge_);
+    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    WEFT_TRY(socket_.watch(std::move(socket), *this));
+    if (sent == static_cast<ssize_t>(bytes.size())) return {};
+    return Status(Code::system, "it hung up at once");
   }
-  Status watch(Fd socket) { return socket_.watch(std::move(socket), *this); }
   void hang_up() { socket_.reset(); }
 
   const SocketAddress& remote() const { return remote_; }
@@ -86,8 +103,8 @@ class Reception::Guest final : public Pollable {
     const std::optional<Hello> hello = decode_hello(buffer_);
     if (!hello) return reception_.turn_away(*this, "it does not speak weft's protocol");
     hello_ = *hello;
-    const Answer answer = reception_.host_.admit(hello_);
-    const AnswerBytes bytes = encode(answer);
+    const Answer answer = judge();
+    const AnswerBytes bytes = encode(answer, badge().key, challenge_, hello_);
     const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (answer != Answer::welcome) return refuse(answer);
     if (sent != static_cast<ssize_t>(bytes.size())) return reception_.turn_away(*this, "");
@@ -95,9 +112,18 @@ class Reception::Guest final : public Pollable {
     admitted_ = true;
   }
 
+  const Badge& badge() const { return reception_.hub_.badge; }
+
+  // Only who has proven to be of the job gets to the host.
+  Answer judge() {
+    if (hello_.version != kVersion) return Answer::other_version;
+    if (hello_.job != badge().job) return Answer::other_job;
+    if (!proves(buffer_, badge().key, challenge_)) return Answer::unproven;
+    return reception_.host_.admit(hello_);
+  }
+
   void refuse(Answer answer) {
-    const bool usual =
-        answer == Answer::crossed || answer == Answer::connected || answer == Answer::closed;
+    const bool usual = is_proven(answer);
     const std::string who =
         hello_.version == kVersion
             ? "as rank " + std::to_string(hello_.from) + " for rank " + std::to_string(hello_.to)
@@ -109,6 +135,7 @@ class Reception::Guest final : public Pollable {
   static std::string reason(Answer answer) {
     if (answer == Answer::other_job) return "that is another job";
     if (answer == Answer::other_rank) return "there is no such pair of ranks here";
+    if (answer == Answer::unproven) return "it does not have this job's secret (WEFT_SECRET)";
     return "all ranks need the same version of weft";
   }
 
@@ -127,13 +154,14 @@ class Reception::Guest final : public Pollable {
   WatchedFd socket_;
   const SocketAddress remote_;
   const int64_t due_ns_;
+  Challenge challenge_;
   HelloBytes buffer_{};  // the start frame is shorter
   size_t filled_ = 0;
   Hello hello_;
   bool admitted_ = false;
 };
 
-Reception::Reception(Hub& hub, Host& host) : hub_(hub), host_(host) {}
+Reception::Reception(Hub& hub, Host& host) : hub_(hub), host_(host), silent_max_(silent_max()) {}
 Reception::~Reception() = default;
 
 Status Reception::open(const std::vector<SocketAddress>& addresses) {
@@ -166,11 +194,26 @@ Status Reception::listen(const SocketAddress& address) {
 void Reception::enter(Fd socket) {
   const Result<SocketAddress> remote = peer_address(socket);
   if (!remote.ok()) return;  // gone already
-  if (guests_.size() == kGuestsMax) turn_away(*guests_.front(), "too many callers wait");
+  make_room();
   guests_.push_back(std::make_unique<Guest>(*this, *remote));
   Guest& guest = *guests_.back();
-  if (const Status watched = guest.watch(std::move(socket)); !watched.ok())
-    turn_away(guest, watched.message());
+  if (const Status welcomed = guest.welcome(std::move(socket)); !welcomed.ok())
+    turn_away(guest, welcomed.message());
+}
+
+void Reception::make_room() {
+  const auto silent = [](const auto& guest) { return !guest->admitted(); };
+  const auto count = std::count_if(guests_.begin(), guests_.end(), silent);
+  if (static_cast<size_t>(count) < silent_max_) return;
+  turn_away(**std::find_if(guests_.begin(), guests_.end(), silent), "too many callers are silent");
+}
+
+// For want of descriptors, mostly: the caller stays in the system's queue.
+void Reception::cannot_accept(const Status& why) {
+  if (accept_again_ns_ == kNever)
+    log_line(LogLevel::warning, hub_.rank,
+             concat("Cannot accept a connection: ", why.message(), "; trying on."));
+  accept_again_ns_ = in_ns(kAcceptAgain_s);
 }
 
 bool Reception::expects(Rank from, uint32_t stream) const {
@@ -191,14 +234,18 @@ void Reception::dismiss(Rank from, uint32_t stream) {
 }
 
 void Reception::turn_away(Guest& guest, std::string_view why) {
-  if (!why.empty())
-    log_line(LogLevel::warning, hub_.rank,
-             "Refused a connection from " + guest.remote().to_string() + ": " + std::string(why) +
-                 ". The job goes on.");
+  if (!why.empty()) report(guest, why);
   const bool admitted = guest.admitted();
   const Hello hello = guest.hello();
   bury(remove(guest));
   if (admitted) host_.left(hello);
+}
+
+void Reception::report(const Guest& guest, std::string_view why) {
+  if (!refused_.next()) return;
+  log_line(LogLevel::warning, hub_.rank,
+           concat("Refused a connection from ", guest.remote().to_string(), ": ", why,
+                  ". The job goes on.", refused_.place()));
 }
 
 std::unique_ptr<Reception::Guest> Reception::remove(Guest& guest) {
@@ -216,6 +263,10 @@ void Reception::bury(std::unique_ptr<Guest> guest) {
 }
 
 void Reception::tick(int64_t now_ns) {
+  if (now_ns >= accept_again_ns_) {
+    accept_again_ns_ = kNever;
+    for (const auto& listener : listeners_) listener->ready(0);
+  }
   for (size_t i = 0; i < guests_.size();) {
     Guest& guest = *guests_[i];
     if (now_ns >= guest.due_ns() && !guest.admitted())
@@ -226,7 +277,7 @@ void Reception::tick(int64_t now_ns) {
 }
 
 int64_t Reception::due_ns() const {
-  int64_t due = std::numeric_limits<int64_t>::max();
+  int64_t due = accept_again_ns_;
   for (const auto& guest : guests_)
     if (!guest->admitted()) due = std::min(due, guest->due_ns());
   return due;

@@ -1,14 +1,18 @@
 // Where this rank is called: its listeners, and callers until it is clear who they are.
 //
-// A caller is nobody until it has said a proper hello, and a guest until its start frame has come;
-// then it is handed to the transport. Strangers are refused with a line in the log.
+// A caller is nobody until it has said hello and proven that it belongs to the job, and a guest
+// until its start frame has come; then it is handed to the transport. Strangers are refused with a
+// line in the log. However many they are, a rank of the job gets in: those who keep silent hold a
+// part of the process's descriptors at most, and leave in the order in which they came.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/socket.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/hub.h"
@@ -43,7 +47,7 @@ class Reception {
   bool expects(Rank from, uint32_t stream) const;
   // Sends such guests away: the connection has been made otherwise, or they have called again.
   void dismiss(Rank from, uint32_t stream);
-  // Sends away who has said nothing for too long.
+  // Sends away who has said nothing for too long, and accepts again where that failed.
   void tick(int64_t now_ns);
   int64_t due_ns() const;
 
@@ -53,8 +57,11 @@ class Reception {
 
   Status listen(const SocketAddress& address);
   void enter(Fd socket);
+  void cannot_accept(const Status& why);
+  void make_room();
   // The guest is gone; `why` is for the log.
   void turn_away(Guest& guest, std::string_view why);
+  void report(const Guest& guest, std::string_view why);
   std::unique_ptr<Guest> remove(Guest& guest);
   void bury(std::unique_ptr<Guest> guest);
 
@@ -62,7 +69,10 @@ class Reception {
   Host& host_;
   std::vector<SocketAddress> addresses_;
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::vector<std::unique_ptr<Guest>> guests_;
+  std::vector<std::unique_ptr<Guest>> guests_;  // in the order in which they came
+  const size_t silent_max_;
+  int64_t accept_again_ns_ = std::numeric_limits<int64_t>::max();
+  Thinned refused_;
 };
 
 }  // namespace weft::tcp

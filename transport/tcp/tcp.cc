@@ -26,7 +26,7 @@ std::vector<SocketAddress> listening_addresses(const std::vector<Interface>& int
 
 TcpTransport::TcpTransport(const TransportConfig& config, const Times& times)
     : config_(config),
-      hub_(config.rank, times),
+      hub_(config.rank, badge_of(config.job, config.key), times),
       pairs_(static_cast<size_t>(config.size)),
       reception_(hub_, *this) {}
 
@@ -126,7 +126,7 @@ void TcpTransport::dial_missing() {
 void TcpTransport::dial(Rank peer, uint32_t stream, const RankAddress& address) {
   if (dials_.contains({peer, stream}) || reception_.expects(peer, stream)) return;
   Hello hello;
-  hello.job = job_number(config_.job);
+  hello.job = hub_.badge.job;
   hello.from = config_.rank;
   hello.to = peer;
   hello.stream = stream;
@@ -159,8 +159,6 @@ void TcpTransport::drop_dial(Line line) {
 }
 
 Answer TcpTransport::admit(const Hello& hello) {
-  if (hello.version != kVersion) return Answer::other_version;
-  if (hello.job != job_number(config_.job)) return Answer::other_job;
   if (hello.to != config_.rank || hello.from < 0 || hello.from >= config_.size ||
       hello.from == config_.rank)
     return Answer::other_rank;
