@@ -109,6 +109,7 @@ Result<Options> options_from(const Environment& env) {
   reader.read("WEFT_DETERMINISTIC", options.deterministic);
   reader.read("WEFT_CHECK", options.check);
   reader.read("WEFT_SOCKET_IFNAME", options.interfaces);
+  reader.read("WEFT_ENCRYPT", options.encrypt);
   reader.read("WEFT_TUNING", options.tuning);
   reader.read("WEFT_DUMP", options.dump);
   reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, {"USR1", "USR2", "none"});

@@ -44,6 +44,9 @@ struct Options {
   // Network interfaces that may be used: "eth,ib" (prefixes), "=eth0" (exact), "^docker" (not
   // these). Empty: every one that is up, the default route's first.  WEFT_SOCKET_IFNAME
   std::string interfaces;
+  // Encrypt what passes over a network (TLS 1.3); needs a secret (base/key.h), from which the keys
+  // come.  WEFT_ENCRYPT
+  bool encrypt = false;
   // What rank 0 knows of this machine's prices, by which algorithms are chosen: "auto" (what
   // weft-bench --tune left in the cache, if anything), "off", or a FILE that it wrote.  WEFT_TUNING
   std::string tuning = "auto";

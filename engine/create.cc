@@ -21,18 +21,12 @@ constexpr size_t kWindowBytes = 2 << 20;
 
 // The options that all ranks must share, as text, so that a difference can be shown.
 json shared_options(const Options& o) {
-  return {{"transport", o.transport},
-          {"algorithm", o.algorithm},
-          {"protocol", o.protocol},
-          {"lanes", o.lanes},
-          {"chunk", o.chunk_bytes},
-          {"slot", o.slot_bytes},
-          {"slots", o.slots},
-          {"radix", o.radix},
-          {"window", o.window_bytes},
-          {"check", o.check},
-          {"deterministic", o.deterministic},
-          {"tuning", o.tuning}};
+  return {
+      {"transport", o.transport}, {"algorithm", o.algorithm}, {"protocol", o.protocol},
+      {"lanes", o.lanes},         {"chunk", o.chunk_bytes},   {"slot", o.slot_bytes},
+      {"slots", o.slots},         {"radix", o.radix},         {"window", o.window_bytes},
+      {"check", o.check},         {"encrypt", o.encrypt},     {"deterministic", o.deterministic},
+      {"tuning", o.tuning}};
 }
 
 Result<std::vector<json>> parse_all(const std::vector<std::string>& texts) {
@@ -217,10 +211,15 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConf
   config.network = network.take();
   config.name = (*parsed)[0].value("name", "");
   if (!config.key) config.key = meet.key();
+  if (options.encrypt && meet.size() > 1 && !config.key->secret())
+    return invalid_argument(
+        "encrypt (WEFT_ENCRYPT) needs a secret that only this job's ranks have; give them one with "
+        "WEFT_SECRET or WEFT_SECRET_FILE");
   const TransportConfig transport_config{.rank = meet.rank(),
                                          .size = meet.size(),
                                          .job = config.name,
                                          .key = *config.key,
+                                         .encrypt = options.encrypt,
                                          .host = config.host,
                                          .interfaces = options.interfaces,
                                          .window_bytes = window_bytes(options, meet.size()),

@@ -130,6 +130,7 @@ struct TransportConfig {
   int size = 1;
   std::string job;         // equal on all ranks of a communicator, different for every other one
   Key key{};               // equal likewise; who does not have it is not let in
+  bool encrypt = false;    // what passes over a network
   std::string host;        // ranks with equal hosts may share memory
   std::string interfaces;  // Options::interfaces
   size_t window_bytes = 4 << 20;

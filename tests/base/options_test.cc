@@ -33,6 +33,7 @@ TEST(Options, ReadsEveryVariable) {
                                             {"WEFT_DETERMINISTIC", "yes"},
                                             {"WEFT_CHECK", "1"},
                                             {"WEFT_SOCKET_IFNAME", "=lo"},
+                                            {"WEFT_ENCRYPT", "1"},
                                             {"WEFT_HOST", "left"},
                                             {"WEFT_DEBUG", "info"}}));
   ASSERT_TRUE(options.ok()) << options.status().to_string();
@@ -49,6 +50,7 @@ TEST(Options, ReadsEveryVariable) {
   EXPECT_TRUE(options->deterministic);
   EXPECT_TRUE(options->check);
   EXPECT_EQ(options->interfaces, "=lo");
+  EXPECT_TRUE(options->encrypt);
   EXPECT_EQ(options->host, "left");
   EXPECT_EQ(options->log, "info");
 }

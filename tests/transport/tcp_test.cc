@@ -1,5 +1,5 @@
-// TCP on the shared suite, with one connection per pair and with three; and how pairs get
-// connected.
+// TCP on the shared suite, with one connection per pair, with three, and encrypted; and how pairs
+// get connected.
 #include <algorithm>
 #include <chrono>
 #include <random>
@@ -14,12 +14,13 @@ namespace {
 
 using conformance::Mode;
 
-conformance::Backend tcp_backend(int streams) {
+conformance::Backend tcp_backend(int streams, bool encrypt = false) {
   conformance::Backend backend;
-  backend.name = "tcp" + std::to_string(streams);
-  backend.world = [streams] {
-    return [streams](TransportConfig config) {
+  backend.name = (encrypt ? "tls" : "tcp") + std::to_string(streams);
+  backend.world = [streams, encrypt] {
+    return [streams, encrypt](TransportConfig config) {
       config.streams = streams;
+      config.encrypt = encrypt;
       return make_tcp(config);
     };
   };
@@ -33,6 +34,10 @@ INSTANTIATE_TEST_SUITE_P(Tcp, Conformance, testing::ValuesIn(conformance::cases(
                          conformance::case_name);
 INSTANTIATE_TEST_SUITE_P(TcpStreams, Conformance,
                          testing::ValuesIn(conformance::cases(tcp_backend(3))),
+                         conformance::case_name);
+
+INSTANTIATE_TEST_SUITE_P(TcpEncrypted, Conformance,
+                         testing::ValuesIn(conformance::cases(tcp_backend(2, true))),
                          conformance::case_name);
 
 }  // namespace

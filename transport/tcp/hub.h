@@ -2,10 +2,12 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "transport/tcp/frame.h"
 #include "transport/tcp/poller.h"
+#include "transport/tcp/tls.h"
 #include "transport/transport.h"
 
 namespace weft::tcp {
@@ -29,6 +31,7 @@ struct Hub {
   const Rank rank;
   const Badge badge;
   const Times times;
+  std::unique_ptr<TlsContext> tls;  // where connections are encrypted
   Poller poller;
   // Something came or changed since the last wait(): who drives the links should look before it
   // sleeps, because what came may belong to a link other than the one that was looked at.

@@ -30,7 +30,7 @@ void Pair::limit_streams(int streams) {
   if (live_.empty()) streams_.resize(count);
 }
 
-void Pair::attach(int index, Fd socket, const SocketAddress& remote) {
+void Pair::attach(int index, Fd socket, const SocketAddress& remote, bool calling) {
   std::unique_ptr<Stream>& place = streams_[static_cast<size_t>(index)];
   if (!status_.ok() || place) return;
   if (streams_.size() > 1)
@@ -40,7 +40,13 @@ void Pair::attach(int index, Fd socket, const SocketAddress& remote) {
   place = std::make_unique<Stream>(hub_.poller, remote, *this);
   live_.push_back(place.get());
   hub_.news = true;
-  if (const Status started = place->start(std::move(socket)); !started.ok())
+  std::unique_ptr<Tls> tls;
+  if (hub_.tls) {
+    auto made = hub_.tls->wrap(socket.get(), calling);
+    if (!made.ok()) return end("cannot be talked to: " + std::string(made.status().message()));
+    tls = made.take();
+  }
+  if (const Status started = place->start(std::move(socket), std::move(tls)); !started.ok())
     return end("cannot be watched: " + std::string(started.message()));
   if (live_.size() > 1) return;
   for (const auto& [id, link] : send_links_) announce(FrameKind::open_send, id, link->shape());

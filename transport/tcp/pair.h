@@ -31,7 +31,8 @@ class Pair final : public FrameSink, public FrameOwner {
   void refused(const std::string& why) { end(why); }
   // A connection that was on its way will not come.
   void caller_left();
-  void attach(int index, Fd socket, const SocketAddress& remote);
+  // `calling`: this rank has made the connection.
+  void attach(int index, Fd socket, const SocketAddress& remote, bool calling);
 
   // For the links. A message goes whole over the stream with the least before it, at once where
   // that is nothing.

@@ -21,6 +21,11 @@ constexpr size_t kQueueFirst = 16;
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
+std::string reason(int error) {
+  return error == EBADMSG ? "what came was changed on its way, or not encrypted with this job's key"
+                          : std::strerror(error);
+}
+
 void set_option(const Fd& socket, int level, int name, int value) {
   // Best effort: without it a vanished host is noticed later, nothing else.
   (void)::setsockopt(socket.get(), level, name, &value, sizeof value);
@@ -44,7 +49,8 @@ Stream::Stream(Poller& poller, SocketAddress remote, FrameSink& sink)
       queue_(kQueueFirst),
       buffer_(new std::byte[kBufferBytes]) {}
 
-Status Stream::start(Fd socket) {
+Status Stream::start(Fd socket, std::unique_ptr<Tls> tls) {
+  tls_ = std::move(tls);
   keep_alive(socket);
   return socket_.watch(std::move(socket), *this);
 }
@@ -102,15 +108,20 @@ void Stream::advance(size_t bytes) {
   }
 }
 
+ssize_t Stream::send(iovec* parts, size_t count) {
+  if (tls_) return tls_->send(parts, count);
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  return ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 void Stream::flush() {
   while (count_ > 0 && open()) {
     iovec parts[kPartsMax];
-    msghdr message{};
-    message.msg_iov = parts;
     size_t count = 0;
     const size_t bytes = gather(parts, &count);
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send(parts, count);
     if (sent < 0) {
       if (!would_block(errno)) fail(errno);
       return;
@@ -123,20 +134,22 @@ void Stream::flush() {
 // Writing has failed, or reading; what the kernel still holds for us is read first.
 void Stream::fail(int error) {
   if (error == EPIPE || error == ECONNRESET) drain();
-  if (open()) sink_.lost(*this, std::strerror(error));
+  if (open()) sink_.lost(*this, reason(error));
 }
 
-ssize_t Stream::receive_with_payload(size_t room) {
+ssize_t Stream::receive(size_t room) {
   iovec parts[2] = {{payload_, payload_left_}, {buffer_.get() + end_, room}};
-  return ::readv(socket_.get(), parts, 2);
+  const int first = payload_left_ > 0 ? 0 : 1;
+  if (tls_) return tls_->receive(parts + first, 2 - first);
+  return first == 0 ? ::readv(socket_.get(), parts, 2)
+                    : ::recv(socket_.get(), parts[1].iov_base, room, 0);
 }
 
 bool Stream::read() {
   drained_ = true;
   if (!open()) return false;
   const size_t room = kBufferBytes - end_;
-  const ssize_t got = payload_left_ > 0 ? receive_with_payload(room)
-                                        : ::recv(socket_.get(), buffer_.get() + end_, room, 0);
+  const ssize_t got = receive(room);
   if (got > 0) {
     drained_ = static_cast<size_t>(got) < payload_left_ + room;
     accept(static_cast<size_t>(got));
@@ -145,7 +158,7 @@ bool Stream::read() {
   if (got == 0)
     sink_.lost(*this, "");
   else if (!would_block(errno))
-    sink_.lost(*this, std::strerror(errno));
+    sink_.lost(*this, reason(errno));
   return false;
 }
 
@@ -206,6 +219,7 @@ void Stream::ready(uint32_t events) {
   const bool ending = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
   while (read() && (ending || !drained_)) {
   }
+  if (tls_) flush();  // what came may be what it was waiting for
 }
 
 void Stream::close() { socket_.reset(); }

@@ -14,6 +14,7 @@
 #include "base/socket.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/poller.h"
+#include "transport/tcp/tls.h"
 
 namespace weft::tcp {
 
@@ -46,7 +47,8 @@ class FrameOwner {
 class Stream final : public Pollable {
  public:
   Stream(Poller& poller, SocketAddress remote, FrameSink& sink);
-  Status start(Fd socket);
+  // Encrypted where there is a `tls` of this socket.
+  Status start(Fd socket, std::unique_ptr<Tls> tls = nullptr);
 
   // Queues a frame; the payload stays where it is until owner->sent(token).
   void push(const Frame& frame, ConstBytes payload, FrameOwner* owner, uint64_t token);
@@ -88,15 +90,17 @@ class Stream final : public Pollable {
 
   Outgoing& at(size_t i) { return queue_[(head_ + i) & (queue_.size() - 1)]; }
   void grow();
-  size_t gather(struct iovec* parts, size_t* count);
+  size_t gather(iovec* parts, size_t* count);
   void advance(size_t bytes);
   void fail(int error);
-  ssize_t receive_with_payload(size_t room);
+  ssize_t send(iovec* parts, size_t count);
+  ssize_t receive(size_t room);
   void accept(size_t bytes);
   void parse();
   bool begin(const Frame& frame);
 
   WatchedFd socket_;
+  std::unique_ptr<Tls> tls_;
   const SocketAddress remote_;
   FrameSink& sink_;
 

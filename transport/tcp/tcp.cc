@@ -60,6 +60,11 @@ Status TcpTransport::open() {
         "No network interface has an address that other ranks could use: those of \"" +
         config_.interfaces + "\" have link-local ones at most. Name others (WEFT_SOCKET_IFNAME).");
   WEFT_TRY(hub_.poller.open());
+  if (config_.encrypt) {
+    auto tls = TlsContext::make(config_.key.derive("tls", config_.job));
+    if (!tls.ok()) return tls.status();
+    hub_.tls = tls.take();
+  }
   return reception_.open(addresses);
 }
 
@@ -145,7 +150,7 @@ void TcpTransport::connected(Line line, Fd socket, const SocketAddress& remote,
   drop_dial(line);
   if (!socket.valid()) return pair(peer).refused(why);
   reception_.dismiss(peer, stream);
-  pair(peer).attach(static_cast<int>(stream), std::move(socket), remote);
+  pair(peer).attach(static_cast<int>(stream), std::move(socket), remote, true);
 }
 
 void TcpTransport::drop_dial(Line line) {
@@ -178,7 +183,7 @@ Answer TcpTransport::admit(const Hello& hello) {
 
 void TcpTransport::arrived(const Hello& hello, Fd socket, const SocketAddress& remote) {
   drop_dial({hello.from, hello.stream});
-  pair(hello.from).attach(static_cast<int>(hello.stream), std::move(socket), remote);
+  pair(hello.from).attach(static_cast<int>(hello.stream), std::move(socket), remote, false);
 }
 
 void TcpTransport::left(const Hello& hello) {
