@@ -229,6 +229,7 @@ void Engine::tell_all(std::string_view text) {
 }
 
 void Engine::abort(std::string_view why) {
+  aborts_.fetch_add(1, std::memory_order_acq_rel);
   record_failure(
       Status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why)));
   media_->wake_self();

@@ -131,6 +131,7 @@ class Engine final : public Communicator {
     double pause_s = 0.02;
   };
   void remind(Reminder& reminder);
+  std::atomic<uint64_t> aborts_{0};  // calls of abort(): one ends a shrink that is under way
 
   // Failure. The first one stays; who fails first tells the others, once, holding driver_.
   Status fail(Status status, bool tell_others);  // REQUIRES: driver_ is held

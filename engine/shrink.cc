@@ -52,6 +52,7 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
                                                      double timeout_s) {
   auto asked = candidates(without);
   if (!asked.ok()) return asked.status();
+  const uint64_t aborts = aborts_.load(std::memory_order_acquire);
   WEFT_TRY(end_calls());
   Origin& origin = *lineage_.origin;
   std::unique_lock meeting(origin.driver, std::defer_lock), own(driver_, std::defer_lock);
@@ -60,9 +61,12 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
   else
     std::lock(meeting, own);
   Reminder reminder{Deadline::after(0, media_->clock())};
-  Survivors survivors(origin.reunion, asked.take(),
-                      timeout_s > 0 ? timeout_s : config_.options.timeout_s,
-                      [&] { remind(reminder); });
+  Survivors survivors(
+      origin.reunion, asked.take(), timeout_s > 0 ? timeout_s : config_.options.timeout_s, [&] {
+        remind(reminder);
+        if (aborts_.load(std::memory_order_acquire) == aborts) return Status();
+        return Status(Code::aborted, concat("rank ", rank(), " aborted while it shrank"));
+      });
   for (;;) {
     WEFT_TRY(survivors.meet());
     CreateConfig config = config_;

@@ -50,7 +50,7 @@ TextLine& Reunion::line(Rank peer) {
 }
 
 Survivors::Survivors(Reunion& reunion, std::vector<Rank> candidates, double patience_s,
-                     std::function<void()> meanwhile)
+                     std::function<Status()> meanwhile)
     : reunion_(reunion),
       media_(reunion.media),
       candidates_(std::move(candidates)),
@@ -63,10 +63,11 @@ Rank Survivors::rank() const {
   return static_cast<Rank>(me - members_.begin());
 }
 
-void Survivors::pause() {
-  meanwhile_();
+Status Survivors::pause() {
+  WEFT_TRY(meanwhile_());
   media_.poll();
   media_.wait(Deadline::after(kNap_s, media_.clock()));
+  return {};
 }
 
 bool Survivors::lost(Rank peer) {
@@ -109,7 +110,7 @@ bool Survivors::all_have_joined() {
 
 Status Survivors::lead() {
   const Deadline deadline = Deadline::after(patience_s_, media_.clock());
-  while (!all_have_joined() && !deadline.expired()) pause();
+  while (!all_have_joined() && !deadline.expired()) WEFT_TRY(pause());
   members_.clear();
   for (const Rank peer : candidates_)
     if (peer == media_.me() || (reunion_.joined[peer] && !lost(peer)))
@@ -139,7 +140,7 @@ Status Survivors::follow(Rank leader) {
       return {};
     }
     if (lost(leader)) return Status(Code::peer_lost, "the leader is lost", leader);
-    pause();
+    WEFT_TRY(pause());
   }
   return Status(Code::timeout,
                 concat("rank ", leader, " did not answer; it has to call shrink, too"), leader);
@@ -183,23 +184,25 @@ Result<Survivors::Texts> Survivors::gather_as_leader(std::string mine, const Dea
       if (!parts[i]) WEFT_TRY(take_part(members_[i], parts[i], deadline));
       complete = complete && parts[i];
     }
-    if (!complete) pause();
+    if (!complete) WEFT_TRY(pause());
   }
   Texts texts;
   for (std::optional<std::string>& part : parts) texts.push_back(std::move(*part));
   const std::string packed = to_text(texts);
   for (const Rank peer : members_)
     if (peer != media_.me()) line(peer).send({kAll, attempt_, packed});
-  flush(deadline);
+  WEFT_TRY(flush(deadline));
   return texts;
 }
 
 // A sender that stops polling may leave its peers without data.
-void Survivors::flush(const Deadline& deadline) {
+Status Survivors::flush(const Deadline& deadline) {
   const auto waiting = [this](Rank peer) {
     return peer != media_.me() && !lost(peer) && !line(peer).flushed();
   };
-  while (std::any_of(members_.begin(), members_.end(), waiting) && !deadline.expired()) pause();
+  while (std::any_of(members_.begin(), members_.end(), waiting) && !deadline.expired())
+    WEFT_TRY(pause());
+  return {};
 }
 
 Result<Survivors::Texts> Survivors::all_from(const std::string& text) const {
@@ -224,7 +227,7 @@ Result<Survivors::Texts> Survivors::gather_as_member(std::string mine, const Dea
       broken_ = true;
       return Status(Code::peer_lost, "the leader is lost", leader_);
     }
-    pause();
+    WEFT_TRY(pause());
   }
   return Status(Code::timeout, concat("rank ", leader_, " did not go on while the survivors met"),
                 leader_);

@@ -35,9 +35,9 @@ class Survivors final : public Rendezvous {
  public:
   // `candidates`: the ranks that may be there, this one included, in the order that they shall
   // have. Those that have not joined after `patience_s` are left out. `meanwhile` is called again
-  // and again.
+  // and again; an error of it ends what waits.
   Survivors(Reunion& reunion, std::vector<Rank> candidates, double patience_s,
-            std::function<void()> meanwhile);
+            std::function<Status()> meanwhile);
 
   // Meets: afterwards rank(), size() and all_gather() are those of the ranks that are there.
   Status meet();
@@ -66,14 +66,14 @@ class Survivors final : public Rendezvous {
   Status take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline);
   Status lose(Rank missing, std::string_view why);
   Status break_up(Status why);
-  void flush(const Deadline& deadline);
-  void pause();
+  Status flush(const Deadline& deadline);
+  Status pause();
 
   Reunion& reunion_;
   Media& media_;
   const std::vector<Rank> candidates_;
   const double patience_s_;
-  const std::function<void()> meanwhile_;
+  const std::function<Status()> meanwhile_;
   std::vector<bool> left_out_;  // by rank
   std::vector<Rank> members_;
   Rank leader_ = -1;

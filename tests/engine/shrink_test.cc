@@ -171,6 +171,35 @@ TEST_P(Shrink, WhoComesTooLateIsTold) {
   });
 }
 
+// As leader and as follower; the third rank does not come.
+TEST_P(Shrink, AbortEndsIt) {
+  for (const Rank aborts : {0, 1}) {
+    run_ranks(cluster(3, Mode::threads), [&](Communicator& c) {
+      expect_sum(c, 1, 3);
+      const Deadline begun = Deadline::after(10);
+      std::thread other;
+      if (c.rank() == aborts)
+        other = std::thread([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(100));
+          c.abort("enough of this");
+        });
+      if (c.rank() != 2) {
+        const auto shrunk = c.shrink({}, c.rank() == aborts ? 15 : 1);
+        EXPECT_EQ(shrunk.ok(), c.rank() != aborts);
+        if (c.rank() == aborts) {
+          EXPECT_EQ(shrunk.status().code(), Code::aborted) << shrunk.status().to_string();
+          EXPECT_FALSE(begun.expired());
+        } else if (shrunk.ok()) {
+          EXPECT_EQ((*shrunk)->size(), 1);
+        }
+      } else {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+      }
+      if (other.joinable()) other.join();
+    });
+  }
+}
+
 TEST_P(Shrink, WrongArgumentsAreNamed) {
   run_ranks(cluster(2, Mode::threads), [](Communicator& c) {
     for (const Rank wrong : {-1, 2, c.rank()}) {
