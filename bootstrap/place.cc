@@ -94,19 +94,17 @@ class FileAnnouncement final : public Announcement {
   // Written aside and renamed, so that nobody reads half of it.
   Status announce(const Deadline&) override {
     const std::string aside = concat(path_, ".", place_.job);
-    {
-      std::ofstream file(aside);
-      file << id_text(place_) << "\n" << job_ << "\n";
-      file.close();
-      if (!file) return system_error(concat("The rendezvous file ", aside, " cannot be written"));
-    }
-    if (::rename(aside.c_str(), path_.c_str()) != 0) {
-      const Status status = system_error(concat("rename ", aside, " to ", path_));
-      ::unlink(aside.c_str());
-      return status;
-    }
-    announced_ = true;
-    return {};
+    std::ofstream file(aside);
+    file << id_text(place_) << "\n" << job_ << "\n";
+    file.close();
+    Status status;
+    if (!file)
+      status = system_error(concat("The rendezvous file ", aside, " cannot be written"));
+    else if (::rename(aside.c_str(), path_.c_str()) != 0)
+      status = system_error(concat("rename ", aside, " to ", path_));
+    announced_ = status.ok();
+    if (!announced_) ::unlink(aside.c_str());
+    return status;
   }
 
   void withdraw() override {

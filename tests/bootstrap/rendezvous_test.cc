@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -85,6 +86,34 @@ TEST(Rendezvous, BlobsOfEverySizeArriveWhole) {
     return (*meeting)->all_gather(std::string(65537, 'x'), Deadline::after(1)).status().to_string();
   });
   for (const std::string& text : said) EXPECT_TRUE(contains(text, "at most 65536")) << text;
+}
+
+// In a mount namespace of its own, on a disk without a byte left.
+std::string meet_on_full_disk() {
+  char folder[] = "/tmp/weft-full-XXXXXX";
+  if (::unshare(CLONE_NEWNS) != 0 ||
+      ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 || !::mkdtemp(folder))
+    return "not permitted";
+  std::string said = "not permitted";
+  if (::mount("none", folder, "tmpfs", 0, "size=4096") == 0) {
+    const std::string full(folder);
+    std::ofstream(full + "/full") << std::string(8192, 'x');
+    const RendezvousConfig config{0, 2, concat("file://", full, "/meeting"), "j"};
+    auto meeting = make_rendezvous(config, Environment());
+    said = (*meeting)->all_gather("x", Deadline::after(20)).status().to_string();
+    if (std::distance(std::filesystem::directory_iterator(full), {}) != 1) said += " (leftovers)";
+    ::umount2(folder, MNT_DETACH);
+  }
+  ::rmdir(folder);
+  return said;
+}
+
+TEST(Rendezvous, AFullDiskIsNamed) {
+  const auto said = test::run(Mode::processes, 1, [](Rank) { return meet_on_full_disk(); });
+  if (said[0] == "not permitted") GTEST_SKIP() << "needs a mount namespace";
+  EXPECT_TRUE(contains(said[0], "No space left on device")) << said[0];
+  EXPECT_TRUE(contains(said[0], "/meeting")) << said[0];
+  EXPECT_FALSE(contains(said[0], "leftovers")) << said[0];
 }
 
 TEST(Rendezvous, CostsAConstantNumberOfMessagesPerRank) {
