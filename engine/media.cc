@@ -59,6 +59,10 @@ Status Media::peer_status(Rank peer) const {
   return routes_[peer] ? routes_[peer]->peer_status(peer) : Status();
 }
 
+double Media::silence_s(Rank peer) const {
+  return routes_[peer] ? routes_[peer]->silence_s(peer) : 0;
+}
+
 const Clock& Media::clock() const {
   return transports_.empty() ? steady_clock() : transports_[0]->clock();
 }

@@ -38,6 +38,7 @@ class Media {
   std::optional<Note> hear();
   bool acquainted(Rank peer) const { return routes_[peer] && routes_[peer]->acquainted(peer); }
   Status peer_status(Rank peer) const;
+  double silence_s(Rank peer) const;  // see Transport::silence_s()
   const Clock& clock() const;
 
   std::string names() const;  // "shm", "shm+tcp"

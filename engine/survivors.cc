@@ -70,12 +70,24 @@ Status Survivors::pause() {
   return {};
 }
 
+// Whether the network has fallen apart between this rank and that one. A peer that is only late
+// still has a host, which acknowledges what was sent to it.
+bool Survivors::cut_off(Rank peer) {
+  const double silence_s = media_.silence_s(peer);
+  if (silence_s == 0) return answer_by_.erase(peer), false;
+  const Deadline patience = Deadline::after(patience_s_, media_.clock());
+  const Deadline& by = answer_by_.try_emplace(peer, patience).first->second;
+  return silence_s > patience_s_ && by.expired();
+}
+
 bool Survivors::lost(Rank peer) {
   if (left_out_[peer]) return true;
   const Status& status = line(peer).status();
-  if (status.ok()) return false;
+  if (status.ok() && !cut_off(peer)) return false;
   left_out_[peer] = true;
-  log_line(LogLevel::info, media_.me(), concat("goes on without: ", status.message()));
+  const std::string why = status.ok() ? concat("rank ", peer, ", whose host does not answer")
+                                      : std::string(status.message());
+  log_line(LogLevel::info, media_.me(), concat("goes on without: ", why));
   return true;
 }
 

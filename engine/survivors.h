@@ -55,6 +55,7 @@ class Survivors final : public Rendezvous {
 
   TextLine& line(Rank peer) { return reunion_.line(peer); }
   bool lost(Rank peer);
+  bool cut_off(Rank peer);
   Rank leader();
   Status lead();
   Status follow(Rank leader);
@@ -74,7 +75,8 @@ class Survivors final : public Rendezvous {
   const std::vector<Rank> candidates_;
   const double patience_s_;
   const std::function<Status()> meanwhile_;
-  std::vector<bool> left_out_;  // by rank
+  std::vector<bool> left_out_;          // by rank
+  std::map<Rank, Deadline> answer_by_;  // hosts that owe an acknowledgement
   std::vector<Rank> members_;
   Rank leader_ = -1;
   uint32_t attempt_ = 0;  // by the leader's count

@@ -9,12 +9,15 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <random>
+#include <regex>
 #include <thread>
 
 #include "base/text.h"
 #include "engine/communicator.h"
+#include "tests/chaos/hosts.h"
 #include "tests/support/oracle.h"
 
 namespace weft::chaos {
@@ -22,13 +25,14 @@ namespace {
 
 using test::Shape;
 
-enum class Fault { kill, kill_two, stop, leave, abort, descriptors };
-constexpr const char* kFaults[] = {"kill -9",     "kill -9 twice", "stop and go on",
-                                   "leave early", "abort",         "no descriptors"};
+enum class Fault { kill, kill_two, stop, leave, abort, descriptors, memory, cut };
+constexpr const char* kFaults[] = {"kill -9", "kill -9 twice",  "stop and go on", "leave early",
+                                   "abort",   "no descriptors", "no memory",      "cable cut"};
 constexpr const char* kMedia[] = {"shm", "tcp", "shm+tcp"};
 constexpr double kRun_s = 0.15;    // of a job after its start, at least
 constexpr double kGiveUp_s = 60;   // a rank that takes longer hangs
 constexpr double kTimeout_s = 20;  // of a call
+constexpr double kCutTimeout_s = 2;
 
 struct Plan {
   uint64_t seed;
@@ -36,14 +40,15 @@ struct Plan {
   int medium;
   int ranks;
   Rank victim, second;
-  int delay_us;  // from when all are there
+  const TwoHosts* hosts;  // where they are needed and can be had
+  int delay_us;           // from when all are there
   int stop_us;
 };
 
 Plan plan_of(uint64_t seed) {
-  constexpr Fault kMix[] = {Fault::kill,     Fault::kill,       Fault::kill, Fault::kill,
-                            Fault::kill_two, Fault::stop,       Fault::stop, Fault::leave,
-                            Fault::abort,    Fault::descriptors};
+  constexpr Fault kMix[] = {Fault::kill,     Fault::kill,        Fault::kill,   Fault::kill,
+                            Fault::kill_two, Fault::stop,        Fault::stop,   Fault::leave,
+                            Fault::abort,    Fault::descriptors, Fault::memory, Fault::cut};
   std::mt19937_64 random(seed * 2654435761);
   Plan plan{.seed = seed,
             .fault = kMix[seed % std::size(kMix)],
@@ -51,10 +56,12 @@ Plan plan_of(uint64_t seed) {
             .ranks = 3 + static_cast<int>(random() % 4),
             .victim = 0,
             .second = 0,
+            .hosts = nullptr,
             .delay_us = static_cast<int>(random() % 60'000),
             .stop_us = 20'000 + static_cast<int>(random() % 300'000)};
   plan.victim = static_cast<Rank>(random() % plan.ranks);
   plan.second = static_cast<Rank>((plan.victim + 1) % plan.ranks);
+  if (plan.fault == Fault::cut) plan.medium = 1 + plan.medium % 2;  // tcp or shm+tcp
   return plan;
 }
 
@@ -68,6 +75,12 @@ struct Report {
   int size = 0;  // of the communicator that it ended with
   bool complete = false;
 };
+
+int host_of(Rank rank) { return rank % 2; }
+
+std::string meeting_file(const Plan& plan) {
+  return concat("/tmp/weft-chaos-", ::getppid(), "-", plan.seed);
+}
 
 class RankProgram {
  public:
@@ -109,9 +122,9 @@ class RankProgram {
  private:
   Options options() const {
     Options options;
-    options.timeout_s = kTimeout_s;
+    options.timeout_s = plan_.fault == Fault::cut ? kCutTimeout_s : kTimeout_s;
     options.transport = plan_.medium == 1 ? "tcp" : "auto";
-    if (plan_.medium == 2) options.host = concat("host ", rank_ % 2);
+    if (plan_.medium == 2) options.host = concat("host ", host_of(rank_));
     return options;
   }
 
@@ -140,11 +153,24 @@ class RankProgram {
     if (report_.noticed_ns == 0) {
       report_.noticed_ns = steady_clock().now_ns();
       report_.blamed = status.peer();
-      const std::string cause = plan_.fault == Fault::descriptors
-                                    ? "Too many open files"
-                                    : concat("rank ", plan_.victim, " aborted");
-      report_.says_cause = status.message().find(cause) != std::string::npos;
+      report_.says_cause = says_cause(std::string(status.message()));
     }
+    return false;
+  }
+
+  bool says_cause(const std::string& message) const {
+    if (plan_.fault == Fault::cut) return names_a_cut(message);
+    const std::string cause = plan_.fault == Fault::descriptors
+                                  ? "Too many open files"
+                                  : concat("rank ", plan_.victim, " aborted");
+    return message.find(cause) != std::string::npos;
+  }
+
+  // Whether it says that a rank waited for one of the other host.
+  static bool names_a_cut(const std::string& message) {
+    const std::regex waits("rank ([0-9]+) waited [^ ]+ s for rank ([0-9]+)");
+    for (std::sregex_iterator at(message.begin(), message.end(), waits), end; at != end; ++at)
+      if (host_of(std::stoi((*at)[1])) != host_of(std::stoi((*at)[2]))) return true;
     return false;
   }
 
@@ -170,6 +196,15 @@ class RankProgram {
   Report report_;
 };
 
+// No more than it has; some of that may still be free.
+void take_memory_away() {
+  std::ifstream sizes("/proc/self/statm");
+  rlim_t pages = 0;
+  sizes >> pages;
+  const rlimit none{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)), RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &none);
+}
+
 struct Pipe {
   Pipe() {
     int ends[2];
@@ -187,12 +222,17 @@ struct Pipe {
   RendezvousConfig config{
       .rank = rank, .size = plan.ranks, .where = meeting.address, .job = "chaos"};
   if (rank == 0) config.where = concat("fd:", meeting.listener.release());
+  if (plan.hosts) {
+    if (!plan.hosts->enter(host_of(rank))) ::_exit(4);
+    config.where = concat("file://", meeting_file(plan));
+  }
   if (auto meet = make_rendezvous(config, Environment::of_process()); meet.ok())
     program.run(**meet, [&] {
       if (plan.fault == Fault::descriptors && rank == plan.victim) {
         const rlimit none{8, 8};
         ::setrlimit(RLIMIT_NOFILE, &none);
       }
+      if (plan.fault == Fault::memory && rank == plan.victim) take_memory_away();
       (void)!::write(ready.write.get(), "r", 1);
     });
   program.tell();
@@ -235,6 +275,7 @@ class Job {
         std::this_thread::sleep_for(std::chrono::microseconds(plan_.stop_us));
         ::kill(victim, SIGCONT);
         break;
+      case Fault::cut: plan_.hosts->cut(); break;
       default: return began_ns;
     }
     return now_ns;
@@ -283,8 +324,22 @@ size_t shared_files() {
   return count;
 }
 
+// How many ranks a survivor has to go on without.
+int lost_to(const Plan& plan, Rank rank) {
+  if (plan.fault == Fault::cut) return (plan.ranks + host_of(rank)) / 2;  // the other host's
+  return plan.fault == Fault::kill_two ? 2 : 1;
+}
+
+bool names_the_cause(const Plan& plan, Rank rank, const Report& report) {
+  if (plan.fault == Fault::abort) return report.says_cause;
+  if (plan.fault == Fault::cut)
+    return report.says_cause || (report.blamed >= 0 && host_of(report.blamed) != host_of(rank));
+  return report.blamed == plan.victim ||
+         (plan.fault == Fault::kill_two && report.blamed == plan.second);
+}
+
 // Adds what a survivor says.
-void judge(const Plan& plan, const Report& report, int64_t struck_ns, Tally& tally) {
+void judge(const Plan& plan, Rank rank, const Report& report, int64_t struck_ns, Tally& tally) {
   tally.operations += report.operations;
   tally.right += report.right;
   tally.wrong += report.wrong;
@@ -298,16 +353,16 @@ void judge(const Plan& plan, const Report& report, int64_t struck_ns, Tally& tal
     tally.wrong += report.noticed_ns != 0;  // nothing was to fail
     return;
   }
-  const int lost = plan.fault == Fault::kill_two ? 2 : 1;
+  // It may have had all the memory that it needed.
+  if (plan.fault == Fault::memory && report.noticed_ns == 0) return;
+  const int lost = lost_to(plan, rank);
   if (report.noticed_ns == 0 || report.size != plan.ranks - lost) {
     ++tally.stuck;
     return;
   }
   ++tally.errors;
   ++tally.shrunk;
-  tally.named += plan.fault == Fault::abort
-                     ? report.says_cause
-                     : report.blamed == plan.victim || (lost == 2 && report.blamed == plan.second);
+  tally.named += names_the_cause(plan, rank, report);
   if (plan.fault == Fault::kill)
     tally.slowest_notice =
         std::max(tally.slowest_notice, static_cast<double>(report.noticed_ns - struck_ns) * 1e-9);
@@ -316,8 +371,13 @@ void judge(const Plan& plan, const Report& report, int64_t struck_ns, Tally& tal
 }  // namespace
 
 std::pair<std::string, Tally> try_real(uint64_t seed) {
-  const Plan plan = plan_of(seed);
+  Plan plan = plan_of(seed);
   Tally tally;
+  const std::string kind =
+      concat(kFaults[static_cast<size_t>(plan.fault)], ", ", kMedia[plan.medium]);
+  const std::optional<TwoHosts> hosts = plan.fault == Fault::cut ? TwoHosts::make() : std::nullopt;
+  if (plan.fault == Fault::cut && !hosts) return {concat(kind, " (not here)"), tally};
+  plan.hosts = hosts ? &*hosts : nullptr;
   tally.trials = tally.faults = 1;
   const size_t files = shared_files();
   Job job(plan);
@@ -327,15 +387,15 @@ std::pair<std::string, Tally> try_real(uint64_t seed) {
   const bool left = plan.fault == Fault::leave || plan.fault == Fault::abort;
   if (left && job.report(plan.victim).complete) tally.faults = 0;
   for (Rank rank = 0; rank < plan.ranks && tally.faults > 0; ++rank) {
-    const bool ours = plan.fault != Fault::stop && plan.fault != Fault::descriptors;
+    const bool ours =
+        plan.fault != Fault::stop && plan.fault != Fault::descriptors && plan.fault != Fault::cut;
     if (ours && (rank == plan.victim || (plan.fault == Fault::kill_two && rank == plan.second)))
       continue;
-    judge(plan, job.report(rank), struck_ns, tally);
+    judge(plan, rank, job.report(rank), struck_ns, tally);
   }
   tally.leaks += shared_files() != files;
   if (!tally.good()) tally.bad_seeds.push_back(seed);
-  return {concat(kFaults[static_cast<size_t>(plan.fault)], ", ", kMedia[plan.medium]),
-          std::move(tally)};
+  return {kind, std::move(tally)};
 }
 
 }  // namespace weft::chaos

@@ -1,5 +1,5 @@
-// Faults of real processes: ranks that are killed, stopped, leave, abort, or run out of
-// descriptors.
+// Faults of real processes: ranks that are killed, stopped, leave, abort, or run out of descriptors
+// or memory, and hosts between which the cable is cut.
 #pragma once
 
 #include <string>

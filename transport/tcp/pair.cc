@@ -178,6 +178,12 @@ bool Pair::close_settled() {
   return !any_open();
 }
 
+double Pair::silence_s() const {
+  double longest = 0;
+  for (const Stream* stream : live_) longest = std::max(longest, stream->silent_s());
+  return longest;
+}
+
 void Pair::check_vanished() {
   for (Stream* stream : live_) {
     const double silent = stream->silent_s();

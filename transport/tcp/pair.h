@@ -52,6 +52,7 @@ class Pair final : public FrameSink, public FrameOwner {
   void say_bye();
   // Closes the streams whose bytes have all reached the other host; true when none is open.
   bool close_settled();
+  double silence_s() const;  // Transport::silence_s()
   // Finds that the other host has vanished, without having closed anything.
   void check_vanished();
 

@@ -260,6 +260,11 @@ Status TcpTransport::peer_status(Rank peer) const {
   return index < pairs_.size() && pairs_[index] ? pairs_[index]->status() : Status();
 }
 
+double TcpTransport::silence_s(Rank peer) const {
+  const auto index = static_cast<size_t>(peer);
+  return index < pairs_.size() && pairs_[index] ? pairs_[index]->silence_s() : 0;
+}
+
 Result<std::unique_ptr<Transport>> make_tcp(const TransportConfig& config, const Times& times) {
   if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
     return invalid_argument("Rank " + std::to_string(config.rank) + " is not one of " +

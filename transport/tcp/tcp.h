@@ -46,6 +46,7 @@ class TcpTransport final : public Transport, public Host {
   std::optional<Note> hear() override;
   bool acquainted(Rank peer) const override;
   Status peer_status(Rank peer) const override;
+  double silence_s(Rank peer) const override;
 
   Answer admit(const Hello& hello) override;
   void arrived(const Hello& hello, Fd socket, const SocketAddress& remote) override;
