@@ -15,7 +15,7 @@ struct Options {
   std::string transport = "auto";
   // "auto", a name that `weft-schedule list` prints, or a file "my.json" (docs/your-algorithm.md),
   // which all ranks can read and which is proven first; used where it suits the collective, an
-  // error where it does not.  WEFT_ALGORITHM
+  // error where it does not, but for a name with ",auto" behind it.  WEFT_ALGORITHM
   std::string algorithm = "auto";
   // How data edges between windows travel: "auto", "ll" (flag and payload in one cache line),
   // "simple" (payload, then flag).  WEFT_PROTOCOL

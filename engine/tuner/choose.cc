@@ -93,11 +93,14 @@ std::string those_that_suit(const Collective& c, const Surroundings& around) {
   return text;
 }
 
-// The algorithm that options ask for, or why it cannot serve.
-Result<const Algorithm*> asked_for(const Call& call, const Collective& c,
+// What follows the name of an algorithm that is only a wish.
+constexpr std::string_view kOrAuto = ",auto";
+
+// The algorithm of that name, or why it cannot serve.
+Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, const Collective& c,
                                    const Surroundings& around, const Options& options) {
-  const Algorithm* algorithm = around.own ? around.own : find_algorithm(options.algorithm);
-  const std::string quoted = "algorithm \"" + options.algorithm + "\" ";
+  const Algorithm* algorithm = around.own ? around.own : find_algorithm(asked);
+  const std::string quoted = "algorithm \"" + std::string(asked) + "\" ";
   const std::string remedy = "; for " + std::string(name(c.kind)) + " on " +
                              std::to_string(c.ranks) + " ranks here there are " +
                              those_that_suit(c, around);
@@ -149,9 +152,12 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   const bool wish =
       options.algorithm != "auto" && call.kind != Kind::exchange && call.kind != Kind::barrier;
   if (wish) {
-    auto asked = asked_for(call, c, around, options);
-    if (!asked.ok()) return asked.status();
-    return usual(**asked, call, c.ranks, options);
+    std::string_view name = options.algorithm;
+    const bool or_auto = name.ends_with(kOrAuto);
+    if (or_auto) name.remove_suffix(kOrAuto.size());
+    auto asked = asked_for(name, call, c, around, options);
+    if (asked.ok()) return usual(**asked, call, c.ranks, options);
+    if (!or_auto || asked.status().code() != Code::unsupported) return asked.status();
   }
   const std::vector<Offer>* const priced = offers(call, around, options);
   if (priced && !priced->empty()) return Choice(priced->front());

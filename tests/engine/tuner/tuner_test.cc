@@ -183,5 +183,22 @@ TEST(Tuner, IsAskedByChoose) {
   EXPECT_EQ(choose(call, around, asked)->algorithm->name, "ring");
 }
 
+TEST(Choose, TakesAWishWhereItServes) {
+  const float x = 0;
+  float y[8] = {};
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = y, .count = 1};
+  call.type = DataType::float32;
+  const Surroundings around{.ranks = 8, .windows = false};
+  Options options;
+  options.algorithm = "double_tree,auto";
+  EXPECT_EQ(choose(call, around, options)->algorithm->name, "double_tree");
+  call.kind = Kind::all_gather;
+  EXPECT_EQ(choose(call, around, options)->algorithm, choose(call, around, {})->algorithm);
+  options.algorithm = "double_tree";
+  EXPECT_EQ(choose(call, around, options).status().code(), Code::unsupported);
+  options.algorithm = "no_such,auto";
+  EXPECT_EQ(choose(call, around, options).status().code(), Code::invalid_argument);
+}
+
 }  // namespace
 }  // namespace weft
