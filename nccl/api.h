@@ -1,0 +1,47 @@
+// What every entry point of the library shares: its twin's name, its way from a Status to NCCL's
+// code, and that no exception leaves it.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "base/status.h"
+#include "nccl/nccl.h"
+
+// ncclX beside pncclX, weak, so that a profiler's ncclX takes its place.
+// NOLINTBEGIN(bugprone-macro-parentheses): it is a declaration
+#define WEFT_NCCL_TWIN(name) \
+  extern "C" decltype(p##name) name __attribute__((weak, alias("p" #name)))
+// NOLINTEND(bugprone-macro-parentheses)
+
+namespace weft::nccl {
+
+// ncclSuccess or ncclInProgress, or why not.
+using Answer = Result<ncclResult_t>;
+
+// A call that cannot be made here, or now: ncclInvalidUsage.
+Status invalid_usage(std::string message);
+
+// NCCL's code for a failure.
+ncclResult_t code_of(const Status& status);
+
+// Remembers for ncclGetLastError what went wrong in `call`, and says it where NCCL_DEBUG asks for
+// that.
+ncclResult_t report(const char* call, const Status& status);
+
+// The text of this thread's last error, or, where it had none, of the process's; "" where there was
+// none.
+std::string last_error();
+
+// Calls `body`, which gives an Answer, and gives its code.
+template <class Body>
+ncclResult_t answer(const char* call, const Body& body) noexcept {
+  try {
+    const Answer result = body();
+    return result.ok() ? *result : report(call, result.status());
+  } catch (const std::exception& error) {
+    return report(call, internal_error(error.what()));
+  }
+}
+
+}  // namespace weft::nccl

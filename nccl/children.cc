@@ -1,0 +1,185 @@
+// Communicators made of others: split, shrunk, grown.
+#include <array>
+#include <cstring>
+
+#include "base/text.h"
+#include "nccl/ids.h"
+#include "nccl/make.h"
+#include "nccl/settings.h"
+
+namespace weft::nccl {
+namespace {
+
+// A parent that may be used for a child, and the child's config.
+struct Family {
+  std::shared_ptr<ncclComm> parent;
+  ncclComm::Engine engine;
+  CommConfig config;
+};
+
+Result<Family> family_of(ncclComm_t parent, ncclComm_t* out, const ncclConfig_t* config,
+                         bool also_resting) {
+  if (!out) return invalid_argument("newcomm is null; say where the communicator shall go");
+  *out = nullptr;
+  auto comm = comm_of(parent);
+  if (!comm.ok()) return comm.status();
+  auto engine = also_resting ? (*comm)->management() : (*comm)->callable();
+  if (!engine.ok()) return engine.status();
+  const CommConfig usual = config ? CommConfig{} : (*comm)->config;
+  auto read = read_config(config, usual, Environment::of_process());
+  if (!read.ok()) return read.status();
+  return Family{comm.take(), engine.take(), read.take()};
+}
+
+Birth birth_of(const Family& family, ncclComm_t* out) {
+  return {.out = out,
+          .config = family.config,
+          .device = family.parent->device,
+          .parent = family.parent,
+          .make = {}};
+}
+
+Answer split(ncclComm_t parent, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
+  const Result<Family> family = family_of(parent, out, config, false);
+  if (!family.ok()) return family.status();
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR)
+    return invalid_argument(
+        concat("color is ", color, "; it must be 0 or more, or NCCL_SPLIT_NOCOLOR"));
+  Birth birth = birth_of(*family, out);
+  birth.childless = color == NCCL_SPLIT_NOCOLOR;
+  birth.make = [engine = family->engine, color, key] { return engine->split(color, key); };
+  return give_birth(std::move(birth));
+}
+
+Answer shrink(ncclComm_t parent, const int* excluded, int count, ncclComm_t* out,
+              const ncclConfig_t* config, int flags) {
+  const Result<Family> family = family_of(parent, out, config, true);
+  if (!family.ok()) return family.status();
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
+    return invalid_argument(
+        concat("shrinkFlags is ", flags, "; it must be 0 or NCCL_SHRINK_ABORT"));
+  if (count < 1 || !excluded)
+    return invalid_argument("excludeRanksList is empty; name the ranks that are left out");
+  for (int i = 0; i < count; ++i)
+    if (excluded[i] < 0 || excluded[i] >= family->engine->size() ||
+        excluded[i] == family->engine->rank())
+      return invalid_argument(concat("excludeRanksList[", i, "] is ", excluded[i], " on rank ",
+                                     family->engine->rank(), "; name other ranks of the ",
+                                     family->engine->size()));
+  Birth birth = birth_of(*family, out);
+  birth.make = [engine = family->engine, flags,
+                without = std::vector<Rank>(excluded, excluded + count)] {
+    if (flags == NCCL_SHRINK_ABORT) engine->abort("the communicator is shrunk");
+    return engine->shrink(without);
+  };
+  return give_birth(std::move(birth));
+}
+
+// The id of the one rank that gives one, told to all of the parent's.
+Result<ncclUniqueId> share_id(Communicator& engine, const std::optional<ncclUniqueId>& own) {
+  const ncclUniqueId mine = own.value_or(ncclUniqueId{});
+  std::vector<ncclUniqueId> all(static_cast<size_t>(engine.size()));
+  WEFT_TRY(engine.all_gather(&mine, all.data(), sizeof mine, DataType::uint8));
+  for (const ncclUniqueId& id : all)
+    if (id.internal[0] != 0) return id;
+  return invalid_usage(
+      "no rank of the communicator gave a unique id; one of them gets it by ncclCommGetUniqueId "
+      "and "
+      "passes it to ncclCommGrow, as the new ranks do");
+}
+
+Result<std::unique_ptr<Communicator>> grown(Communicator* parent, int rank, int ranks,
+                                            std::optional<ncclUniqueId> id,
+                                            const Options& options) {
+  if (parent) {
+    Result<ncclUniqueId> shared = share_id(*parent, id);
+    if (!shared.ok()) return shared.status();
+    id = *shared;
+  }
+  auto meet = meet_by_id(*id, rank, ranks, options, Environment::of_process());
+  if (!meet.ok()) return meet.status();
+  return Communicator::create(**meet, options);
+}
+
+Answer grow_new(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
+                const ncclConfig_t* config) {
+  if (!out) return invalid_argument("newcomm is null; say where the communicator shall go");
+  *out = nullptr;
+  if (!id) return invalid_argument("uniqueId is null; a new rank needs the one that all share");
+  if (rank < 0 || rank >= ranks)
+    return invalid_argument(concat("rank is ", rank, "; new ranks go up to ", ranks - 1));
+  const Environment env = Environment::of_process();
+  auto read = read_config(config, CommConfig{}, env);
+  if (!read.ok()) return read.status();
+  const auto options = options_for(*read, env);
+  if (!options.ok()) return options.status();
+  Birth birth{.out = out, .config = read.take(), .make = {}};
+  birth.make = [id = *id, rank, ranks, options = *options] {
+    return grown(nullptr, rank, ranks, id, options);
+  };
+  return give_birth(std::move(birth));
+}
+
+Answer grow(ncclComm_t parent, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
+            const ncclConfig_t* config) {
+  if (!parent) return grow_new(ranks, id, rank, out, config);
+  const Result<Family> family = family_of(parent, out, config, false);
+  if (!family.ok()) return family.status();
+  if (rank != -1)
+    return invalid_argument(
+        concat("rank is ", rank, "; ranks that are there keep theirs, pass -1"));
+  if (ranks <= family->engine->size())
+    return invalid_argument(concat("nRanks is ", ranks, "; it must be more than the ",
+                                   family->engine->size(), " that are there"));
+  std::optional<ncclUniqueId> own;
+  if (id) own = *id;
+  Birth birth = birth_of(*family, out);
+  birth.make = [engine = family->engine, ranks, own] {
+    return grown(engine.get(), engine->rank(), ranks, own, engine->options());
+  };
+  return give_birth(std::move(birth));
+}
+
+Answer id_for_growing(ncclComm_t parent, ncclUniqueId* out) {
+  if (!out) return invalid_argument("uniqueId is null; say where the id shall go");
+  auto comm = comm_of(parent);
+  if (!comm.ok()) return comm.status();
+  if (auto engine = (*comm)->callable(); !engine.ok()) return engine.status();
+  const Result<ncclUniqueId> id = make_id(Environment::of_process());
+  if (!id.ok()) return id.status();
+  *out = *id;
+  return ncclSuccess;
+}
+
+}  // namespace
+}  // namespace weft::nccl
+
+using weft::nccl::answer_in_group;
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                            ncclConfig_t* config) {
+  return answer_in_group("ncclCommSplit",
+                         [&] { return weft::nccl::split(comm, color, key, newcomm, config); });
+}
+WEFT_NCCL_TWIN(ncclCommSplit);
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int count, ncclComm_t* newcomm,
+                             ncclConfig_t* config, int flags) {
+  return answer_in_group("ncclCommShrink", [&] {
+    return weft::nccl::shrink(comm, excluded, count, newcomm, config, flags);
+  });
+}
+WEFT_NCCL_TWIN(ncclCommShrink);
+
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
+  return weft::nccl::answer("ncclCommGetUniqueId",
+                            [&] { return weft::nccl::id_for_growing(comm, id); });
+}
+WEFT_NCCL_TWIN(ncclCommGetUniqueId);
+
+ncclResult_t pncclCommGrow(ncclComm_t comm, int nranks, const ncclUniqueId* id, int rank,
+                           ncclComm_t* newcomm, ncclConfig_t* config) {
+  return answer_in_group("ncclCommGrow",
+                         [&] { return weft::nccl::grow(comm, nranks, id, rank, newcomm, config); });
+}
+WEFT_NCCL_TWIN(ncclCommGrow);

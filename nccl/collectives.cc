@@ -1,0 +1,174 @@
+// Collectives, sends and receives: arguments checked and handed on to submit().
+#include <cstring>
+#include <optional>
+
+#include "base/text.h"
+#include "nccl/api.h"
+#include "nccl/group.h"
+#include "nccl/memory.h"
+#include "nccl/types.h"
+
+namespace weft::nccl {
+namespace {
+
+// A collective as it is called.
+struct Request {
+  Kind kind = Kind::all_reduce;
+  const void* input = nullptr;
+  void* output = nullptr;
+  size_t count = 0;
+  ncclDataType_t type = ncclInt8;
+  ncclRedOp_t op = ncclSum;
+  int root = 0;
+};
+
+Status take_op(const Request& request, Item& item) {
+  if (static_cast<unsigned>(request.op) < ncclNumOps) {
+    item.call.op = op_of(request.op);
+    return {};
+  }
+  Result<PreMulSum> made = item.comm->find(request.op);
+  if (!made.ok()) return made.status();
+  if (made->type != request.type)
+    return invalid_argument(concat("datatype is ", static_cast<int>(request.type), ", but op ",
+                                   static_cast<int>(request.op), " was made for ",
+                                   static_cast<int>(made->type), "; they must be the same"));
+  item.call.op = ReduceOp::premulsum;
+  item.scalar = made->value;
+  item.call.scalar = made->value ? made->value->data() : made->at;
+  return {};
+}
+
+Answer run(ncclComm_t handle, const Request& request) {
+  auto comm = comm_of(handle);
+  if (!comm.ok()) return comm.status();
+  auto engine = (*comm)->callable();
+  if (!engine.ok()) return engine.status();
+  Item item;
+  item.comm = comm.take();
+  item.engine = engine.take();
+  item.call = {.kind = request.kind,
+               .input = request.input,
+               .output = request.output,
+               .count = request.count,
+               .root = request.root};
+  const auto type = type_of(request.type);
+  if (!type.ok()) return type.status();
+  item.call.type = *type;
+  if (reduces(request.kind)) WEFT_TRY(take_op(request, item));
+  WEFT_TRY(validate(item.call, item.engine->size(), item.engine->rank()));
+  WEFT_TRY(check_host_memory("sendbuff", request.input));
+  WEFT_TRY(check_host_memory("recvbuff", request.output));
+  return submit(std::move(item));
+}
+
+Answer transfer(ncclComm_t handle, Transfer::Direction direction, void* memory, size_t count,
+                ncclDataType_t datatype, int peer) {
+  auto comm = comm_of(handle);
+  if (!comm.ok()) return comm.status();
+  auto engine = (*comm)->callable();
+  if (!engine.ok()) return engine.status();
+  const auto type = type_of(datatype);
+  if (!type.ok()) return type.status();
+  Item item;
+  item.comm = comm.take();
+  item.engine = engine.take();
+  item.is_transfer = true;
+  item.transfer = {direction, peer, memory, count, *type};
+  WEFT_TRY(validate(std::span(&item.transfer, 1), item.engine->size()));
+  WEFT_TRY(check_host_memory("buff", memory));
+  return submit(std::move(item));
+}
+
+ncclResult_t collective(const char* call, ncclComm_t comm, const Request& request) noexcept {
+  return answer_in_group(call, [&] { return run(comm, request); });
+}
+
+}  // namespace
+}  // namespace weft::nccl
+
+using weft::Kind;
+using weft::nccl::collective;
+
+ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                            cudaStream_t) {
+  return collective("ncclAllReduce", comm,
+                    {Kind::all_reduce, sendbuff, recvbuff, count, datatype, op});
+}
+WEFT_NCCL_TWIN(ncclAllReduce);
+
+ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count,
+                         ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                         cudaStream_t) {
+  return collective("ncclReduce", comm,
+                    {Kind::reduce, sendbuff, recvbuff, count, datatype, op, root});
+}
+WEFT_NCCL_TWIN(ncclReduce);
+
+ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
+  return collective("ncclBroadcast", comm,
+                    {Kind::broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root});
+}
+WEFT_NCCL_TWIN(ncclBroadcast);
+
+ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
+                        ncclComm_t comm, cudaStream_t) {
+  return collective("ncclBcast", comm,
+                    {Kind::broadcast, buff, buff, count, datatype, ncclSum, root});
+}
+WEFT_NCCL_TWIN(ncclBcast);
+
+ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                                cudaStream_t) {
+  return collective("ncclReduceScatter", comm,
+                    {Kind::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op});
+}
+WEFT_NCCL_TWIN(ncclReduceScatter);
+
+ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t) {
+  return collective("ncclAllGather", comm,
+                    {Kind::all_gather, sendbuff, recvbuff, sendcount, datatype});
+}
+WEFT_NCCL_TWIN(ncclAllGather);
+
+ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t) {
+  return collective("ncclAlltoAll", comm, {Kind::all_to_all, sendbuff, recvbuff, count, datatype});
+}
+WEFT_NCCL_TWIN(ncclAlltoAll);
+
+ncclResult_t pncclGather(const void* sendbuff, void* recvbuff, size_t count,
+                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
+  return collective("ncclGather", comm,
+                    {Kind::gather, sendbuff, recvbuff, count, datatype, ncclSum, root});
+}
+WEFT_NCCL_TWIN(ncclGather);
+
+ncclResult_t pncclScatter(const void* sendbuff, void* recvbuff, size_t count,
+                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
+  return collective("ncclScatter", comm,
+                    {Kind::scatter, sendbuff, recvbuff, count, datatype, ncclSum, root});
+}
+WEFT_NCCL_TWIN(ncclScatter);
+
+ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+                       ncclComm_t comm, cudaStream_t) {
+  return weft::nccl::answer_in_group("ncclSend", [&] {
+    return weft::nccl::transfer(comm, weft::Transfer::Direction::send, const_cast<void*>(sendbuff),
+                                count, datatype, peer);
+  });
+}
+WEFT_NCCL_TWIN(ncclSend);
+
+ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+                       ncclComm_t comm, cudaStream_t) {
+  return weft::nccl::answer_in_group("ncclRecv", [&] {
+    return weft::nccl::transfer(comm, weft::Transfer::Direction::receive, recvbuff, count, datatype,
+                                peer);
+  });
+}
+WEFT_NCCL_TWIN(ncclRecv);

@@ -1,0 +1,231 @@
+#include "nccl/comm.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/text.h"
+#include "nccl/api.h"
+
+using weft::concat;
+using weft::invalid_argument;
+using weft::Result;
+using weft::Status;
+using weft::nccl::invalid_usage;
+using weft::nccl::Outstanding;
+using weft::nccl::PreMulSum;
+
+void ncclComm::begin_task() {
+  const std::lock_guard lock(mutex_);
+  ++tasks_;
+}
+
+void ncclComm::end_task(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  --tasks_;
+  if (failure_.ok()) failure_ = status;
+}
+
+void ncclComm::become(std::unique_ptr<weft::Communicator> engine) {
+  Engine made(std::move(engine));
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::given_up) engine_.swap(made);
+}
+
+Result<ncclComm::Engine> ncclComm::usable(bool also_resting) const {
+  const std::lock_guard lock(mutex_);
+  if (tasks_ > 0)
+    return invalid_argument(
+        "the communicator's last call is still in progress; wait until ncclCommGetAsyncError does "
+        "not "
+        "say ncclInProgress");
+  if (!failure_.ok()) return failure_;
+  if (phase_ == Phase::finalized)
+    return invalid_usage("the communicator was finalized; only ncclCommDestroy is left");
+  if (phase_ == Phase::revoked && !also_resting)
+    return invalid_usage(
+        "the communicator was revoked; only ncclCommShrink, ncclCommDestroy and ncclCommAbort are "
+        "left");
+  if (suspended_ && !also_resting)
+    return invalid_usage("the communicator is suspended; call ncclCommResume first");
+  if (!engine_) return invalid_argument("the communicator was destroyed");
+  return engine_;
+}
+
+Result<ncclComm::Engine> ncclComm::callable() const { return usable(false); }
+Result<ncclComm::Engine> ncclComm::management() const { return usable(true); }
+
+ncclComm::Engine ncclComm::engine() const {
+  const std::lock_guard lock(mutex_);
+  return engine_;
+}
+
+ncclResult_t ncclComm::state() {
+  const std::lock_guard lock(mutex_);
+  if (tasks_ > 0) return ncclInProgress;
+  for (const Outstanding& call : outstanding_)
+    if (call.work.test() && failure_.ok()) failure_ = call.work.error();
+  std::erase_if(outstanding_, [](const Outstanding& call) { return call.work.test(); });
+  if (!failure_.ok()) return weft::nccl::code_of(failure_);
+  if (!outstanding_.empty()) return ncclInProgress;
+  if (!engine_ || phase_ == Phase::revoked) return ncclSuccess;
+  return weft::nccl::code_of(engine_->health());
+}
+
+Status ncclComm::failure() const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.ok() || !engine_) return failure_;
+  return engine_->health();
+}
+
+void ncclComm::keep(Outstanding call) {
+  const std::lock_guard lock(mutex_);
+  outstanding_.push_back(std::move(call));
+}
+
+Status ncclComm::flush() {
+  std::vector<Outstanding> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    calls = outstanding_;
+  }
+  Status first;
+  for (const Outstanding& call : calls)
+    if (Status status = call.work.wait(); first.ok()) first = std::move(status);
+  return first;
+}
+
+Status ncclComm::finalize() {
+  const std::lock_guard lock(mutex_);
+  if (tasks_ > 0)
+    return invalid_argument("the communicator's last call is still in progress; wait for it first");
+  if (phase_ != Phase::open)
+    return invalid_argument("the communicator was finalized or revoked already");
+  phase_ = Phase::finalized;
+  return {};
+}
+
+Status ncclComm::revoke() {
+  Engine engine;
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ != Phase::open)
+      return invalid_argument("the communicator was finalized or revoked already");
+    if (!engine_) return invalid_argument("the communicator is not made yet");
+    phase_ = Phase::revoked;
+    engine = engine_;
+  }
+  engine->abort("the communicator was revoked");
+  return {};
+}
+
+Status ncclComm::set_suspended(bool suspended) {
+  const std::lock_guard lock(mutex_);
+  if (suspended_ == suspended)
+    return invalid_usage(suspended ? "the communicator is suspended already"
+                                   : "the communicator is not suspended");
+  suspended_ = suspended;
+  return {};
+}
+
+bool ncclComm::suspended() const {
+  const std::lock_guard lock(mutex_);
+  return suspended_;
+}
+
+void ncclComm::give_up(bool abort) {
+  Engine engine;
+  {
+    const std::lock_guard lock(mutex_);
+    phase_ = Phase::given_up;
+    engine.swap(engine_);
+  }
+  if (engine && abort) engine->abort("the communicator was aborted");
+}
+
+// Handles are never used twice in a process, so one that was destroyed, or belongs to another
+// communicator, is noticed.
+ncclRedOp_t ncclComm::add(PreMulSum op) {
+  static std::atomic<int> next{ncclNumOps};
+  const int handle = next.fetch_add(1);
+  const std::lock_guard lock(mutex_);
+  ops_.emplace(handle, std::move(op));
+  return static_cast<ncclRedOp_t>(handle);
+}
+
+Status ncclComm::remove(ncclRedOp_t op) {
+  const std::lock_guard lock(mutex_);
+  if (ops_.erase(static_cast<int>(op)) > 0) return {};
+  return invalid_argument(
+      concat("op ", static_cast<int>(op),
+             static_cast<int>(op) < ncclNumOps
+                 ? " is built in and cannot be destroyed"
+                 : " was not made by ncclRedOpCreatePreMulSum of this communicator"));
+}
+
+Result<PreMulSum> ncclComm::find(ncclRedOp_t op) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ops_.find(static_cast<int>(op));
+  if (found != ops_.end()) return found->second;
+  return invalid_argument(
+      concat("op is ", static_cast<int>(op), ", which is neither one of 0 to ", ncclNumOps - 1,
+             " nor one that ncclRedOpCreatePreMulSum has made of this communicator"));
+}
+
+void* ncclComm::add_registration() {
+  const std::lock_guard lock(mutex_);
+  // A number that is no address: it only has to be told from others.
+  void* const handle = reinterpret_cast<void*>(next_registration_++);
+  registrations_.insert(handle);
+  return handle;
+}
+
+Status ncclComm::remove_registration(void* handle) {
+  const std::lock_guard lock(mutex_);
+  if (registrations_.erase(handle) > 0) return {};
+  return invalid_argument(
+      "handle is not one that ncclCommRegister has given for this communicator");
+}
+
+bool ncclComm::first_of(const std::string& shape) {
+  const std::lock_guard lock(mutex_);
+  return shapes_.insert(shape).second;
+}
+
+namespace weft::nccl {
+
+Registry& Registry::of_process() {
+  static Registry* const kept = new Registry;  // never destroyed: threads may outlive main()
+  return *kept;
+}
+
+ncclComm_t Registry::add(std::shared_ptr<ncclComm> comm) {
+  const std::lock_guard lock(mutex_);
+  const ncclComm_t handle = comm.get();
+  comms_.emplace(handle, std::move(comm));
+  return handle;
+}
+
+std::shared_ptr<ncclComm> Registry::find(ncclComm_t handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = comms_.find(handle);
+  return found == comms_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<ncclComm> Registry::remove(ncclComm_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = comms_.find(handle);
+  if (found == comms_.end()) return nullptr;
+  std::shared_ptr<ncclComm> comm = std::move(found->second);
+  comms_.erase(found);
+  return comm;
+}
+
+Result<std::shared_ptr<ncclComm>> comm_of(ncclComm_t handle) {
+  if (!handle) return invalid_argument("comm is null; pass a communicator");
+  std::shared_ptr<ncclComm> comm = Registry::of_process().find(handle);
+  if (comm) return comm;
+  return invalid_argument(
+      "comm is not a communicator of this process, or was destroyed or aborted already");
+}
+
+}  // namespace weft::nccl

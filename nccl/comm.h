@@ -1,0 +1,123 @@
+// ncclComm: a communicator as its handle's owner sees it, from before there is an engine until it
+// is destroyed.
+//
+// Thread safety: any call from any thread. A handle is a pointer that programs may pass on after it
+// was destroyed, so calls find the object by it in the Registry, and share it while they run.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/communicator.h"
+#include "nccl/config.h"
+#include "nccl/nccl.h"
+
+namespace weft::nccl {
+
+// A reduction that ncclRedOpCreatePreMulSum has made.
+struct PreMulSum {
+  ncclDataType_t type = ncclInt8;
+  std::shared_ptr<const std::array<std::byte, 8>> value;  // null: `at` is read when a call runs
+  const void* at = nullptr;
+};
+
+// An asynchronous call, and what it reads until it is done.
+struct Outstanding {
+  Work work;
+  std::shared_ptr<const void> memory;
+};
+
+}  // namespace weft::nccl
+
+struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interface names it
+ public:
+  using Engine = std::shared_ptr<weft::Communicator>;
+
+  ncclComm(weft::nccl::CommConfig how, int on_device) : config(std::move(how)), device(on_device) {}
+
+  const weft::nccl::CommConfig config;
+  const int device;
+
+  // Something that is going on by itself, such as its making: calls are refused until it has ended.
+  void begin_task();
+  void end_task(const weft::Status& status);
+  // The engine, made by such a task. Where the handle was given up meanwhile, it is dropped.
+  void become(std::unique_ptr<weft::Communicator> engine);
+
+  // What calls need: the engine, of a communicator that is neither busy, failed to be made,
+  // finalized, revoked nor suspended. management(): also of one that was revoked or suspended.
+  weft::Result<Engine> callable() const;
+  weft::Result<Engine> management() const;
+  // The engine as it is; null before and after.
+  Engine engine() const;
+
+  // ncclInProgress, or how it is.
+  ncclResult_t state();
+  weft::Status failure() const;
+
+  void keep(weft::nccl::Outstanding call);
+  // Waits for all that is outstanding; the first failure.
+  weft::Status flush();
+
+  weft::Status finalize();
+  weft::Status revoke();
+  weft::Status set_suspended(bool suspended);
+  bool suspended() const;
+  // No call finds it any more; the last one that runs destroys the engine.
+  void give_up(bool abort);
+
+  ncclRedOp_t add(weft::nccl::PreMulSum op);
+  weft::Status remove(ncclRedOp_t op);
+  weft::Result<weft::nccl::PreMulSum> find(ncclRedOp_t op) const;
+
+  void* add_registration();
+  weft::Status remove_registration(void* handle);
+
+  // Whether calls of this shape were not seen before.
+  bool first_of(const std::string& shape);
+
+ private:
+  enum class Phase : uint8_t { open, finalized, revoked, given_up };
+
+  weft::Result<Engine> usable(bool also_resting) const;
+
+  mutable std::mutex mutex_;
+  Engine engine_;
+  Phase phase_ = Phase::open;
+  bool suspended_ = false;
+  int tasks_ = 0;
+  weft::Status failure_;  // of a task
+  std::vector<weft::nccl::Outstanding> outstanding_;
+  std::map<int, weft::nccl::PreMulSum> ops_;
+  std::set<void*> registrations_;  // handles
+  uintptr_t next_registration_ = 1;
+  std::set<std::string> shapes_;
+};
+
+namespace weft::nccl {
+
+// The process's communicators by handle. State of the process, as the C interface leaves no other
+// place.
+class Registry {
+ public:
+  static Registry& of_process();
+
+  ncclComm_t add(std::shared_ptr<ncclComm> comm);
+  // Null where there is none, any more or at all.
+  std::shared_ptr<ncclComm> find(ncclComm_t handle) const;
+  std::shared_ptr<ncclComm> remove(ncclComm_t handle);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<ncclComm_t, std::shared_ptr<ncclComm>> comms_;
+};
+
+// The communicator behind a handle that a caller gave, or what is wrong with the handle.
+Result<std::shared_ptr<ncclComm>> comm_of(ncclComm_t handle);
+
+}  // namespace weft::nccl

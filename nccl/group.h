@@ -1,0 +1,65 @@
+// Groups: what a thread calls between ncclGroupStart and ncclGroupEnd, and how calls run, in groups
+// or not.
+//
+// Calls of a group are checked when they are made and start together at its end: collectives of
+// each communicator in their order, its sends and receives as one unordered set. Then all are
+// waited for, so that one thread may be many ranks. Where the communicators do not block, nobody
+// waits.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/call.h"
+#include "nccl/api.h"
+#include "nccl/comm.h"
+
+namespace weft::nccl {
+
+// A collective, or a send or receive.
+struct Item {
+  std::shared_ptr<ncclComm> comm;
+  ncclComm::Engine engine;
+  Call call;                                               // where it is a collective
+  std::shared_ptr<const std::array<std::byte, 8>> scalar;  // what call.scalar points to, if ours
+  Transfer transfer;
+  bool is_transfer = false;
+};
+
+// The making of a communicator, which waits for other ranks.
+struct Job {
+  std::shared_ptr<ncclComm> comm;               // that comes of it
+  std::vector<std::shared_ptr<ncclComm>> busy;  // until it has ended: `comm`, and a parent
+  ncclComm_t* out = nullptr;                    // set to null where it fails
+  std::function<Status()> make;
+};
+
+// Runs it now, or, in a group, at its end.
+Answer submit(Item item);
+Answer submit(Job job);
+
+// As answer(); in a group, a failure of the body is the group's, too, and nothing of the group
+// starts.
+template <class Body>
+ncclResult_t answer_in_group(const char* call, const Body& body) noexcept;
+
+// What ncclGroupStart and ncclGroupEnd do.
+void start_group();
+Answer end_group();
+
+// Whether this thread is in a group, and what it makes of a failure there.
+bool in_group();
+void fail_group(const Status& status);
+
+template <class Body>
+ncclResult_t answer_in_group(const char* call, const Body& body) noexcept {
+  return answer(call, [&]() -> Answer {
+    Answer result = body();
+    if (!result.ok() && in_group()) fail_group(result.status().within(call));
+    return result;
+  });
+}
+
+}  // namespace weft::nccl

@@ -1,0 +1,253 @@
+// Communicators that do not block, abort, growth, and ranks that go away. Threads of one process
+// are the ranks; the shared library is called as programs do.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nccl/nccl.h"
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Until it does not say ncclInProgress any more; for half a minute.
+ncclResult_t settled(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  for (int i = 0; i < 30000 && state == ncclInProgress; ++i) {
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return state;
+}
+
+void on_threads(int ranks, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int r = 0; r < ranks; ++r) threads.emplace_back(body, r);
+  for (std::thread& thread : threads) thread.join();
+}
+
+ncclConfig_t not_blocking() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  return config;
+}
+
+TEST(NotBlocking, OneThreadIsAllRanks) {
+  constexpr int kRanks = 3;
+  ncclComm_t comms[kRanks] = {};
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = not_blocking();
+  for (int r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(ncclCommInitRankConfig(&comms[r], kRanks, id, r, &config), ncclInProgress);
+    ASSERT_NE(comms[r], nullptr);
+  }
+  for (ncclComm_t comm : comms) EXPECT_EQ(settled(comm), ncclSuccess);
+
+  float in[kRanks], out[kRanks] = {};
+  for (int r = 0; r < kRanks; ++r) {
+    in[r] = static_cast<float>(r + 1);
+    EXPECT_EQ(ncclAllReduce(&in[r], &out[r], 1, ncclFloat, ncclSum, comms[r], nullptr),
+              ncclInProgress);
+  }
+  for (int r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_EQ(out[r], 6);
+  }
+  ncclComm_t parts[kRanks] = {};
+  for (int r = 0; r < kRanks; ++r) {
+    const ncclResult_t said =
+        ncclCommSplit(comms[r], r == 0 ? NCCL_SPLIT_NOCOLOR : 1, r, &parts[r], nullptr);
+    EXPECT_EQ(said, ncclInProgress);
+    EXPECT_EQ(parts[r] == nullptr, r == 0);
+  }
+  for (int r = 0; r < kRanks; ++r) {
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    if (parts[r]) {
+      EXPECT_EQ(settled(parts[r]), ncclSuccess);
+    }
+  }
+  int count = 0;
+  EXPECT_EQ(ncclCommCount(parts[1], &count), ncclSuccess);
+  EXPECT_EQ(count, 2);
+  for (int r = 0; r < kRanks; ++r) {
+    ncclCommFinalize(comms[r]);
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comms[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(parts[r]), ncclSuccess);
+  }
+}
+
+TEST(NotBlocking, CallsBeforeItIsMadeAreRefused) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = not_blocking();
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), ncclInProgress);  // alone
+  float x = 0;
+  int count = 0;
+  EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclInvalidArgument);
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("in progress"), std::string::npos);
+  EXPECT_EQ(ncclCommCount(comm, &count), ncclInvalidArgument);
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);  // though nobody ever came
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclInvalidArgument);
+}
+
+TEST(NotBlocking, AndBlockingInOneGroup) {
+  ncclUniqueId ids[2];
+  ncclComm_t comms[2] = {};
+  ncclConfig_t config = not_blocking();
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(ncclGetUniqueId(&ids[i]), ncclSuccess);
+    ncclCommInitRankConfig(&comms[i], 1, ids[i], 0, i == 0 ? &config : nullptr);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_EQ(comms[0], nullptr);
+  EXPECT_EQ(comms[1], nullptr);
+}
+
+// A rank that waits is let go by another one that aborts.
+TEST(Abort, EndsTheOthersCalls) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
+    float x = 1;
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(100));
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+      return;
+    }
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclRemoteError);
+    ncclResult_t state = ncclSuccess;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    EXPECT_EQ(state, ncclRemoteError);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
+// Its own, from another thread, as watchdogs do.
+TEST(Abort, EndsTheOwnCall) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);
+    float x = 1;
+    std::thread watchdog([comm, rank] {
+      std::this_thread::sleep_for(milliseconds(rank == 0 ? 100 : 300));
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    });
+    if (rank == 0) {
+      EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclRemoteError);
+    }
+    watchdog.join();
+  });
+}
+
+// One rank is in a call that cannot end; both shrink out of it.
+TEST(Shrink, EndsWhatIsUnderWay) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(3, [&](int rank) {
+    ncclComm_t comm = nullptr, rest = nullptr;
+    ASSERT_EQ(ncclCommInitRank(&comm, 3, id, rank), ncclSuccess);
+    float x = 1;
+    if (rank == 2) {  // is lost
+      std::this_thread::sleep_for(milliseconds(100));
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+      return;
+    }
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclRemoteError);
+    int lost[] = {2};
+    ASSERT_EQ(ncclCommShrink(comm, lost, 1, &rest, nullptr, NCCL_SHRINK_ABORT), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    x = static_cast<float>(rank + 1);
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, rest, nullptr), ncclSuccess);
+    EXPECT_EQ(x, 3);
+    EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
+  });
+}
+
+TEST(Revoke, LeavesShrinking) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(3, [&](int rank) {
+    ncclComm_t comm = nullptr, rest = nullptr;
+    ASSERT_EQ(ncclCommInitRank(&comm, 3, id, rank), ncclSuccess);
+    EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
+    int lost[] = {0};
+    if (rank > 0) {
+      ASSERT_EQ(ncclCommShrink(comm, lost, 1, &rest, nullptr, 0), ncclSuccess);
+      int count = 0;
+      EXPECT_EQ(ncclCommCount(rest, &count), ncclSuccess);
+      EXPECT_EQ(count, 2);
+    }
+    EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+// Two ranks become four; rank 1, say, leads. Those that are there keep their ranks.
+TEST(Grow, KeepsRanks) {
+  ncclUniqueId id, more;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t pair[2] = {};
+  on_threads(2,
+             [&](int rank) { ASSERT_EQ(ncclCommInitRank(&pair[rank], 2, id, rank), ncclSuccess); });
+  ASSERT_EQ(ncclCommGetUniqueId(pair[1], &more), ncclSuccess);
+  on_threads(4, [&](int rank) {
+    ncclComm_t grown = nullptr;
+    if (rank < 2) {
+      ASSERT_EQ(ncclCommGrow(pair[rank], 4, rank == 1 ? &more : nullptr, -1, &grown, nullptr),
+                ncclSuccess);
+    } else {
+      ASSERT_EQ(ncclCommGrow(nullptr, 4, &more, rank, &grown, nullptr), ncclSuccess);
+    }
+    int own = -1, out[4] = {};
+    EXPECT_EQ(ncclCommUserRank(grown, &own), ncclSuccess);
+    EXPECT_EQ(own, rank);
+    EXPECT_EQ(ncclAllGather(&own, out, 1, ncclInt, grown, nullptr), ncclSuccess);
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(out[r], r);
+    EXPECT_EQ(ncclCommDestroy(grown), ncclSuccess);
+    if (rank < 2) {
+      EXPECT_EQ(ncclCommDestroy(pair[rank]), ncclSuccess);
+    }
+  });
+}
+
+TEST(Scalable, SeveralIds) {
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(4, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ASSERT_EQ(ncclCommInitRankScalable(&comm, 4, rank, 2, ids, &config), ncclSuccess);
+    int one = 1;
+    EXPECT_EQ(ncclAllReduce(&one, &one, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(one, 4);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+// The ranks contradict each other: each is told, none waits for long.
+TEST(Init, DifferentNumbersOfRanks) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(2, [&](int rank) {
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRank(&comm, 2 + rank, id, rank), ncclInvalidUsage);
+    EXPECT_EQ(comm, nullptr);
+  });
+}
+
+}  // namespace

@@ -1,0 +1,83 @@
+// What NCCL_* variables become.
+#include "nccl/settings.h"
+
+#include <gtest/gtest.h>
+
+namespace weft::nccl {
+namespace {
+
+Options options_with(std::map<std::string, std::string, std::less<>> variables) {
+  const Environment env(std::move(variables));
+  const auto config = read_config(nullptr, CommConfig{}, env);
+  EXPECT_TRUE(config.ok());
+  const auto options = options_for(*config, env);
+  EXPECT_TRUE(options.ok()) << options.status().to_string();
+  return options.ok() ? *options : Options{};
+}
+
+TEST(Settings, NothingSaidIsTheUsual) {
+  const Options options = options_with({});
+  EXPECT_EQ(options.algorithm, "auto");
+  EXPECT_EQ(options.transport, "auto");
+  EXPECT_EQ(options.lanes, 0);
+  EXPECT_EQ(options.slot_bytes, 0u);
+}
+
+TEST(Settings, MeanWhatTheyMean) {
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "Ring"}}).algorithm, "ring,auto");
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "TREE"}}).algorithm, "double_tree,auto");
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "Ring,Tree"}}).algorithm, "auto");
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "^Tree"}}).algorithm, "auto");
+  EXPECT_EQ(options_with({{"NCCL_PROTO", "LL"}}).protocol, "ll");
+  EXPECT_EQ(options_with({{"NCCL_PROTO", "Simple"}}).protocol, "simple");
+  EXPECT_EQ(options_with({{"NCCL_PROTO", "LL128"}}).protocol, "auto");
+  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "1"}}).transport, "tcp");
+  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "0"}}).transport, "auto");
+  EXPECT_EQ(options_with({{"NCCL_SOCKET_IFNAME", "=lo"}}).interfaces, "=lo");
+  EXPECT_EQ(options_with({{"NCCL_HOSTID", "here"}}).host, "here");
+  EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "4194304"}}).slot_bytes, 524288u);
+  EXPECT_EQ(
+      options_with({{"NCCL_NSOCKS_PERTHREAD", "4"}, {"NCCL_SOCKET_NTHREADS", "2"}}).tcp_streams, 8);
+  EXPECT_EQ(options_with({{"NCCL_SOCKET_NTHREADS", "4"}}).tcp_streams, 4);
+  EXPECT_EQ(options_with({{"NCCL_MIN_NCHANNELS", "4"}}).lanes, 4);
+  EXPECT_EQ(options_with({{"NCCL_MIN_CTAS", "2"}, {"NCCL_MIN_NCHANNELS", "4"}}).lanes, 2);
+  EXPECT_EQ(options_with({{"NCCL_MAX_CTAS", "1"}}).lanes, 1);
+  EXPECT_EQ(options_with({{"NCCL_MAX_CTAS", "16"}}).lanes, 0);
+}
+
+TEST(Settings, WeftsOwnGoBefore) {
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "Ring"}, {"WEFT_ALGORITHM", "bruck"}}).algorithm, "bruck");
+  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "1"}, {"WEFT_TRANSPORT", "shm"}}).transport, "shm");
+  EXPECT_EQ(options_with({{"NCCL_MIN_CTAS", "4"}, {"WEFT_LANES", "2"}}).lanes, 2);
+}
+
+TEST(Settings, NonsenseIsNamed) {
+  const Environment env(std::map<std::string, std::string, std::less<>>{{"NCCL_BUFFSIZE", "many"}});
+  const auto options = options_for(CommConfig{}, env);
+  ASSERT_FALSE(options.ok());
+  EXPECT_NE(options.status().message().find("NCCL_BUFFSIZE"), std::string_view::npos);
+}
+
+TEST(Settings, AreListedInOrder) {
+  for (size_t i = 1; i < settings().size(); ++i)
+    EXPECT_LT(settings()[i - 1].name, settings()[i].name);
+  EXPECT_EQ(find_setting("NCCL_ALGO"), find_setting("ALGO"));
+  EXPECT_EQ(find_setting("NCCL_NO_SUCH"), nullptr);
+}
+
+TEST(Config, BlockingIsTheEnvironments) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  const Environment env(
+      std::map<std::string, std::string, std::less<>>{{"NCCL_COMM_BLOCKING", "0"}});
+  EXPECT_FALSE(read_config(&config, CommConfig{}, env)->blocking);
+  EXPECT_TRUE(read_config(&config, CommConfig{}, Environment())->blocking);
+  config.blocking = NCCL_CONFIG_UNDEF_INT;
+  CommConfig parent;
+  parent.blocking = false;
+  EXPECT_FALSE(read_config(nullptr, parent, Environment())->blocking);
+  EXPECT_TRUE(read_config(&config, CommConfig{}, Environment())->blocking);
+}
+
+}  // namespace
+}  // namespace weft::nccl
