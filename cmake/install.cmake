@@ -1,4 +1,4 @@
-# Installs libweft.a, the headers people use, the programs, and how CMake and pkg-config find them.
+# Installs libweft.a, the headers people use, libnccl.so.2, the programs, and how CMake and pkg-config find them.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -11,6 +11,14 @@ install(TARGETS weft EXPORT weftTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   FILE_SET HEADERS DESTINATION ${weft_include_dir})
 install(EXPORT weftTargets NAMESPACE weft:: DESTINATION ${weft_package_dir})
+
+# In a folder like NCCL's own, which nothing finds by itself: who wants this library in the place of NCCL
+# says so (README).
+if(TARGET nccl)
+  set(weft_nccl_home ${CMAKE_INSTALL_LIBDIR}/weft/nccl)
+  install(TARGETS nccl LIBRARY DESTINATION ${weft_nccl_home}/lib)
+  install(FILES nccl/nccl.h nccl/nccl_device.h DESTINATION ${weft_nccl_home}/include)
+endif()
 
 foreach(program weft-bench weft-peer-openmpi weft-peer-mpich weft-peer-gloo weft-schedule weft-doctor)
   if(TARGET ${program})

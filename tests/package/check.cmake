@@ -48,6 +48,20 @@ if(pkg_config)
   expect_both(${work}/pkg_config)
 endif()
 
+# The folder that stands for NCCL's, with a program in C.
+find_program(cc NAMES cc gcc clang)
+file(GLOB_RECURSE nccl_library ${prefix}/*/libnccl.so.2)
+get_filename_component(nccl_lib "${nccl_library}" DIRECTORY)
+get_filename_component(nccl_home "${nccl_lib}" DIRECTORY)
+run(${cc} -std=gnu99 -pthread ${examples}/nccl/all_reduce.c -o ${work}/all_reduce -I${nccl_home}/include
+    -L${nccl_home}/lib -lnccl)
+run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${nccl_home}/lib ${work}/all_reduce)
+string(REGEX MATCHALL "rank [0-3]: 6\n?" sums "${output}\n")
+list(LENGTH sums count)
+if(NOT count EQUAL 4)
+  message(FATAL_ERROR "all_reduce printed '${output}'")
+endif()
+
 foreach(program weft-bench weft-schedule)
   if(NOT EXISTS ${prefix}/bin/${program})
     message(FATAL_ERROR "${program} was not installed")
