@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -118,6 +119,22 @@ struct Window {
   std::byte* memory = nullptr;  // nullptr until the peer's mapping has arrived
 };
 
+// Memory that a rank made for its peers to map (Transport::share). It outlives its transport where
+// somebody holds it; all of it is unmapped here with the last holder, and its pages are given back
+// when no peer has them mapped any more. Its calls may come from any thread.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+
+  virtual Bytes bytes() const = 0;
+  // From now on, on the pages of this part, this rank and its peers do not see each other's writes
+  // any more; what is there now stays as it is for both. Threads may go on using the memory
+  // meanwhile. REQUIRES: part is part of bytes().
+  virtual Status detach(ConstBytes part) = 0;
+  // Gives the pages back at once, though peers may still have them mapped: all see zeros.
+  virtual void discard() = 0;
+};
+
 // A short message outside all links, for saying why: delivered at most once, best effort.
 struct Note {
   Rank from = -1;
@@ -161,6 +178,18 @@ class Transport {
   // The window of `peer`, or of this rank itself; nullptr where the medium shares no memory.
   // Its memory is filled in once the peer has answered.
   virtual const Window* open_window(Rank peer) = 0;
+
+  // Whether share() is there. Then every rank that has_windows() reaches maps what is shared.
+  virtual bool shares_memory() const { return false; }
+  // Makes memory, zeroed, that every peer maps when it hears of it; `number` names it among this
+  // rank's, each number is used once.
+  virtual Result<std::shared_ptr<SharedMemory>> share(uint32_t, size_t) {
+    return unsupported("this transport shares no memory");
+  }
+  // Peers unmap it when they hear of it. REQUIRES: no peer uses it.
+  virtual void unshare(uint32_t) {}
+  // What a peer shared: empty until it has come, an error where it cannot be mapped.
+  virtual Result<Bytes> shared_by(Rank, uint32_t) { return Bytes{}; }
 
   // Moves everything along that links do not move by themselves: connections being made, deaths,
   // notes. Cheap, but a system call or more: for when there is nothing better to do.

@@ -48,6 +48,7 @@ struct Backend {
   std::vector<Mode> modes;
   LinkTraits traits;     // what its links must say
   bool windows = false;  // open_window() gives memory
+  bool shares = false;   // share() does
   // What was committed and flushed before the sender closed or died still arrives.
   bool delivers_after_close = false;
   int many_ranks = 16;  // the size of the largest test

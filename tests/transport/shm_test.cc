@@ -26,6 +26,7 @@ conformance::Backend shm_backend() {
   backend.modes = {conformance::Mode::threads, conformance::Mode::processes};
   backend.traits = {.send_in_place = true};
   backend.windows = true;
+  backend.shares = true;
   backend.delivers_after_close = true;
   return backend;
 }

@@ -132,7 +132,7 @@ void Pair::flush() {
     if (sent.status().code() == Code::peer_lost) return outbox_.clear();
     if (!sent.ok()) return lose("cannot be told anything: " + std::string(sent.status().message()));
     const std::shared_ptr<Segment>& segment = outbox_.front().segment;
-    if (segment && segment != context_.home) segment->close_fd();
+    if (segment && outbox_.front().frame.kind == FrameKind::ring) segment->close_fd();
     outbox_.pop_front();
   }
 }
@@ -184,6 +184,15 @@ std::shared_ptr<Segment> Pair::take_segment(const Frame& frame, Fd fd) {
   return nullptr;
 }
 
+// Even in one process a mapping of its own, so that the owner can take its own one out of what is
+// shared (SharedMemory::detach).
+Result<std::shared_ptr<Segment>> Pair::take_memory(const Frame& frame, Fd fd) {
+  if (!same_process_) return Segment::map(std::move(fd), frame.segment_bytes);
+  const std::shared_ptr<Segment> given = take_segment(frame, Fd());
+  if (!given) return internal_error("The shared memory announced did not come.");
+  return Segment::map_again(*given);
+}
+
 bool Pair::check_hello(const Frame& frame) {
   if (same_job(context_, frame) && frame.from == peer_) return true;
   lose("is not who it says: rank " + std::to_string(frame.from) + " of job \"" +
@@ -204,7 +213,11 @@ std::optional<Incoming> Pair::receive() {
     }
     if (frame.kind == FrameKind::bye) bye_ = true;
     Incoming incoming{frame, nullptr};
-    if (frame.segment_bytes > 0) {
+    if (frame.kind == FrameKind::memory) {
+      Result<std::shared_ptr<Segment>> mapped = take_memory(frame, std::move(fd));
+      incoming.unmapped = mapped.status();
+      if (mapped.ok()) incoming.segment = mapped.take();
+    } else if (frame.segment_bytes > 0) {
       incoming.segment = take_segment(frame, std::move(fd));
       if (!incoming.segment) return std::nullopt;
     }

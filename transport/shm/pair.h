@@ -37,6 +37,8 @@ enum class FrameKind : uint32_t {
   home,       // segment: the sender's bell and window
   ring,       // segment: the receiving end of link `id` with its shape
   bad_shape,  // the sending end of link `id` has this shape, another one than the ring that came
+  memory,     // segment: memory number `id` of the sender, for the receiver to map
+  forget,     // memory number `id` is not used any more
   note,       // text
   bye,        // the sender closes its transport
 };
@@ -60,6 +62,7 @@ struct Frame {
 struct Incoming {
   Frame frame;
   std::shared_ptr<Segment> segment;
+  Status unmapped = {};  // of a frame of kind memory: why it has no segment
 };
 
 // What all pairs of a transport have in common.
@@ -91,8 +94,7 @@ class Pair {
   void want();
   // The peer connected; its hello has been read and checked.
   void accept(Fd socket);
-  // Queues a frame for when the connection is there. The segment's descriptor is closed once sent,
-  // unless it is the home segment.
+  // Queues a frame for when the connection is there. A ring's descriptor is closed once sent.
   void send(Frame frame, std::shared_ptr<Segment> segment = nullptr);
   // The next frame, hello excepted; nullopt while there is none, or after a loss.
   std::optional<Incoming> receive();
@@ -123,6 +125,7 @@ class Pair {
   Result<bool> send_now(Outgoing& out);
   bool read_frame(Frame& frame, Fd& fd);
   std::shared_ptr<Segment> take_segment(const Frame& frame, Fd fd);
+  Result<std::shared_ptr<Segment>> take_memory(const Frame& frame, Fd fd);
   void ended();
   void close_socket();
 

@@ -3,12 +3,17 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <string>
 
 namespace weft::shm {
 namespace {
 
+constexpr int kPopulate = 23;  // MADV_POPULATE_WRITE, which older headers lack
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 }  // namespace
@@ -43,6 +48,35 @@ Result<std::shared_ptr<Segment>> Segment::map(Fd fd, size_t bytes) {
     return internal_error("Shared memory came whose size is not sealed.");
   return map_file(fd, bytes);
 }
+
+Result<std::shared_ptr<Segment>> Segment::map_again(const Segment& segment) {
+  return map(Fd(::fcntl(segment.fd_.get(), F_DUPFD_CLOEXEC, 0)), segment.bytes_);
+}
+
+Status Segment::populate() {
+  ::madvise(data_, bytes_, MADV_HUGEPAGE);  // where the machine has them for shared memory
+  // Old kernels cannot: then pages come when they are touched.
+  if (::madvise(data_, bytes_, kPopulate) == 0 || errno == EINVAL) return {};
+  return system_error("fill " + std::to_string(bytes_) + " bytes of shared memory");
+}
+
+// A private mapping shows the shared pages until they are written to. So every page is written to,
+// without changing it: one instruction, so that no write of another thread is lost.
+Status Segment::detach(ConstBytes part) {
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto at = static_cast<size_t>(part.data() - data_);
+  const size_t begin = at / page * page;
+  const size_t end = std::min(bytes_, at + part.size());
+  if (begin >= end) return {};
+  void* const memory = ::mmap(data_ + begin, end - begin, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_FIXED, fd_.get(), static_cast<off_t>(begin));
+  if (memory == MAP_FAILED) return system_error("take memory out of what peers have mapped");
+  for (size_t i = begin; i < end; i += page)
+    std::atomic_ref(reinterpret_cast<uint8_t&>(data_[i])).fetch_or(0);
+  return {};
+}
+
+void Segment::discard() { ::madvise(data_, bytes_, MADV_REMOVE); }
 
 Segment::~Segment() { ::munmap(data_, bytes_); }
 

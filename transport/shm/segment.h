@@ -6,10 +6,11 @@
 
 #include "base/fd.h"
 #include "base/status.h"
+#include "transport/transport.h"
 
 namespace weft::shm {
 
-class Segment {
+class Segment final : public SharedMemory {
  public:
   // Zeroed and sparse: pages exist once they are touched. Its size is sealed, so that who maps it
   // cannot be made to fault by the other side.
@@ -17,7 +18,10 @@ class Segment {
   // What another process created; an error where it is not a sealed segment of that size.
   static Result<std::shared_ptr<Segment>> map(Fd fd, size_t bytes);
 
-  ~Segment();
+  // Another mapping of a segment that is still open.
+  static Result<std::shared_ptr<Segment>> map_again(const Segment& segment);
+
+  ~Segment() override;
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
@@ -26,6 +30,13 @@ class Segment {
   // For handing the segment on; invalid once it was closed or where the segment was mapped.
   const Fd& fd() const { return fd_; }
   void close_fd() { fd_.reset(); }
+  // Makes all pages now, near the CPU that this thread runs on.
+  Status populate();
+
+  Bytes bytes() const override { return {data_, bytes_}; }
+  // REQUIRES: the segment is open.
+  Status detach(ConstBytes part) override;
+  void discard() override;
 
  private:
   Segment(std::byte* data, size_t bytes) : data_(data), bytes_(bytes) {}

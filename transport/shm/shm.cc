@@ -191,6 +191,52 @@ const Window* ShmTransport::open_window(Rank peer) {
   return reaches(peer) ? &want(peer).window : nullptr;
 }
 
+Result<std::shared_ptr<SharedMemory>> ShmTransport::share(uint32_t number, size_t bytes) {
+  Result<std::shared_ptr<Segment>> segment = Segment::create((bytes + kPage - 1) / kPage * kPage);
+  if (!segment.ok()) return segment.status();
+  WEFT_TRY((*segment)->populate());
+  Frame frame;
+  frame.kind = FrameKind::memory;
+  frame.id = number;
+  tell_all(frame, *segment);
+  return std::shared_ptr<SharedMemory>(segment.take());
+}
+
+void ShmTransport::unshare(uint32_t number) {
+  Frame frame;
+  frame.kind = FrameKind::forget;
+  frame.id = number;
+  tell_all(frame, nullptr);
+}
+
+void ShmTransport::tell_all(const Frame& frame, const std::shared_ptr<Segment>& segment) {
+  for (Rank rank = 0; rank < config_.size; ++rank) {
+    if (!reaches(rank)) continue;
+    Peer& peer = want(rank);
+    peer.pair.send(frame, segment);
+    peer.bell->ring();
+    settle(peer);
+  }
+}
+
+Result<Bytes> ShmTransport::shared_by(Rank rank, uint32_t number) {
+  const Peer* peer = find(rank);
+  if (!peer) return Bytes{};
+  const auto found = peer->memories.find(number);
+  if (found == peer->memories.end()) return Bytes{};
+  return found->second.ok() ? Result<Bytes>((*found->second)->bytes()) : found->second.status();
+}
+
+void ShmTransport::take_memory(Peer& peer, Incoming incoming) {
+  const uint32_t number = incoming.frame.id;
+  if (peer.memories.contains(number))
+    return peer.pair.lose(concat("shared memory ", number, " twice."));
+  if (incoming.segment)
+    peer.memories.emplace(number, std::move(incoming.segment));
+  else
+    peer.memories.emplace(number, incoming.unmapped);
+}
+
 void ShmTransport::match(Peer& peer, LinkId id, ShmSendLink& link, Offer offer) {
   if (offer.shape == link.shape()) return link.attach(std::move(offer.segment));
   link.fail(shapes_differ(id, config_.rank, link.shape(), peer.rank, offer.shape));
@@ -286,6 +332,8 @@ void ShmTransport::handle(Peer& peer, Incoming incoming) {
     case FrameKind::home: return take_home(peer, std::move(incoming.segment));
     case FrameKind::ring: return take_ring(peer, frame, std::move(incoming.segment));
     case FrameKind::bad_shape: return take_bad_shape(peer, frame);
+    case FrameKind::memory: return take_memory(peer, std::move(incoming));
+    case FrameKind::forget: peer.memories.erase(frame.id); return;
     case FrameKind::note:
       if (notes_.size() < kUnheardMax)
         notes_.push_back({peer.rank, std::string(frame.text_view())});

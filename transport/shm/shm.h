@@ -29,6 +29,10 @@ class ShmTransport final : public Transport {
   RecvLink& open_recv(Rank peer, LinkId id, LinkShape shape) override;
   bool has_windows() const override { return true; }
   const Window* open_window(Rank peer) override;
+  bool shares_memory() const override { return true; }
+  Result<std::shared_ptr<SharedMemory>> share(uint32_t number, size_t bytes) override;
+  void unshare(uint32_t number) override;
+  Result<Bytes> shared_by(Rank peer, uint32_t number) override;
 
   void poll() override;
   void wait(const Deadline& deadline) override;
@@ -60,8 +64,9 @@ class ShmTransport final : public Transport {
     std::map<LinkId, ShmSendLink> sends;
     std::map<LinkId, ShmRecvLink> recvs;
     std::map<LinkId, Offer> offers;
-    bool unsettled = false;  // listed in unsettled_
-    bool mourned = false;    // its links know that it is lost
+    std::map<uint32_t, Result<std::shared_ptr<Segment>>> memories;  // by number
+    bool unsettled = false;                                         // listed in unsettled_
+    bool mourned = false;  // its links know that it is lost
   };
 
   explicit ShmTransport(const TransportConfig& config) : config_(config) {}
@@ -80,6 +85,8 @@ class ShmTransport final : public Transport {
   void handle(Peer& peer, Incoming incoming);
   void take_home(Peer& peer, std::shared_ptr<Segment> segment);
   void take_ring(Peer& peer, const Frame& frame, std::shared_ptr<Segment> segment);
+  void take_memory(Peer& peer, Incoming incoming);
+  void tell_all(const Frame& frame, const std::shared_ptr<Segment>& segment);
   void take_bad_shape(Peer& peer, const Frame& frame);
   void match(Peer& peer, LinkId id, ShmSendLink& link, Offer offer);
 
