@@ -38,8 +38,9 @@ struct ReduceCall {
   uint64_t scaled = 0;
   // avg: the number of ranks, applied before the final rounding; integers truncate toward zero.
   int64_t divisor = 1;
-  // Write targets[0] past the caches (non-temporal), where that is possible.
+  // Write targets[0], or both, past the caches (non-temporal), where that is possible.
   bool streaming = false;
+  bool streaming_both = false;
 };
 
 using ReduceKernel = void (*)(const ReduceCall&);

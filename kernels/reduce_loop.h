@@ -33,7 +33,7 @@ struct Reducer {
 
   // Whole vectors; each visit to memory is at `at` elements from the start.
   struct Whole {
-    bool streaming;
+    bool streaming, streaming_second;
     WEFT_HD Stored load(const void* from, size_t at) const {
       return Kit::template load<Stored>(static_cast<const T*>(from) + at);
     }
@@ -42,6 +42,12 @@ struct Reducer {
     }
     WEFT_HD void store_first(void* to, size_t at, Stored value) const {
       if (streaming)
+        Kit::stream(static_cast<T*>(to) + at, value);
+      else
+        store(to, at, value);
+    }
+    WEFT_HD void store_second(void* to, size_t at, Stored value) const {
+      if (streaming_second)
         Kit::stream(static_cast<T*>(to) + at, value);
       else
         store(to, at, value);
@@ -58,6 +64,7 @@ struct Reducer {
       Kit::store_some(static_cast<T*>(to) + at, value, count * sizeof(T));
     }
     WEFT_HD void store_first(void* to, size_t at, Stored value) const { store(to, at, value); }
+    WEFT_HD void store_second(void* to, size_t at, Stored value) const { store(to, at, value); }
   };
 
   // Where the operands are and where the result goes.
@@ -111,7 +118,7 @@ struct Reducer {
       access.store_first(places.targets[0], at + v * L::kCount, result[v]);
     if (places.target_count == 1) return;
     for (int v = 0; v < kVectors; ++v)
-      access.store(places.targets[1], at + v * L::kCount, result[v]);
+      access.store_second(places.targets[1], at + v * L::kCount, result[v]);
   }
 
   // Elements [at, end), vector by vector. Apart from the loops, which would each grow by it.
@@ -119,7 +126,7 @@ struct Reducer {
   [[gnu::noinline]] static void ends(const Places& places, size_t at, size_t end,
                                      const Modifiers& modifiers) {
     for (; end - at >= L::kCount; at += L::kCount)
-      step<1, 0, kModified>(places, at, modifiers, Whole{false});
+      step<1, 0, kModified>(places, at, modifiers, Whole{false, false});
     if (at < end) step<1, 0, kModified>(places, at, modifiers, Part{end - at});
   }
 
@@ -132,7 +139,8 @@ struct Reducer {
                         kSources == 0 ? call.source_count : kSources,
                         {call.targets[0], call.targets[call.target_count - 1]},
                         call.target_count};
-    const Whole whole{call.streaming && can_align(call.targets[0])};
+    const bool streaming = call.streaming && can_align(call.targets[0]);
+    const Whole whole{streaming, streaming && call.streaming_both && aligned_alike(places)};
     size_t at = whole.streaming ? to_alignment(call.targets[0], call.count) : 0;
     ends<kModified>(places, 0, at, modifiers);
     for (; call.count - at >= kBlock; at += kBlock)
@@ -144,6 +152,11 @@ struct Reducer {
   static bool can_align(const void* target) {
     return reinterpret_cast<uintptr_t>(target) % sizeof(T) == 0;
   }
+  // So that what aligns the first target aligns the second.
+  static bool aligned_alike(const Places& places) {
+    const auto first = reinterpret_cast<uintptr_t>(places.targets[0]);
+    return (first - reinterpret_cast<uintptr_t>(places.targets[1])) % sizeof(Stored) == 0;
+  }
   static size_t to_alignment(const void* target, size_t count) {
     const size_t bytes = -reinterpret_cast<uintptr_t>(target) % sizeof(Stored);
     return bytes / sizeof(T) < count ? bytes / sizeof(T) : count;
@@ -153,7 +166,7 @@ struct Reducer {
     for (int t = 0; t < call.target_count; ++t) {
       if (call.targets[t] != call.sources[0])
         copy_bytes(call.targets[t], call.sources[0], call.count * sizeof(T),
-                   call.streaming && t == 0);
+                   call.streaming && (t == 0 || call.streaming_both));
     }
   }
 

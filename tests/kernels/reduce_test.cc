@@ -139,6 +139,7 @@ class Bench {
     call.scaled = job_.scaled;
     call.divisor = job_.divisor;
     call.streaming = streaming;
+    call.streaming_both = streaming && ++checks_ % 2 == 0;
     reduce_kernel(job_.op, job_.type, isa)(call);
 
     for (int t = 0; t < target_count; ++t)
@@ -183,6 +184,7 @@ class Bench {
   std::vector<Buffer> sources_;
   Buffer scalar_;
   Buffer want_;
+  int checks_ = 0;
 };
 
 std::vector<Job> jobs(DataType type, int source_count) {
