@@ -84,6 +84,10 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(std::span<const Rank>
   return unsupported("this communicator cannot go on without some of its ranks");
 }
 
+Result<std::shared_ptr<std::byte>> Communicator::allocate(size_t) {
+  return unsupported("this communicator allocates no memory");
+}
+
 Status Communicator::start_trace(size_t) {
   return unsupported("this communicator does not note down what its lanes do");
 }

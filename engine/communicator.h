@@ -103,6 +103,13 @@ class Communicator {
   virtual Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without = {},
                                                        double timeout_s = 0);
 
+  // Collective: memory that every rank gets of its own, as many bytes on each, zeroed, aligned to
+  // pages. Where all ranks share a host's memory, calls whose buffers all lie in such memory run
+  // between them, without copies in between; everywhere else it is memory as any other. It is freed
+  // with the last copy of the pointer, in any order, also after the communicator is gone; no call
+  // on it may be under way then. A size that differs is an error on all ranks.
+  virtual Result<std::shared_ptr<std::byte>> allocate(size_t bytes);
+
   // Ends every call under way on this rank, and as soon as they hear of it on the others, with
   // Code::aborted; the communicator is failed afterwards.
   virtual void abort(std::string_view why) = 0;

@@ -210,6 +210,7 @@ void Engine::settle_failure() {
   if (abandoned_) return;
   abandoned_ = true;
   media_->abandon();
+  withdraw();
   dump_failure();
 }
 
@@ -252,6 +253,7 @@ Result<CallInfo> Engine::explain(const Call& call) {
   const std::lock_guard lock(driver_);
   Operation op(*media_, shared_);
   op.call = complete(call);
+  suppose_places(op);
   auto entry = plan_for(op);
   if (!entry.ok()) return entry.status();
   const Plan& plan = *(*entry)->plan;

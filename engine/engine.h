@@ -6,12 +6,14 @@
 // order.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 
+#include "engine/allocations.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
 #include "engine/dump_signal.h"
@@ -62,6 +64,7 @@ class Engine final : public Communicator {
   Result<std::unique_ptr<Communicator>> split(int color, int key) override;
   Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without,
                                                double timeout_s) override;
+  Result<std::shared_ptr<std::byte>> allocate(size_t bytes) override;
   void abort(std::string_view why) override;
   Status health() const override;
   Result<CallInfo> explain(const Call& call) override;
@@ -81,6 +84,7 @@ class Engine final : public Communicator {
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
   void record(Operation& op);
+  Result<PlanCache::Entry*> first_plan(Operation& op);
   Result<PlanCache::Entry*> plan_for(const Operation& op);
   Surroundings surroundings() const;
   LinkShape link_shape() const;
@@ -103,6 +107,24 @@ class Engine final : public Communicator {
   void warn(Operation& op, double waited_s);
   std::string whereabouts(const std::vector<Rank>& peers) const;
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
+
+  Binding binding_of(const Operation& op) const;
+  void count_plan();
+  CpuExecutor::Progress poll(Operation& op) {
+    const CpuExecutor::Progress progress = op.executor.poll();
+    return progress == CpuExecutor::Progress::done && op.exchanges ? go_on(op) : progress;
+  }
+  Status why_failed(Operation& op);
+
+  // engine_memory.cc: buffers in memory that peers map
+  Result<std::shared_ptr<SharedMemory>> share(size_t bytes, uint32_t& number);
+  Status await_memory(uint32_t number);
+  bool may_use_allocations(const Operation& op) const;
+  void suppose_places(Operation& op) const;
+  Result<PlanCache::Entry*> exchange_plan();
+  Binding expose(Operation& op);
+  CpuExecutor::Progress go_on(Operation& op);
+  void withdraw();
 
   // engine_async.cc: many operations
   Work enqueue(std::unique_ptr<Operation> op);
@@ -153,7 +175,15 @@ class Engine final : public Communicator {
   std::unique_ptr<Tuner> tuner_;  // null: no prices are known
   PlanCache::Key key_;
   Recorder recorder_;
-  uint64_t sequence_ = 0;  // collective calls begun
+  uint64_t sequence_ = 0;                     // collective calls begun
+  std::shared_ptr<Allocations> allocations_;  // null before the first
+  uint64_t allocated_ = 0;                    // by all ranks, ever
+  uint32_t last_number_ = 0;                  // of an allocation, tried or made
+  struct Exposed {
+    uint32_t number = 0;
+    ConstBytes bytes{};
+  };
+  std::array<Exposed, 2> exposed_{};  // this rank's buffers that peers may touch
   bool crowded_ = false;
   std::byte barrier_bytes_[2] = {};
 

@@ -97,7 +97,7 @@ void Engine::admit() {
       ++i;
       continue;
     }
-    auto entry = failed ? Result<PlanCache::Entry*>(health()) : plan_for(op);
+    auto entry = failed ? Result<PlanCache::Entry*>(health()) : first_plan(op);
     if (entry.ok()) {
       begin(op, **entry);
       record(op);
@@ -138,9 +138,8 @@ CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status)
     status = health();
     return Progress::failed;
   }
-  const Progress progress = op.executor.poll();
-  if (progress == Progress::failed)
-    status = fail(explain_mismatch(op, op.executor.failure()), true);
+  const Progress progress = poll(op);
+  if (progress == Progress::failed) status = why_failed(op);
   if (progress == Progress::moved) op.blocked_since_ns = 0;
   if (progress != Progress::blocked || !look) return progress;
   status = look_around(op);

@@ -37,9 +37,9 @@ void count_one(std::atomic<uint64_t>& counter) {
 
 Status Engine::run_now(Operation& op) {
   repeatable_ = nullptr;
-  auto entry = plan_for(op);
+  auto entry = first_plan(op);
   if (!entry.ok()) return entry.status();
-  if (!op.is_group && !op.internal && !op.call.varying) {
+  if (!op.is_group && !op.internal && !op.call.varying && !op.exchanges) {
     repeatable_ = *entry;
     repeatable_in_place_ = in_place(op.call, size(), rank());
   }
@@ -64,11 +64,15 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.sequence = op.is_group ? 0 : ++sequence_;
   count_one(calls_);
   Plan& plan = *op.plan->plan;
-  const Binding binding{.input = static_cast<const std::byte*>(op.call.input),
-                        .output = static_cast<std::byte*>(op.call.output),
-                        .scalar = op.call.scalar,
-                        .group = op.group};
-  op.executor.start(plan, binding, identify(op, plan));
+  op.executor.start(plan, op.exchanges ? expose(op) : binding_of(op), identify(op, plan));
+}
+
+Binding Engine::binding_of(const Operation& op) const {
+  return {.input = static_cast<const std::byte*>(op.call.input),
+          .output = static_cast<std::byte*>(op.call.output),
+          .scalar = op.call.scalar,
+          .group = op.group,
+          .mapped = op.mapped};
 }
 
 void Engine::record(Operation& op) {
@@ -88,15 +92,29 @@ void Engine::release(Operation& op, const Status& status) {
   op.group = {};
 }
 
+// The call's plan, or that of the exchange with which it begins.
+Result<PlanCache::Entry*> Engine::first_plan(Operation& op) {
+  op.exchanges = op.registered = op.in_place_somewhere = false;
+  if (!op.refused.ok()) op.refused = {};
+  if (allocated_ == 0 || !may_use_allocations(op)) return plan_for(op);
+  op.exchanges = true;
+  return exchange_plan();
+}
+
+void Engine::count_plan() {
+  count_one(plans_built_);
+  repeatable_ = nullptr;  // its plan may have to make room
+}
+
 // Nothing is sent: a failure concerns this rank's arguments or options only.
 Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   const bool aliased = !op.is_group && in_place(op.call, size(), rank());
   op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, op.internal, key_);
+  if (op.registered) key_[0] |= op.in_place_somewhere ? kRegisteredInPlace : kRegistered;
   if (PlanCache::Entry* entry = plans_.find(key_)) return entry;
   auto plan = build_plan(op, aliased);
   if (!plan.ok()) return plan.status();
-  count_one(plans_built_);
-  repeatable_ = nullptr;  // its plan may have to make room
+  count_plan();
   if (log_enabled(LogLevel::debug))
     log_line(
         LogLevel::debug, rank(),
@@ -130,7 +148,10 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   Options options = config_.options;
   if (op.internal) options.algorithm = "auto";
   // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
-  auto choice = choose(op.call, surroundings(), options);
+  Surroundings around = surroundings();
+  around.registered = op.registered;
+  around.in_place = op.in_place_somewhere;
+  auto choice = choose(op.call, around, options);
   if (!choice.ok()) return choice.status();
   PlanRequest request;
   request.algorithm = choice->algorithm->name;
@@ -164,8 +185,9 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 CallIdentity Engine::identify(Operation& op, const Plan& plan) {
   CallIdentity identity;
   if (op.is_group) return identity;
-  identity.tag = mix(op.plan->fingerprint, op.sequence);
-  if (plan.windows.empty()) return identity;
+  const uint64_t print = op.exchanges ? fingerprint(signature(op.call)) : op.plan->fingerprint;
+  identity.tag = mix(print, op.sequence);
+  if (plan.window_slots == 0) return identity;
   identity.window_call = ++shared_.calls;
   const bool ll = plan.request.protocol == Protocol::ll;
   if (ll) {
@@ -181,15 +203,19 @@ CallIdentity Engine::identify(Operation& op, const Plan& plan) {
   return identity;
 }
 
+Status Engine::why_failed(Operation& op) {
+  if (!op.refused.ok()) return op.refused;
+  return fail(explain_mismatch(op, op.executor.failure()), true);
+}
+
 Status Engine::drive(Operation& op) {
   backoff_.reset();
-  CpuExecutor::Progress progress = op.executor.poll();
+  CpuExecutor::Progress progress = poll(op);
   record(op);  // now, when it costs nothing: what was sent is on its way
-  for (;; progress = op.executor.poll()) {
+  for (;; progress = poll(op)) {
     switch (progress) {
       case CpuExecutor::Progress::done: return {};
-      case CpuExecutor::Progress::failed:
-        return fail(explain_mismatch(op, op.executor.failure()), true);
+      case CpuExecutor::Progress::failed: return why_failed(op);
       case CpuExecutor::Progress::moved:
         if (failed_.load(std::memory_order_relaxed)) return health();
         backoff_.reset();

@@ -28,6 +28,11 @@ class Media {
   // The window of a peer or of this rank. REQUIRES: windows_everywhere().
   const Window* window(Rank rank) const;
 
+  // Whether memory can be shared with all ranks: see Transport::share() and the following.
+  bool shares_memory() const { return windows_everywhere_ && transports_[0]->shares_memory(); }
+  // The transport that does. REQUIRES: shares_memory().
+  Transport& sharing() const { return *transports_[0]; }
+
   // For all transports at once.
   void poll();
   void wait(const Deadline& deadline);  // bounded to a millisecond where there are several

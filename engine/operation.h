@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/buffer_places.h"
 #include "engine/call.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/plan_cache.h"
@@ -24,6 +25,15 @@ struct Operation {
   std::vector<Transfer> owned_group;
   std::array<std::vector<size_t>, 4> owned_counts;
   std::shared_ptr<WorkState> work;
+
+  // Where buffers may lie in allocations (engine_memory.cc).
+  bool exchanges = false;   // its plan, as yet, is the exchange of where they lie
+  bool registered = false;  // all ranks' do
+  bool in_place_somewhere = false;
+  BufferPlaces places;
+  std::vector<BufferPlaces> all_places;  // by rank
+  std::vector<MappedBuffers> mapped;     // by rank
+  Status refused;                        // not ok: after the exchange there was no plan
 
   CpuExecutor executor;
   PlanCache::Entry* plan = nullptr;

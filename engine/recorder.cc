@@ -63,6 +63,12 @@ void Recorder::end(uint64_t number, State state, bool took_long) {
                  kRelaxed);
 }
 
+void Recorder::relabel(uint64_t number, Label label) {
+  Line& of = line(number);
+  if (number == 0 || of.number.load(kRelaxed) != number) return;  // not begun, or overwritten
+  of.state.store((of.state.load(kRelaxed) & 0xff) | static_cast<uint64_t>(label) << 8, kRelaxed);
+}
+
 std::optional<Recorder::Record> Recorder::read(const Line& line) const {
   const uint64_t number = line.number.load(kRead);
   if (number == 0) return std::nullopt;

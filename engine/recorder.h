@@ -39,6 +39,8 @@ class Recorder {
 
   // An operation begins; gives its number.
   uint64_t begin(uint64_t sequence, const Signature& call, Label label);
+  // It runs as something else than it was thought to.
+  void relabel(uint64_t number, Label label);
   // It ends. Only where it took long it is worth a time stamp.
   void end(uint64_t number, State state, bool took_long);
 

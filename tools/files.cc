@@ -48,6 +48,9 @@ void add_kind(const Algorithm& algorithm, Kind kind, int ranks, const Parameters
 Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
   const Result<const Algorithm*> algorithm = shelf.named(args.algorithm);
   if (!algorithm.ok()) return algorithm.status();
+  if ((*algorithm)->registered)
+    return unsupported(concat("algorithm ", (*algorithm)->name,
+                              " runs between callers' own buffers, which a file cannot name."));
   int first = 0, last = 0;
   WEFT_TRY(parse_range(args.ranks, &first, &last));
   std::optional<Kind> only;

@@ -45,6 +45,7 @@ int list(const Shelf& shelf) {
     std::cout << '\n';
     if (a.radix) std::cout << "    takes a radix\n";
     if (a.windows) std::cout << "    needs windows (all ranks on one host)\n";
+    if (a.registered) std::cout << "    needs memory that the communicator allocated\n";
     if (a.canonical) std::cout << "    folds in rank order\n";
     if (a.any_counts) std::cout << "    serves counts that differ between ranks\n";
   }

@@ -19,6 +19,8 @@ struct Algorithm {
   std::string_view summary;  // one line, with the source
   bool windows = false;      // needs every rank's window mapped in every other (one host)
   bool lines = true;         // with windows: may run under ll (schedule/lines.h)
+  bool registered = false;   // reads and writes peers' Input and Output, so that all ranks have to
+                             // pass memory which their communicator allocated
   bool canonical = false;    // folds every element in rank order on one rank, rounding once
   bool any_counts = false;   // serves the v-forms: sizes that only the two ends of a pair know
   bool radix = false;        // Parameters::radix matters

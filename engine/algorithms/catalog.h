@@ -22,6 +22,7 @@ Algorithm direct_one_shot();
 Algorithm direct_two_shot();
 Algorithm window_one_shot();
 Algorithm window_two_shot();
+Algorithm zero_copy();
 Algorithm pairwise();
 Algorithm hierarchical();
 Algorithm exchange();

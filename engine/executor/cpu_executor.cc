@@ -8,6 +8,16 @@
 
 namespace weft {
 
+namespace {
+
+// Whether all that the step writes is results: nothing that is read again soon.
+bool results_only(const PlanStep& step) {
+  return !step.to && std::all_of(step.targets.begin(), step.targets.end(),
+                                 [](const Operand& o) { return o.buffer == Buffer::output; });
+}
+
+}  // namespace
+
 void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
   plan_ = &plan;
   binding_ = binding;
@@ -126,6 +136,8 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   if (step.from || step.to) enter_message(step, at);
   if (at.size == 0) return;
   if (!binding_.group.empty()) return enter_transfers(chunk, begin, at);
+  at.chunk = chunk;
+  at.begin = begin;
   const size_t bytes = plan_->element_bytes;
   at.input = binding_.input + (place.input + begin) * bytes;
   at.output = binding_.output + (place.output + begin) * bytes;
@@ -189,6 +201,7 @@ CpuExecutor::Move CpuExecutor::fail(Status status) {
 }
 
 std::byte* CpuExecutor::address(const Operand& operand, const Cursor& at) const {
+  if (operand.rank >= 0 && operand.buffer != Buffer::window) return mapped(operand, at);
   switch (operand.buffer) {
     case Buffer::input: return const_cast<std::byte*>(at.input);
     case Buffer::output: return at.output;
@@ -197,6 +210,16 @@ std::byte* CpuExecutor::address(const Operand& operand, const Cursor& at) const 
       return plan_->windows[operand.rank]->memory + at.window +
              operand.slot * plan_->window_slot_bytes;
   }
+}
+
+// The chunk in a peer's Input or Output.
+std::byte* CpuExecutor::mapped(const Operand& operand, const Cursor& at) const {
+  const MappedBuffers& buffers = binding_.mapped[static_cast<size_t>(operand.rank)];
+  const bool input = operand.buffer == Buffer::input;
+  const size_t place = input ? plan_->layout.input_offset(at.chunk, operand.rank)
+                             : plan_->layout.output_offset(at.chunk, operand.rank);
+  std::byte* const begin = input ? const_cast<std::byte*>(buffers.input) : buffers.output;
+  return begin + (place + at.begin) * plan_->element_bytes;
 }
 
 LlLine* CpuExecutor::line(const Operand& operand, const Cursor& at) const {
@@ -222,10 +245,11 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count) const
   const size_t bytes = count * plan_->element_bytes;
   const bool streaming =
       plan_->request.streaming && !step.targets.empty() && step.targets[0].buffer == Buffer::output;
+  const bool all_streaming = streaming && results_only(step);
   if (places.sources == 1 && places.scaled == 0 && divisor == 1) {
     for (int i = 0; i < places.targets; ++i)
       if (places.target[i] != places.source[0])
-        copy_bytes(places.target[i], places.source[0], bytes, streaming && i == 0);
+        copy_bytes(places.target[i], places.source[0], bytes, i == 0 ? streaming : all_streaming);
     return;
   }
   ReduceCall call{.sources = places.source,
@@ -236,9 +260,12 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count) const
                   .scalar = binding_.scalar,
                   .scaled = places.scaled,
                   .divisor = divisor,
-                  .streaming = streaming};
+                  .streaming = streaming,
+                  .streaming_both = all_streaming && places.targets == 2};
   plan_->kernel(call);
-  if (places.targets == 3) copy_bytes(places.target[2], places.target[0], bytes, false);
+  // The second of them is in the cache.
+  for (int i = 2; i < places.targets; ++i)
+    copy_bytes(places.target[i], places.target[1], bytes, all_streaming);
 }
 
 CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
@@ -249,11 +276,21 @@ CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
   return move_local(step, at);
 }
 
+// What goes to several places goes to all of them while it is in the cache.
 CpuExecutor::Move CpuExecutor::move_local(const PlanStep& step, Cursor& at) {
+  constexpr size_t kCachedBytes = 32 << 10;
   if (step.sources.empty()) return Move::complete;
-  Places places;
-  locate(step, at, at.size, places);
-  fold(step, places, at.size);
+  const size_t kept_in_registers = step.sources.size() == 1 ? 1 : 2;
+  const size_t part = step.targets.size() > kept_in_registers
+                          ? std::max<size_t>(1, kCachedBytes / plan_->element_bytes)
+                          : at.size;
+  while (at.position < at.size) {
+    const size_t count = std::min(part, at.size - at.position);
+    Places places;
+    locate(step, at, count, places);
+    fold(step, places, count);
+    at.position += count;
+  }
   return Move::complete;
 }
 

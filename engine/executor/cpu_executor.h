@@ -12,12 +12,19 @@
 
 namespace weft {
 
+// Where a rank's Input and Output lie, as this rank has them mapped.
+struct MappedBuffers {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
 // The memory of one call.
 struct Binding {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   const void* scalar = nullptr;
   std::span<const Transfer> group{};
+  std::span<const MappedBuffers> mapped{};  // by rank, where the plan touches peers' memory
 };
 
 class SharedState;
@@ -59,6 +66,8 @@ class CpuExecutor {
     bool entered = false;
     bool finished = false;
     // From here on: set when a step is entered.
+    int chunk = 0;
+    size_t begin = 0;                  // of this round, in the chunk
     size_t size = 0, position = 0;     // elements of this chunk and round
     size_t line = 0;                   // of its ll lines
     uint64_t tag = 0;                  // of this chunk's messages
@@ -83,7 +92,7 @@ class CpuExecutor {
   // The operands of a fold. Not initialised as a whole, for it lives on hot paths.
   struct Places {
     const void* source[ReduceCall::kMaxSources];
-    void* target[3];
+    void* target[kMostTargets + 1];
     int sources = 0, targets = 0;
     uint64_t scaled = 0;  // bit k: source k is multiplied by the scalar
   };
@@ -115,6 +124,7 @@ class CpuExecutor {
   // The step's fold of the next `count` elements.
   void fold(const PlanStep& step, Places& places, size_t count) const;
   std::byte* address(const Operand& operand, const Cursor& at) const;
+  std::byte* mapped(const Operand& operand, const Cursor& at) const;
   LlLine* line(const Operand& operand, const Cursor& at) const;
   void finish_call();
   Move fail(Status status);

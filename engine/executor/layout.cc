@@ -98,11 +98,11 @@ size_t Layout::size(int chunk) const {
   return begin >= uniform_ ? 0 : std::min(uniform_piece_, uniform_ - begin);
 }
 
-size_t Layout::offset(int chunk, const Side& side) const {
+size_t Layout::offset(int chunk, const Side& side, Rank rank) const {
   if (!group_counts_.empty()) return 0;
   const int block = pieces_ == 1 ? chunk : chunk / pieces_;
-  const int place = side.is_input ? place_in_input(collective_, me_, block)
-                                  : place_in_output(collective_, me_, block);
+  const int place = side.is_input ? place_in_input(collective_, rank, block)
+                                  : place_in_output(collective_, rank, block);
   const size_t piece = pieces_ == 1 ? 0 : static_cast<size_t>(chunk % pieces_) * uniform_piece_;
   const bool listed = place < static_cast<int>(side.offsets.size());
   return (listed ? side.offsets[place] : static_cast<size_t>(place) * uniform_) + piece;

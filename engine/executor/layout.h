@@ -28,8 +28,11 @@ class Layout {
   // Size of a chunk, as far as this rank knows it (0 for pairs that are not its own).
   size_t size(int chunk) const;
   // First element of a chunk in Input (Output). For groups: always 0, see transfer().
-  size_t input_offset(int chunk) const { return offset(chunk, input_); }
-  size_t output_offset(int chunk) const { return offset(chunk, output_); }
+  size_t input_offset(int chunk) const { return offset(chunk, input_, me_); }
+  size_t output_offset(int chunk) const { return offset(chunk, output_, me_); }
+  // In those of another rank. REQUIRES: !varying().
+  size_t input_offset(int chunk, Rank rank) const { return offset(chunk, input_, rank); }
+  size_t output_offset(int chunk, Rank rank) const { return offset(chunk, output_, rank); }
 
   Extent extent(int chunk, size_t round, size_t segment) const {
     const size_t all = size(chunk);
@@ -46,7 +49,7 @@ class Layout {
     std::vector<size_t> offsets;
     bool is_input = true;
   };
-  size_t offset(int chunk, const Side& side) const;
+  size_t offset(int chunk, const Side& side, Rank rank) const;
   size_t block_size(int block) const;
   size_t piece_size(size_t block_elements) const;
 

@@ -49,7 +49,7 @@ class Lowering {
   }
 
   Status set_windows() {
-    if (program_.window_slots == 0) return {};
+    if (program_.window_slots == 0 && !has_signals()) return {};
     if (!media_.windows_everywhere())
       return unsupported("algorithm " + std::string(request_.algorithm) +
                          " needs every rank's window, and not all ranks share memory; choose "
@@ -58,6 +58,19 @@ class Lowering {
     plan_->window_slots = program_.window_slots;
     plan_->window_halves = program_.window_halves;
     return {};
+  }
+
+  template <class Predicate>
+  bool any_step(Predicate predicate) const {
+    return std::any_of(program_.lanes.begin(), program_.lanes.end(), [&](const Lane& lane) {
+      return std::any_of(lane.steps.begin(), lane.steps.end(), predicate);
+    });
+  }
+  bool has_signals() const {  // which lie in windows
+    return any_step([](const Step& s) { return !s.waits.empty() || !s.posts.empty(); });
+  }
+  bool has_links() const {
+    return any_step([](const Step& s) { return s.from.used() || s.to.used(); });
   }
 
   // Elements per chunk and round: what was asked for, no more than the largest chunk or what the
@@ -80,9 +93,9 @@ class Lowering {
     }
     size_t segment = std::max(granule, request_.segment_bytes / bytes / granule * granule);
     segment = std::min(segment, round_up(std::max<size_t>(1, largest), granule));
-    if (!plan_->windows.empty()) segment = std::min(segment, window_segment(granule));
+    if (plan_->window_slots > 0) segment = std::min(segment, window_segment(granule));
     // Schedules are proven for two and more rounds of room in every link, not for less.
-    if (plan_->windows.empty())
+    if (plan_->window_slots == 0 && has_links())
       segment = std::min(segment, std::max<size_t>(1, link_segment(granule)));
     plan_->segment = segment;
     plan_->rounds = (largest + segment - 1) / segment;
@@ -163,6 +176,9 @@ class Lowering {
     lowered.first = plan_->place(step.chunk);
     lowered.sources = step.sources;
     lowered.targets = step.targets;
+    for (auto* operands : {&lowered.sources, &lowered.targets})
+      for (Operand& o : *operands)
+        if (is_user(o) && o.rank == media_.me()) o.rank = -1;
     lowered.finish = step.finish;
     lowered.ends = !step.more;
     WEFT_TRY(open_links(step, lowered));
@@ -180,12 +196,24 @@ class Lowering {
     return {};
   }
 
-  Status check(const Operand& operand) const {
-    const bool user = operand.buffer == Buffer::input || operand.buffer == Buffer::output;
-    if (user && operand.rank >= 0 && operand.rank != media_.me())
-      return unsupported("algorithm " + std::string(request_.algorithm) + " reads or writes rank " +
-                         std::to_string(operand.rank) + "'s " + std::string(name(operand.buffer)) +
-                         " directly, which needs memory that the communicator allocated");
+  static bool is_user(const Operand& operand) {
+    return operand.buffer == Buffer::input || operand.buffer == Buffer::output;
+  }
+
+  Status check(const Operand& operand) {
+    if (!is_user(operand) || operand.rank < 0 || operand.rank == media_.me()) return {};
+    plan_->touches_peers = true;
+    const std::string what = "algorithm " + std::string(request_.algorithm) +
+                             " reads or writes rank " + std::to_string(operand.rank) + "'s " +
+                             std::string(name(operand.buffer)) + " directly, ";
+    if (!media_.shares_memory())
+      return unsupported(what +
+                         "and not all ranks share memory; choose another algorithm, or none");
+    if (plan_->layout.varying())
+      return unsupported(what + "which counts by rank do not allow; choose another algorithm");
+    if (plan_->scales)
+      return unsupported(what +
+                         "where premulsum has not multiplied it yet; choose another algorithm");
     return {};
   }
 
@@ -244,7 +272,7 @@ class Lowering {
       if (!(ll && posts_by_lines(step))) lowered.posts.push_back(post);
       if (post.peer != media_.me()) lowered.wakes.push_back(post.peer);
     }
-    if (reads_window(step) && plan_->transports.empty())
+    if ((reads_window(step) || plan_->touches_peers) && plan_->transports.empty())
       note_transport(*media_.route(other_rank()));
   }
   Rank other_rank() const { return media_.me() == 0 ? 1 : 0; }

@@ -67,6 +67,7 @@ struct Plan {
   ReduceKernel kernel = nullptr;
   int64_t divisor = 1;
   bool scales = false;         // premulsum
+  bool touches_peers = false;  // reads or writes their Input or Output
   bool sizes_in_tags = false;  // v-forms and groups: sizes may differ between the ends by mistake
   size_t element_bytes = 1;
   size_t segment = 1;        // elements of a chunk in one round

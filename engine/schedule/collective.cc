@@ -51,6 +51,14 @@ bool in_output(const Collective& c, Rank rank, int block) {
   return false;
 }
 
+bool has_input(const Collective& c, Rank rank) {
+  return (c.kind != Kind::broadcast && c.kind != Kind::scatter) || rank == c.root;
+}
+
+bool has_output(const Collective& c, Rank rank) {
+  return (c.kind != Kind::reduce && c.kind != Kind::gather) || rank == c.root;
+}
+
 Rank source_of(const Collective& c, int block) {
   if (c.kind == Kind::broadcast || c.kind == Kind::scatter) return c.root;
   return pairwise(c.kind) ? block / c.ranks : block;

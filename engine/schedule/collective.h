@@ -39,6 +39,10 @@ int blocks(const Collective& c);
 bool in_input(const Collective& c, Rank rank, int block);
 bool in_output(const Collective& c, Rank rank, int block);
 
+// Whether the rank has an Input (Output) at all.
+bool has_input(const Collective& c, Rank rank);
+bool has_output(const Collective& c, Rank rank);
+
 // The one rank that a block comes from, where the kind does not reduce.
 Rank source_of(const Collective& c, int block);
 

@@ -78,11 +78,14 @@ struct Signal {
   friend bool operator==(const Signal&, const Signal&) = default;
 };
 
+// Two places of its own, or the Outputs of so many ranks as one fold has operands.
+inline constexpr int kMostTargets = 64;
+
 struct Step {
   int chunk = 0;
   LinkEnd from;
   std::vector<Operand> sources;
-  std::vector<Operand> targets;  // at most 2
+  std::vector<Operand> targets;  // at most kMostTargets
   LinkEnd to;
   std::vector<Signal> waits;
   std::vector<Signal> posts;

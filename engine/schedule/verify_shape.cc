@@ -55,8 +55,9 @@ class StepCheck {
     if (step_.times < 1 || step_.times > kMostTimes)
       return bad("it is done " + text(step_.times) + " times; that must be 1 to " +
                  text(kMostTimes));
-    if (step_.targets.size() > 2)
-      return bad("it has " + text(int(step_.targets.size())) + " targets, at most 2 are possible");
+    if (step_.targets.size() > kMostTargets)
+      return bad("it has " + text(int(step_.targets.size())) + " targets, at most " +
+                 text(kMostTargets) + " are possible");
     return {};
   }
 

@@ -12,6 +12,9 @@ constexpr size_t kKiB = 1024;
 // all_reduce over windows: above this, folding only one's share saves more than its second hop
 // costs.
 constexpr size_t kTwoShotBytes = 8 * kKiB;
+// Between buffers that all ranks have mapped: from here on what is not copied costs more than
+// telling each other where they are.
+constexpr size_t kRegisteredBytes = 32 * kKiB;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * kKiB;
 
@@ -54,6 +57,15 @@ std::string_view over_links(const Call& call, int ranks, size_t bytes) {
   }
 }
 
+// Whether the call may run between registered buffers, and is large enough that the exchange of
+// where they lie pays.
+bool between_buffers(const Call& call, const Surroundings& around) {
+  if (!around.registered || call.varying) return false;
+  if (reduces(call.kind) && call.op == ReduceOp::premulsum) return false;  // by whose factor?
+  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
+  return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
+}
+
 std::string_view by_table(const Call& call, const Surroundings& around, bool rank_order) {
   const size_t bytes = message_bytes(call);
   if (call.kind == Kind::exchange) return "exchange";
@@ -88,7 +100,7 @@ Choice usual(const Algorithm& algorithm, const Call& call, int ranks, const Opti
 std::string those_that_suit(const Collective& c, const Surroundings& around) {
   std::string text;
   for (const Algorithm& a : catalog())
-    if (a.suits(c) && (around.windows || !a.windows))
+    if (a.suits(c) && (around.windows || !a.windows) && (around.registered || !a.registered))
       text += (text.empty() ? "" : ", ") + std::string(a.name);
   return text;
 }
@@ -111,6 +123,13 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
   if (!algorithm->suits(c)) return unsupported(quoted + "does not serve this call" + remedy);
   if (algorithm->windows && !around.windows)
     return unsupported(quoted + "needs all ranks to share memory, which they do not" + remedy);
+  if (algorithm->registered && !around.registered)
+    return unsupported(quoted +
+                       "needs all ranks' input and output in memory that their communicator "
+                       "allocated (Communicator::allocate)" +
+                       remedy);
+  if (algorithm->registered && !algorithm->suits({c.kind, c.ranks, c.root, around.in_place}))
+    return unsupported(quoted + "does not serve this call in place" + remedy);
   if (pair_sizes(call) && !algorithm->any_counts)
     return unsupported(quoted +
                        "cannot serve counts that only two ranks know; leave the choice "
@@ -121,11 +140,37 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
   return algorithm;
 }
 
+// The algorithm that the options ask for; nullptr where they leave it open. A wish that does not
+// suit a barrier is not an error: nobody names an algorithm for those.
+Result<const Algorithm*> wished(const Call& call, const Collective& c, const Surroundings& around,
+                                const Options& options) {
+  const Algorithm* const none = nullptr;
+  if (options.algorithm == "auto" || call.kind == Kind::exchange || call.kind == Kind::barrier)
+    return none;
+  std::string_view name = options.algorithm;
+  const bool or_auto = name.ends_with(kOrAuto);
+  if (or_auto) name.remove_suffix(kOrAuto.size());
+  auto asked = asked_for(name, call, c, around, options);
+  if (or_auto && asked.status().code() == Code::unsupported) return none;
+  return asked;
+}
+
+Collective collective_of(const Call& call, const Surroundings& around) {
+  return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
+}
+
 }  // namespace
+
+bool may_use_registered(const Call& call, Surroundings around, const Options& options) {
+  around.registered = true;
+  const auto asked = wished(call, collective_of(call, around), around, options);
+  if (!asked.ok()) return false;
+  return *asked ? (*asked)->registered : between_buffers(call, around);
+}
 
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
-  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
+  const Collective c = collective_of(call, around);
   const bool priced = call.kind != Kind::exchange && call.kind != Kind::barrier;
   if (!around.tuner || !priced || around.ranks < 2) return nullptr;
   Demand demand;
@@ -147,18 +192,12 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
 }
 
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options) {
-  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
-  // A wish that does not suit a barrier is not an error: nobody names an algorithm for those.
-  const bool wish =
-      options.algorithm != "auto" && call.kind != Kind::exchange && call.kind != Kind::barrier;
-  if (wish) {
-    std::string_view name = options.algorithm;
-    const bool or_auto = name.ends_with(kOrAuto);
-    if (or_auto) name.remove_suffix(kOrAuto.size());
-    auto asked = asked_for(name, call, c, around, options);
-    if (asked.ok()) return usual(**asked, call, c.ranks, options);
-    if (!or_auto || asked.status().code() != Code::unsupported) return asked.status();
-  }
+  const Collective c = collective_of(call, around);
+  const auto asked = wished(call, c, around, options);
+  if (!asked.ok()) return asked.status();
+  if (*asked) return usual(**asked, call, c.ranks, options);
+  if (between_buffers(call, around))
+    return usual(*find_algorithm("zero_copy"), call, c.ranks, options);
   const std::vector<Offer>* const priced = offers(call, around, options);
   if (priced && !priced->empty()) return Choice(priced->front());
   const Algorithm* algorithm = find_algorithm(by_table(call, around, options.deterministic));

@@ -13,6 +13,8 @@ namespace weft {
 struct Surroundings {
   int ranks = 1;
   bool windows = false;              // every rank's window is mapped in every other
+  bool registered = false;           // all ranks' buffers of the call, in all ranks' memory
+  bool in_place = false;             // of some rank they are one; known where registered
   const Algorithm* own = nullptr;    // the one that options.algorithm asks for, where it is a file
   std::string_view own_serves = {};  // for messages
   Tuner* tuner = nullptr;            // null: nothing was measured
@@ -24,6 +26,9 @@ struct Surroundings {
 // of call leaves no choice.
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options);
+
+// Whether the call would run between registered buffers if all ranks' were.
+bool may_use_registered(const Call& call, Surroundings around, const Options& options);
 
 // An error where options ask for what cannot serve this call; it says what can.
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options);

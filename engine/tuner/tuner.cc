@@ -18,12 +18,14 @@ constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which 
 constexpr size_t kKiB = 1024;
 constexpr size_t kWindowSegmentBytes = 64 * kKiB;
 constexpr size_t kLinkSegmentBytes = 64 * kKiB;
+constexpr size_t kWholeBytes = size_t{1} << 40;  // nothing lies between the ends: no rounds
 // Of all shares together: stays in a core's cache.
 constexpr size_t kTwoShotWindowBytes = 256 * kKiB;
 
 bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (!algorithm.suits(demand.collective)) return false;
   if (algorithm.windows && !demand.windows) return false;
+  if (algorithm.registered) return false;  // not a matter of price: see choose()
   if (demand.any_counts && !algorithm.any_counts) return false;
   return !demand.rank_order || !reduces(demand.collective.kind) || algorithm.canonical;
 }
@@ -43,6 +45,7 @@ size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
   if (algorithm.name == "window_two_shot")
     return std::clamp<size_t>(kTwoShotWindowBytes / static_cast<size_t>(ranks), 8 * kKiB,
                               128 * kKiB);
+  if (algorithm.registered) return kWholeBytes;
   return algorithm.windows ? kWindowSegmentBytes : kLinkSegmentBytes;
 }
 

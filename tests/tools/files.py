@@ -29,6 +29,9 @@ one, two = folder / "one.json", folder / "two.json"
 names = [line.split(":")[0] for line in well("list").splitlines() if not line.startswith(" ")]
 assert len(names) > 15, names
 for name in names:
+    if name == "zero_copy":
+        refused("export", "--algorithm", name, "--ranks", "1-4", "-o", one, saying="which a file cannot name")
+        continue
     well("export", "--algorithm", name, "--ranks", "1-4", "-o", one)
     well("import", one, "-o", two)
     assert one.read_text() == two.read_text(), name
