@@ -43,7 +43,7 @@ struct Flags {
   std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, chunk, slot,
       slots, radix, window, rounds;
   std::string tuning, price_job;
-  std::string device = "cpu", seed, misalign, digest;
+  std::string device = "cpu", buffers = "malloc", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
 
@@ -66,6 +66,10 @@ void declare_sweep(CLI::App& app, Flags& f) {
   app.add_option("-d,--datatype", f.type, "element type, all, or a list (float32)")
       ->type_name("TYPE");
   app.add_option("-r,--root", f.root, "root rank, or all (0)")->type_name("RANK");
+  app.add_option("--buffers", f.buffers,
+                 "whose memory the data is in: malloc, or communicator (Communicator::allocate; "
+                 "with --vs, weft's only) (malloc)")
+      ->type_name("NAME");
   app.add_option("-z,--blocking", f.blocking,
                  "1: blocking calls; 0: start the calls of an iteration, then wait (1)")
       ->type_name("0|1");
@@ -246,6 +250,9 @@ Status store_measure(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_root(f, o));
   WEFT_TRY(store_int("--seed", f.seed, 0, std::numeric_limits<int64_t>::max(), o.seed));
   WEFT_TRY(store_int("--misalign", f.misalign, 0, 4096, o.misalign_bytes));
+  std::string buffers;
+  WEFT_TRY(store_word("--buffers", f.buffers, {"malloc", "communicator"}, buffers));
+  o.communicator_buffers = buffers == "communicator";
   WEFT_TRY(store_int("--digest", f.digest, 1, int64_t{1} << 40, o.digest_elements));
   if (o.digest_elements > 0) o.checks = 0;
   o.floor = !f.no_floor;

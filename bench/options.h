@@ -36,6 +36,7 @@ struct BenchOptions {
   bool blocking = true;
   uint64_t seed = 1;
   size_t misalign_bytes = 0;
+  bool communicator_buffers = false;  // data in memory that the communicator allocates, not malloc
   size_t digest_elements =
       0;  // > 0: print a hash of that many leading elements instead of checking
   bool floor = true;

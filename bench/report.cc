@@ -82,6 +82,7 @@ std::string header_text(const RunInfo& run) {
     text += format("#  and %zu more\n", run.ranks.size() - kRanksShown);
   if (!run.library.empty()) text += format("# Library %s\n", run.library.c_str());
   text += format("# %s, %d cores\n", run.machine.cpu.c_str(), run.machine.cores);
+  if (o.communicator_buffers) text += "# buffers allocated by the communicator\n";
   if (run.calibration) text += floor_text(*run.calibration);
   return text + "#\n";
 }

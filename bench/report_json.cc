@@ -42,6 +42,7 @@ Json to_json(const BenchOptions& o) {
           {"blocking", o.blocking},
           {"seed", o.seed},
           {"misalign_bytes", o.misalign_bytes},
+          {"buffers", o.communicator_buffers ? "communicator" : "malloc"},
           {"digest_elements", o.digest_elements},
           {"one_form", o.one_form},
           {"bind", o.bind},

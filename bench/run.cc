@@ -62,6 +62,14 @@ double average(Average how, const std::vector<double>& by_rank) {
   return sum / static_cast<double>(by_rank.size());
 }
 
+Source source_of(const Runner::Setup& setup) {
+  if (!setup.options.communicator_buffers) return from_malloc;
+  return [&measured = setup.measured](size_t bytes) {
+    auto memory = measured.allocate(bytes);
+    return memory.ok() ? memory.take() : nullptr;
+  };
+}
+
 }  // namespace
 
 struct Runner::Share {
@@ -94,8 +102,8 @@ Runner::Runner(const Setup& setup)
       options_(setup.options),
       ranks_(setup.measured.size()),
       me_(setup.measured.rank()),
-      input_(setup.options.misalign_bytes),
-      output_(setup.options.misalign_bytes) {}
+      input_(setup.options.misalign_bytes, source_of(setup)),
+      output_(setup.options.misalign_bytes, source_of(setup)) {}
 
 Status Runner::run(const Sink& sink, Progress& progress) {
   const CaseList list = list_cases(options_, ranks_);
@@ -143,15 +151,19 @@ Status Runner::prepare_case(const Case& what) {
   what_ = what;
   layout_ = make_layout(what, ranks_, me_);
   const size_t size = size_of(what.type);
-  const size_t shared = std::max(layout_.shared_input + layout_.input_count,
-                                 layout_.shared_output + layout_.output_count);
-  const size_t first =
-      std::max(layout_.input_count, measures_in_place(what, options_) ? shared : 0);
-  if (!input_.reserve(first * size) || !output_.reserve(layout_.output_count * size))
-    return Status(Code::system,
-                  concat("There is no memory for buffers of ", first * size, " and ",
-                         layout_.output_count * size, " bytes; lower -e/--maxbytes."));
-  return {};
+  size_t first = 0, second = 0;
+  // What a communicator allocates is as large on all ranks.
+  for (Rank rank = 0; rank < ranks_; ++rank) {
+    if (rank != me_ && !options_.communicator_buffers) continue;
+    const Layout layout = rank == me_ ? layout_ : make_layout(what, ranks_, rank);
+    const size_t shared = std::max(layout.shared_input + layout.input_count,
+                                   layout.shared_output + layout.output_count);
+    first = std::max({first, layout.input_count, measures_in_place(what, options_) ? shared : 0});
+    second = std::max(second, layout.output_count);
+  }
+  if (input_.reserve(first * size) && output_.reserve(second * size)) return {};
+  return Status(Code::system, concat("There is no memory for buffers of ", first * size, " and ",
+                                     second * size, " bytes; lower -e/--maxbytes."));
 }
 
 // Fills in what will run. False where this cannot be done, and such rows are skipped.

@@ -18,6 +18,7 @@ Result<BenchOptions> peer_options(std::span<const std::string> args, const Envir
         "Other libraries are measured between processes of one host; leave --threads, --hosts, "
         "--here and --meet out.");
   options.skip_unsupported = true;
+  options.communicator_buffers = false;  // what --buffers says is weft's
   return options;
 }
 

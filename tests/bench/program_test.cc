@@ -49,6 +49,7 @@ TEST(Program, EverythingOnThreads) {
 }
 
 TEST(Program, EverythingMisalignedAndAsynchronous) {
+  expect_right(std::string("all --ranks 3 --threads --buffers communicator") + kSmall);
   expect_right(std::string("all --ranks 2 --threads --misalign 1 -z 0 -m 2") + kSmall);
 }
 
