@@ -60,6 +60,11 @@ class Group {
   // The same, when all is done that async() was given: what a blocking call waits for first.
   Communicator& turn() const;
 
+  // Collective: a tensor of this dtype and shape on every rank, of zeros, in memory that the others
+  // can reach where all share one host: calls on such tensors alone (`..._into`, of one contiguous
+  // tensor) then copy nothing in between. Elsewhere it is a tensor like any other.
+  Tensor empty(DataType dtype, const Shape& shape) const;
+
   // Waits for all ranks. When `timeout_s` (0: WEFT_TIMEOUT) passes, the error carries the name and
   // the ranks that did not come.
   void barrier(std::string_view name = {}, double timeout_s = 0) const;

@@ -280,6 +280,14 @@ void Group::broadcast_into(const Tensor& in_out, int src) const {
   if (dense.data() != in_out.data()) in_out.copy_from(dense);
 }
 
+Tensor Group::empty(DataType dtype, const Shape& shape) const {
+  Communicator& c = turn();
+  const auto check = [&] { (void)Tensor::owning(std::make_shared<char>(), dtype, shape); };
+  agree_on_arguments(c, concat("empty(", name(dtype), ", ", to_string(shape), ")"), check);
+  const size_t bytes = static_cast<size_t>(count_of(shape)) * size_of(dtype);
+  return Tensor::owning(value_or_throw(c.allocate(bytes)), dtype, shape);
+}
+
 void Group::all_reduce_into(const Tensor& in_out, ReduceOp op) const {
   Communicator& c = turn();
   const std::string text = concat("all_reduce_into(", name(op), ")");

@@ -116,6 +116,12 @@ Tensor Tensor::zeros(DataType dtype, Shape shape, Device device) {
   return tensor;
 }
 
+Tensor Tensor::owning(std::shared_ptr<void> memory, DataType dtype, Shape shape) {
+  Tensor tensor = view(memory.get(), dtype, std::move(shape));
+  tensor.storage_ = std::move(memory);
+  return tensor;
+}
+
 Tensor Tensor::view(void* memory, DataType dtype, Shape shape, Shape strides, Device device) {
   check_dtype(dtype);
   check_device(device);

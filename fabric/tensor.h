@@ -75,6 +75,8 @@ class Tensor {
   // Memory of its own, aligned to 64 bytes; `empty` leaves it as it is.
   static Tensor empty(DataType dtype, Shape shape, Device device = {});
   static Tensor zeros(DataType dtype, Shape shape, Device device = {});
+  // Memory that lives as long as the tensor and its copies, dense in C order.
+  static Tensor owning(std::shared_ptr<void> memory, DataType dtype, Shape shape);
   // A copy of what is listed: Tensor::of({1.0f, 2.0f}).
   template <Scalar T>
   static Tensor of(std::initializer_list<T> values) {

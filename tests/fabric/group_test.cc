@@ -39,6 +39,30 @@ TEST_P(Calls, AllReduceOfNumbers) {
   });
 }
 
+TEST_P(Calls, TensorsOfAllRanks) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    Tensor kept;
+    {
+      const Tensor values = f.empty(DataType::int32, {3, 20'000});
+      EXPECT_EQ(values.type_text(), "int32[3, 20000]");
+      EXPECT_TRUE(values.is_owner());
+      for (const int32_t value : values.span<int32_t>()) ASSERT_EQ(value, 0);
+      for (int32_t& value : values.span<int32_t>()) value = f.rank();
+      kept = values[1];
+      f.all_reduce_into(kept, ReduceOp::sum);
+      for (const int32_t value : values[0].span<int32_t>()) ASSERT_EQ(value, f.rank());
+    }
+    for (const int32_t value : kept.span<int32_t>()) ASSERT_EQ(value, sum_of_ranks(f.size()));
+    EXPECT_EQ(f.empty(DataType::float32, {0, 3}).count(), 0);
+    const Status wrong = failure_of([&] { (void)f.empty(DataType::float32, {f.rank(), -1}); });
+    EXPECT_EQ(wrong.code(), Code::invalid_argument) << wrong.to_string();
+    if (f.size() == 1) return;
+    const Status differ = failure_of([&] { (void)f.empty(DataType::float32, {f.rank() + 1}); });
+    EXPECT_EQ(differ.code(), Code::mismatch) << differ.to_string();
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), f.size()) << "the group is as good as before";
+  });
+}
+
 TEST_P(Calls, TakeBooleansOneByOneAndInVectors) {
   on_ranks(GetParam(), [](Fabric& f) {
     const bool first = f.rank() == 0;
