@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
-#include <regex>
 #include <thread>
 
 #include "base/text.h"
@@ -168,9 +168,15 @@ class RankProgram {
 
   // Whether it says that a rank waited for one of the other host.
   static bool names_a_cut(const std::string& message) {
-    const std::regex waits("rank ([0-9]+) waited [^ ]+ s for rank ([0-9]+)");
-    for (std::sregex_iterator at(message.begin(), message.end(), waits), end; at != end; ++at)
-      if (host_of(std::stoi((*at)[1])) != host_of(std::stoi((*at)[2]))) return true;
+    for (size_t at = message.find("rank "); at != std::string::npos;
+         at = message.find("rank ", at + 1)) {
+      int waiter = 0, peer = 0;
+      double seconds = 0;
+      if (std::sscanf(&message[at], "rank %d waited %lf s for rank %d", &waiter, &seconds, &peer) ==
+              3 &&
+          host_of(waiter) != host_of(peer))
+        return true;
+    }
     return false;
   }
 
