@@ -6,16 +6,10 @@
 #include "engine/algorithms/algorithm.h"
 #include "tests/support/cluster.h"
 #include "tests/support/oracle.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
-
-// Sanitizers make everything many times slower; they need every path, not every size.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 std::vector<int> ranks_to_try(std::vector<int> all) {
   if (kSanitized) all = {2, 3, 5};

@@ -2,7 +2,6 @@
 // calls all its ports with all that he can think of.
 #include <dirent.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "base/socket.h"
 #include "base/text.h"
 #include "tests/support/cluster.h"
+#include "tests/support/shared_value.h"
 #include "transport/tcp/frame.h"
 
 namespace weft::test {
@@ -156,10 +156,7 @@ void work(Communicator& communicator, Shared& shared) {
 }
 
 TEST(Intruders, CostARunningJobNothing) {
-  void* const memory =
-      ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  Shared& shared = *new (memory) Shared;
+  auto& shared = shared_value<Shared>();
   ::setenv("WEFT_SECRET", kSecret, 1);
   std::fflush(nullptr);
   const pid_t intruder = ::fork();
@@ -186,7 +183,6 @@ TEST(Intruders, CostARunningJobNothing) {
   EXPECT_EQ(log.find(kSecret), std::string::npos) << "the secret is in the log";
   RecordProperty("calls", shared.calls.load());
   ::unsetenv("WEFT_SECRET");
-  ::munmap(memory, sizeof(Shared));
 }
 
 TEST(Encryption, WorksWithASecret) {

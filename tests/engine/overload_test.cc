@@ -8,17 +8,14 @@
 #include <random>
 
 #include "tests/support/cluster.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
 
 using testing::Values;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kScale = 10;
-#else
-constexpr int kScale = 1;
-#endif
+constexpr int kScale = kSanitized ? 10 : 1;
 
 class Overload : public testing::TestWithParam<std::string> {
  protected:

@@ -1,6 +1,5 @@
 // Calls on memory that the communicator allocated, when ranks are late, die or give up.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,23 +10,11 @@
 #include <thread>
 
 #include "tests/support/cluster.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/shared_value.h"
 
 namespace weft::test {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-
-// Memory that all processes of a test see.
-template <class T>
-T& shared_value() {
-  void* memory =
-      ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return *new (memory) T();
-}
 
 void wait_for(const std::atomic<int>& value, int wanted) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);

@@ -10,15 +10,10 @@
 #include "bench/data.h"
 #include "tests/support/cluster.h"
 #include "tests/support/oracle.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
-
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 const Kind kMoving[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
                         Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};

@@ -34,6 +34,7 @@
 #include "bench/invocation.h"
 #include "bench/oracle.h"
 #include "bench/random.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/sim_world.h"
 
 namespace weft::test {
@@ -47,12 +48,6 @@ constexpr bool kFull = true;
 #else
 constexpr bool kFull = false;
 #endif
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitized = true;  // many times slower: fewer ranks
-#else
-constexpr bool kSanitized = false;
-#endif
-
 constexpr size_t kLargestBytes = 64 * 1024;
 constexpr size_t kUnderWay = 3;
 
