@@ -16,10 +16,12 @@ namespace {
 void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
-      "%s: a call %.3f us, a step %.3f, a fold %.3f, a message out %.3f, in %.3f, on its way %.3f; "
+      "%s: a call %.3f us, a step %.3f or %.3f, a fold %.3f, a message out %.3f, in %.3f, on its "
+      "way %.3f; "
       "%.1f GB/s\n",
-      network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.fold_s * 1e6,
-      medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6, medium.rank_rate * 1e-9);
+      network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.short_step_s * 1e6,
+      network.fold_s * 1e6, medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6,
+      medium.rank_rate * 1e-9);
 }
 
 void print(const Tuning& tuning) {

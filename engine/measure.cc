@@ -131,8 +131,9 @@ class Pair {
 
 // -- a rank's own time -------------------------------------------------------------------------
 
-// A call of `steps` that each copy eight bytes, or fold them `sources` times.
-Result<double> seconds_of_steps(int steps, size_t sources) {
+// A call of `steps` that each copy eight bytes, or fold them `sources` times; of short steps, or,
+// as it has a second lane, not.
+Result<double> seconds_of_steps(int steps, size_t sources, bool short_steps) {
   Media media(0, 1, {}, 0);
   SharedState shared(media);
   CpuExecutor executor(media, shared);
@@ -143,6 +144,7 @@ Result<double> seconds_of_steps(int steps, size_t sources) {
   step.sources.assign(sources, Operand{.buffer = Buffer::input});
   step.targets = {Operand{.buffer = Buffer::output}};
   program.lanes.emplace_back().steps.assign(static_cast<size_t>(steps), step);
+  if (!short_steps) program.lanes.emplace_back().steps.assign(1, step);
   const Call call{.kind = Kind::all_reduce, .count = 1, .type = DataType::float64};
   PlanRequest request;
   request.collective = {call.kind, 1, 0, false};
@@ -189,13 +191,15 @@ Result<double> seconds_of_call() {
 
 Status measure_steps(Network& network) {
   constexpr int kMany = 65;
-  const auto one = seconds_of_steps(1, 1), many = seconds_of_steps(kMany, 1),
-             folds = seconds_of_steps(kMany, 2), call = seconds_of_call();
-  for (const auto* measured : {&one, &many, &folds, &call})
+  const auto one = seconds_of_steps(1, 1, false), many = seconds_of_steps(kMany, 1, false),
+             folds = seconds_of_steps(kMany, 2, false), one_short = seconds_of_steps(1, 1, true),
+             many_short = seconds_of_steps(kMany, 1, true), call = seconds_of_call();
+  for (const auto* measured : {&one, &many, &folds, &one_short, &many_short, &call})
     if (!measured->ok()) return measured->status();
   network.step_s = std::max(0.0, (*many - *one) / (kMany - 1));
+  network.short_step_s = std::max(0.0, (*many_short - *one_short) / (kMany - 1));
   network.fold_s = std::max(0.0, (*folds - *many) / kMany);
-  network.call_s = std::max(0.0, *call - network.step_s);
+  network.call_s = std::max(0.0, *call - network.short_step_s);
   return {};
 }
 

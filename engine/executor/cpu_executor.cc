@@ -29,17 +29,29 @@ void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& 
   if (plan.scratch_slots > 0)
     scratch_ = shared_.scratch(plan.scratch_slots * plan.scratch_slot_bytes);
   started_ = false;
+  short_ = !plan.short_steps.empty() && !shared_.trace;
   if (!failure_.ok()) failure_ = Status();
 }
 
 // Windows must be mapped, and all ranks done with the calls that used the leased space before.
 bool CpuExecutor::may_start() {
-  for (const Window* window : plan_->windows)
-    if (window->memory == nullptr) return false;
-  if (identity_.finished_before > 0)
-    for (Rank r = 0; r < media_.ranks(); ++r)
-      if (!lease_is_free_of(r)) return false;
+  if (!plan_->mapped) {
+    for (const Window* window : plan_->windows)
+      if (window->memory == nullptr) return false;
+    plan_->mapped = true;
+  }
+  if (identity_.finished_before > shared_.finished_by_all && !lease_is_free()) return false;
   started_ = true;
+  return true;
+}
+
+bool CpuExecutor::lease_is_free() {
+  uint64_t least = ~uint64_t{0};
+  for (Rank r = 0; r < media_.ranks(); ++r) {
+    if (!lease_is_free_of(r)) return false;
+    least = std::min(least, shared_.finished(r));
+  }
+  shared_.finished_by_all = least;
   return true;
 }
 
@@ -56,7 +68,7 @@ CpuExecutor::Progress CpuExecutor::poll() {
   bool moved = false;
   for (size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].finished) continue;
-    const Move move = run_lane(plan_->lanes[i], cursors_[i]);
+    const Move move = short_ ? run_short(cursors_[i]) : run_lane(plan_->lanes[i], cursors_[i]);
     if (move == Move::failed) return Progress::failed;
     moved |= move == Move::moved;
   }
@@ -318,12 +330,18 @@ CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
 CpuExecutor::Move CpuExecutor::arrived(const PlanStep& step, const Cursor& at, uint64_t flag) {
   for (const Operand& source : step.sources) {
     if (source.buffer != Buffer::window) continue;
-    const uint64_t seen = line(source, at)->flag.load(std::memory_order_acquire);
-    if (seen == flag) continue;
-    if (signal_count(seen) != signal_count(flag)) return Move::blocked;
-    return fail(Status(Code::mismatch, "it is in a call with other arguments", source.rank));
+    const Move there = arrived(line(source, at)->flag, source.rank, flag);
+    if (there != Move::complete) return there;
   }
   return Move::complete;
+}
+
+CpuExecutor::Move CpuExecutor::arrived(const std::atomic<uint64_t>& flag, Rank from,
+                                       uint64_t expected) {
+  const uint64_t seen = flag.load(std::memory_order_acquire);
+  if (seen == expected) return Move::complete;
+  if (signal_count(seen) != signal_count(expected)) return Move::blocked;
+  return fail(Status(Code::mismatch, "it is in a call with other arguments", from));
 }
 
 bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag) {

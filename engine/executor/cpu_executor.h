@@ -98,10 +98,17 @@ class CpuExecutor {
   };
 
   bool may_start();
+  bool lease_is_free();
   bool lease_is_free_of(Rank rank) const;
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   Move run_traced(const PlanLane& lane, Cursor& at, StepRing& trace);
+  Move run_short(Cursor& at);
+  Move run_short(const ShortStep& step, Cursor& at);
+  Move arrived(const ShortStep& step, uint64_t expected);
+  void set_flags(const ShortStep& step, size_t part, uint64_t flag);
+  void locate(const ShortStep& step, size_t part);
+  Move arrived(const std::atomic<uint64_t>& flag, Rank from, uint64_t expected);
   void enter(const PlanStep& step, Cursor& at);
   void enter_transfers(int chunk, size_t begin, Cursor& at);
   void enter_message(const PlanStep& step, Cursor& at);
@@ -140,6 +147,8 @@ class CpuExecutor {
   std::byte* scratch_ = nullptr;
   size_t lanes_left_ = 0;
   bool started_ = false;
+  bool short_ = false;   // by short steps
+  Places short_places_;  // of the step at hand
   Status failure_;
 };
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/status.h"
 
@@ -28,16 +29,18 @@ class LeaseRing {
   // Space for call number `call` (counting up from 1). REQUIRES: 0 < bytes <= capacity().
   Lease lease(size_t bytes, uint64_t call) {
     WEFT_CHECK(bytes <= capacity_);
-    const uint64_t into_lap = next_ % capacity_;
-    if (into_lap + bytes > lap(bytes)) next_ += capacity_ - into_lap;
-    const uint64_t begin = next_;
-    next_ += bytes;
+    if (offset_ + bytes > lap(bytes)) {
+      next_ += capacity_ - offset_;
+      offset_ = 0;
+    }
+    const size_t offset = std::exchange(offset_, offset_ + bytes);
+    const uint64_t begin = std::exchange(next_, next_ + bytes);
     // Everything that began before `reused` lies where this lease lies, or further back.
     const uint64_t reused = next_ > capacity_ ? next_ - capacity_ : 0;
     while (oldest_ < newest_ && (at(oldest_).begin < reused || newest_ - oldest_ == kRemembered))
       must_finish_ = at(oldest_++).call;
     at(newest_++) = {begin, call};
-    return {static_cast<size_t>(begin % capacity_), must_finish_};
+    return {offset, must_finish_};
   }
 
  private:
@@ -57,6 +60,7 @@ class LeaseRing {
 
   size_t capacity_;
   uint64_t next_ = 0;  // position in an endless ring
+  size_t offset_ = 0;  // which this is in the real one
   uint64_t must_finish_ = 0;
   uint64_t oldest_ = 0, newest_ = 0;
   std::array<Entry, kRemembered> entries_{};

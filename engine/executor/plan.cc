@@ -30,6 +30,7 @@ class Lowering {
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
     set_scratch();
     collect_expected();
+    plan_->short_steps = short_steps(*plan_);
     return std::move(plan_);
   }
 

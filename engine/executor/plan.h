@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/executor/layout.h"
+#include "engine/executor/short_steps.h"
 #include "engine/media.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/reduce.h"
@@ -76,12 +77,14 @@ struct Plan {
   int chunks = 1;
   int copies = 1;
   std::vector<PlanLane> lanes;
+  std::vector<ShortStep> short_steps;  // instead of the lane, unless its steps are traced
   struct Outgoing {
     SendLink* link;
     Rank peer;
   };
   std::vector<Outgoing> send_links;    // all of them, each once
   std::vector<const Window*> windows;  // by rank; empty where the program has none
+  bool mapped = false;                 // all of them, as a call has found
   int window_slots = 0, window_halves = 1;
   size_t window_slot_bytes = 0;
   size_t scratch_slots = 0, scratch_slot_bytes = 0;

@@ -31,6 +31,8 @@ class SharedState {
   uint64_t& expected(Rank peer, int cell) { return expected_[index(peer, cell)]; }
   // The last known count of calls that a rank has finished.
   uint64_t& finished(Rank rank) { return finished_[rank]; }
+  // A count of calls that all ranks are known to have finished.
+  uint64_t finished_by_all = 0;
 
   // Memory for one collective call at a time, aligned to cache lines; allocates when it must grow.
   std::byte* scratch(size_t bytes) {

@@ -61,6 +61,11 @@ struct alignas(256) LlLine {
   std::atomic<uint64_t> flag;
 
   std::byte* begin(size_t bytes) { return payload + (kPayload - bytes); }
+  // The line in which begin(bytes) is `memory`.
+  static LlLine* of(const void* memory, size_t bytes) {
+    auto* const begin = static_cast<const std::byte*>(memory) - (kPayload - bytes);
+    return reinterpret_cast<LlLine*>(const_cast<std::byte*>(begin));
+  }
 
   static size_t elements(size_t element_bytes) { return kPayload / element_bytes; }
   static size_t lines(size_t count, size_t element_bytes) {

@@ -59,6 +59,7 @@ struct Network {
   int node_nics = 0;               // 0: a NIC for each rank
   double call_s = 0;               // a rank's own time per call
   double step_s = 0;               // and per step
+  double short_step_s = 0;         // of small calls that are a few window steps; 0: step_s
   double fold_s = 0;               // and more for one that folds operands
   double switch_s = 0;             // when a core turns to another rank
   std::vector<MemoryRate> memory;  // ascending; empty: no limit

@@ -73,8 +73,8 @@ void read(JsonObject in, Tier& tier, int below) {
 }
 
 void read(JsonObject in, Network& network) {
-  in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "fold_us",
-           "switch_us", "memory", "stream_gbytes", "inside", "between", "tiers", "torus",
+  in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "short_step_us",
+           "fold_us", "switch_us", "memory", "stream_gbytes", "inside", "between", "tiers", "torus",
            "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
@@ -82,6 +82,7 @@ void read(JsonObject in, Network& network) {
   in.read("node_nics", network.node_nics);
   in.read("call_us", network.call_s, kMicro);
   in.read("step_us", network.step_s, kMicro);
+  in.read("short_step_us", network.short_step_s, kMicro);
   in.read("fold_us", network.fold_s, kMicro);
   in.read("switch_us", network.switch_s, kMicro);
   in.list("memory", [&](JsonObject o) {
@@ -116,6 +117,7 @@ std::string to_json(const Network& network) {
   write(out, "node_nics", network.node_nics);
   write(out, "call_us", network.call_s, kMicro);
   write(out, "step_us", network.step_s, kMicro);
+  write(out, "short_step_us", network.short_step_s, kMicro);
   write(out, "fold_us", network.fold_s, kMicro);
   write(out, "switch_us", network.switch_s, kMicro);
   for (const MemoryRate& m : network.memory)

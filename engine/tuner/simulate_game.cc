@@ -27,6 +27,14 @@ Game::Game(const Plan& plan, const Trial& trial, const Network& network, const S
   set_rates();
 }
 
+// Whether the executor runs it by short steps (executor/short_steps.h).
+bool Game::is_short(int rounds) const {
+  constexpr double kBytes = 32 << 10;
+  return network_.short_step_s > 0 && rounds == 1 && plan_.window_slots > 0 &&
+         plan_.links.empty() && sizes_.round_bytes <= kBytes &&
+         std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& r) { return r.lanes == 1; });
+}
+
 // The memory's rates go by what a rank touches in a call, or in a round; what streams past the
 // caches does not count.
 void Game::set_rates() {
@@ -60,6 +68,7 @@ Result<double> Game::play(double rounds, int calls, std::vector<SimulatedStep>* 
 
 void Game::reset(int rounds, int calls) {
   calls_ = calls;
+  step_s_ = is_short(rounds) ? network_.short_step_s : network_.step_s;
   lease_depth_ = plan_.lease_depth(sizes_.round_bytes, rounds, trial_.ll);
   lanes_.assign(plan_.lanes.size(), {});
   links_.assign(plan_.links.size(), {});
@@ -260,11 +269,11 @@ bool Game::empty(const Op& op, int time) const {
 
 // How long the step keeps its core.
 double Game::time_of(const Op& op, int lane) const {
-  double time = network_.step_s;
+  double time = step_s_;
   if (empty(op, lanes_[static_cast<size_t>(lane)].time)) return time;
   const double bytes = sizes_.round_bytes;
   const double parts = op.lines ? lines_of(bytes) : 1;  // looked for, and folded, one by one
-  time += (parts - 1) * network_.step_s;
+  time += (parts - 1) * step_s_;
   if (op.folds) time += parts * network_.fold_s;
   time += op.hears * network_.inside.recv_s + op.tells * network_.inside.send_s;
   const double streamed = sizes_.streams ? op.results : 0;

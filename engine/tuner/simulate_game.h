@@ -65,6 +65,7 @@ class Game {
     double fresh_rate = 0, again_rate = 0;  // of memory, for what the rank touches in a call
   };
 
+  bool is_short(int rounds) const;
   void set_rates();
   void reset(int rounds, int calls);
   void happen(const Event& event);
@@ -117,6 +118,7 @@ class Game {
   int calls_ = 1;
   int lease_depth_ = 1;  // calls whose leases lie beside each other
   double steps_ = 0;
+  double step_s_ = 0;  // of the rounds being played
 };
 
 }  // namespace weft::simulation

@@ -25,6 +25,8 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
   EXPECT_GE(n.node_cores, 1);
   EXPECT_GT(n.step_s, 0);
   EXPECT_LT(n.step_s, 1e-4);
+  EXPECT_GT(n.short_step_s, 0);
+  EXPECT_LT(n.short_step_s, n.step_s);
   EXPECT_GT(n.switch_s, 0);
   EXPECT_GT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 1e-9);
   EXPECT_LT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 0.1);

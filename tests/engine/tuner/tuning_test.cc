@@ -31,7 +31,7 @@ TEST(Tuning, ComesBackAsItWent) {
 
 TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
   std::string text = to_json(sample());
-  text.replace(text.find("\"weft_tuning\": 2"), 16, "\"weft_tuning\": 9");
+  text.replace(text.find("\"weft_tuning\": 3"), 16, "\"weft_tuning\": 9");
   const Status status = tuning_from_json(text).status();
   EXPECT_EQ(status.code(), Code::unsupported);
   EXPECT_TRUE(contains(status, "version 9") && contains(status, "weft-bench --tune"))
@@ -41,7 +41,7 @@ TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
 TEST(Tuning, NamesWhatIsWrong) {
   EXPECT_TRUE(contains(tuning_from_json("{").status(), "no JSON"));
   EXPECT_TRUE(contains(tuning_from_json("{}").status(), "weft_tuning: it is missing"));
-  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 2})").status(), "has no \"shm\""));
+  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 3})").status(), "has no \"shm\""));
   std::string text = to_json(sample());
   text.replace(text.find("send_us"), 7, "sent_us");
   const Status status = tuning_from_json(text).status();

@@ -1,0 +1,116 @@
+// Short steps and the steps that they stand for give the same bits, block at the same places, and
+// name the same peers.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "engine/executor/plan.h"
+#include "tests/support/cluster.h"
+
+namespace weft::test {
+namespace {
+
+struct Case {
+  int ranks;
+  const char* algorithm;
+  const char* protocol;
+};
+
+Cluster cluster_of(const Case& of) {
+  Cluster c{.ranks = of.ranks, .mode = Mode::threads, .options = {}, .hosts = {}};
+  c.options.algorithm = of.algorithm;
+  c.options.protocol = of.protocol;
+  return c;
+}
+
+std::vector<float> input_of(Rank rank, size_t count) {
+  std::mt19937 random(static_cast<unsigned>(rank) + 1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+std::vector<float> all_reduce(Communicator& c, size_t count, ReduceOp op) {
+  const std::vector<float> in = input_of(c.rank(), count);
+  std::vector<float> out(count, -1);
+  const float scalar = 0.3F;
+  const Call call{.kind = Kind::all_reduce,
+                  .input = in.data(),
+                  .output = out.data(),
+                  .count = count,
+                  .type = DataType::float32,
+                  .op = op,
+                  .scalar = op == ReduceOp::premulsum ? &scalar : nullptr};
+  const Status status = c.run(call);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return out;
+}
+
+class ShortSteps : public testing::TestWithParam<Case> {};
+
+// A call whose steps are traced runs the whole ones.
+TEST_P(ShortSteps, GiveTheBitsOfTheWholeOnes) {
+  run_ranks(cluster_of(GetParam()), [](Communicator& c) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg, ReduceOp::premulsum, ReduceOp::max})
+      for (const size_t count : {1, 3, 61, 62, 63, 124, 125, 496, 497, 1000, 8192, 8193, 30000}) {
+        const std::vector<float> by_short = all_reduce(c, count, op);
+        ASSERT_TRUE(c.start_trace(1000).ok());
+        const std::vector<float> by_whole = all_reduce(c, count, op);
+        EXPECT_FALSE(c.end_trace().empty());
+        EXPECT_EQ(std::memcmp(by_short.data(), by_whole.data(), count * sizeof(float)), 0)
+            << count << " elements, op " << static_cast<int>(op);
+      }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Windows, ShortSteps,
+    testing::Values(Case{2, "window_one_shot", "ll"}, Case{2, "window_one_shot", "simple"},
+                    Case{3, "window_one_shot", "ll"}, Case{5, "window_one_shot", "simple"},
+                    Case{3, "window_two_shot", "ll"}, Case{4, "window_two_shot", "simple"}));
+
+class BlockedShortSteps : public testing::TestWithParam<const char*> {};
+
+TEST_P(BlockedShortSteps, NameWhoIsWaitedForAndWhere) {
+  Cluster c = cluster_of({3, "window_one_shot", GetParam()});
+  c.options.timeout_s = 0.3;
+  run_ranks(c, [](Communicator& comm) {
+    (void)all_reduce(comm, 2, ReduceOp::sum);
+    if (comm.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(1));
+    float in[2] = {1, 2}, out[2];
+    const Status status = comm.all_reduce(in, out, 2, DataType::float32, ReduceOp::sum);
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(status.peer(), 1) << status.to_string();
+    EXPECT_NE(status.message().find("step 1"), std::string_view::npos) << status.to_string();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Protocols, BlockedShortSteps, testing::Values("ll", "simple"));
+
+// Of `lanes` lanes that copy `count` bytes each.
+std::vector<ShortStep> of_copies(int lanes, size_t count) {
+  Media media(0, 1, {}, 0);
+  const Call call{.kind = Kind::broadcast, .count = count, .type = DataType::uint8};
+  PlanRequest request;
+  request.collective = {call.kind, 1, 0, false};
+  request.segment_bytes = 1 << 20;
+  request.links = {8, 64 << 10};
+  Program program;
+  for (int l = 0; l < lanes; ++l) program.lane().step(0).read(input()).write(output());
+  auto plan = lower(request, program, Layout(request.collective, 0, call, 1), media);
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  return (*plan)->short_steps;
+}
+
+TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {
+  EXPECT_EQ(of_copies(1, 32 << 10).size(), 1u);
+  EXPECT_EQ(of_copies(1, (32 << 10) + 1).size(), 0u);
+  EXPECT_EQ(of_copies(2, 8).size(), 0u);
+}
+
+}  // namespace
+}  // namespace weft::test
