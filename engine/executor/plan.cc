@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/executor/lowering.h"
 #include "engine/schedule/lines.h"
 
 namespace weft {
@@ -11,8 +12,6 @@ namespace {
 
 // Groups of sends and receives run beside collectives, so they have links of their own.
 constexpr LinkId kExchangeLinks = 1u << 20;
-
-size_t round_up(size_t x, size_t multiple) { return (x + multiple - 1) / multiple * multiple; }
 
 class Lowering {
  public:
@@ -36,12 +35,10 @@ class Lowering {
 
  private:
   void set_arithmetic() {
-    const bool barrier = request_.collective.kind == Kind::barrier;
-    if (reduces(request_.collective.kind) || barrier)
-      plan_->kernel = reduce_kernel(barrier ? ReduceOp::bor : request_.op, request_.type);
-    if (request_.op == ReduceOp::avg && reduces(request_.collective.kind))
-      plan_->divisor = request_.collective.ranks;
-    plan_->scales = request_.op == ReduceOp::premulsum && reduces(request_.collective.kind);
+    const Arithmetic arithmetic = arithmetic_of(request_);
+    if (arithmetic.folds) plan_->kernel = reduce_kernel(arithmetic.op, request_.type);
+    plan_->divisor = arithmetic.divisor;
+    plan_->scales = arithmetic.scales;
     plan_->element_bytes = size_of(request_.type);
     plan_->line_elements = LlLine::elements(plan_->element_bytes);
     plan_->chunks = blocks(request_.collective) * program_.pieces;
@@ -50,7 +47,7 @@ class Lowering {
   }
 
   Status set_windows() {
-    if (program_.window_slots == 0 && !has_signals()) return {};
+    if (program_.window_slots == 0 && !has_signals(program_)) return {};  // which lie in windows
     if (!media_.windows_everywhere())
       return unsupported("algorithm " + std::string(request_.algorithm) +
                          " needs every rank's window, and not all ranks share memory; choose "
@@ -61,29 +58,14 @@ class Lowering {
     return {};
   }
 
-  template <class Predicate>
-  bool any_step(Predicate predicate) const {
-    return std::any_of(program_.lanes.begin(), program_.lanes.end(), [&](const Lane& lane) {
-      return std::any_of(lane.steps.begin(), lane.steps.end(), predicate);
-    });
-  }
-  bool has_signals() const {  // which lie in windows
-    return any_step([](const Step& s) { return !s.waits.empty() || !s.posts.empty(); });
-  }
-  bool has_links() const {
-    return any_step([](const Step& s) { return s.from.used() || s.to.used(); });
-  }
-
   // Elements per chunk and round: what was asked for, no more than the largest chunk or what the
   // window ring holds.
   void set_segment() {
     const size_t bytes = plan_->element_bytes;
     const bool ll = request_.protocol == Protocol::ll;
     const size_t granule = ll ? plan_->line_elements : std::max<size_t>(1, 64 / bytes);
-    size_t largest = 0;
-    for (const Lane& lane : program_.lanes) largest = std::max(largest, largest_chunk(lane));
-    if (!plan_->windows.empty())  // rounds and slots are the same on all ranks
-      for (int c = 0; c < plan_->chunks; ++c) largest = std::max(largest, plan_->layout.size(c));
+    const size_t largest =
+        largest_chunk(program_, plan_->layout, plan_->chunks, !plan_->windows.empty());
 
     // The k-th send meets the k-th receive, however both sides group theirs: so a transfer is moved
     // in one piece before the next begins. Links cut it up by themselves.
@@ -92,11 +74,10 @@ class Lowering {
       plan_->rounds = largest > 0 ? 1 : 0;
       return;
     }
-    size_t segment = std::max(granule, request_.segment_bytes / bytes / granule * granule);
-    segment = std::min(segment, round_up(std::max<size_t>(1, largest), granule));
+    size_t segment = cut(request_.segment_bytes / bytes, largest, granule);
     if (plan_->window_slots > 0) segment = std::min(segment, window_segment(granule));
     // Schedules are proven for two and more rounds of room in every link, not for less.
-    if (plan_->window_slots == 0 && has_links())
+    if (plan_->window_slots == 0 && has_links(program_))
       segment = std::min(segment, std::max<size_t>(1, link_segment(granule)));
     plan_->segment = segment;
     plan_->rounds = (largest + segment - 1) / segment;
@@ -115,7 +96,7 @@ class Lowering {
   size_t link_segment(size_t granule) const {
     const size_t half = size_t{request_.links.slot_bytes} * (request_.links.slots / 2);
     const size_t each = half / plan_->element_bytes / static_cast<size_t>(program_.message_chunks);
-    return each > granule ? each / granule * granule : each;
+    return whole_granules(each, granule);
   }
 
   Status check_room() const {
@@ -143,18 +124,10 @@ class Lowering {
     return std::max(granule, elements / granule * granule);
   }
 
-  // Elements of the largest chunk that the lane touches.
-  size_t largest_chunk(const Lane& lane) const {
-    size_t largest = 0;
-    for (const Step& step : lane.steps)
-      for (int i = 0; i < step.times; ++i)
-        largest = std::max(largest, plan_->layout.size(chunk_at(step, i, plan_->chunks)));
-    return largest;
-  }
-
   size_t rounds_of(const Lane& lane) const {
     if (!plan_->windows.empty()) return plan_->rounds;
-    return (largest_chunk(lane) + plan_->segment - 1) / plan_->segment;
+    return (largest_chunk(lane, plan_->layout, plan_->chunks) + plan_->segment - 1) /
+           plan_->segment;
   }
 
   Status add_lane(const Lane& lane) {
@@ -179,7 +152,7 @@ class Lowering {
     lowered.targets = step.targets;
     for (auto* operands : {&lowered.sources, &lowered.targets})
       for (Operand& o : *operands)
-        if (is_user(o) && o.rank == media_.me()) o.rank = -1;
+        if (is_own_buffer(o, media_.me())) o.rank = -1;
     lowered.finish = step.finish;
     lowered.ends = !step.more;
     WEFT_TRY(open_links(step, lowered));
@@ -197,25 +170,10 @@ class Lowering {
     return {};
   }
 
-  static bool is_user(const Operand& operand) {
-    return operand.buffer == Buffer::input || operand.buffer == Buffer::output;
-  }
-
   Status check(const Operand& operand) {
-    if (!is_user(operand) || operand.rank < 0 || operand.rank == media_.me()) return {};
+    if (!is_peers_buffer(operand, media_.me())) return {};
     plan_->touches_peers = true;
-    const std::string what = "algorithm " + std::string(request_.algorithm) +
-                             " reads or writes rank " + std::to_string(operand.rank) + "'s " +
-                             std::string(name(operand.buffer)) + " directly, ";
-    if (!media_.shares_memory())
-      return unsupported(what +
-                         "and not all ranks share memory; choose another algorithm, or none");
-    if (plan_->layout.varying())
-      return unsupported(what + "which counts by rank do not allow; choose another algorithm");
-    if (plan_->scales)
-      return unsupported(what +
-                         "where premulsum has not multiplied it yet; choose another algorithm");
-    return {};
+    return check_peers_buffer(request_, operand, plan_->layout, media_.shares_memory());
   }
 
   Status check(const Signal& signal) const {
