@@ -34,8 +34,9 @@
 //   finished       windowed calls that a peer has finished
 //
 // Calls. All ranks make the same collective calls, in the same order, each as one launch, even if
-// it moves nothing. Calls of one rank follow each other in time. Groups of sends and receives
-// (`collective` false) use links only.
+// it moves nothing. Launches that share a State follow each other in time; groups of sends and
+// receives
+// (`collective` false), which use links only, have a State of their own and may run beside.
 //
 // Windows. Windowed calls use kLeases parts of every window in turn, by their own count. Before its
 // first step each worker waits until every peer has finished the windowed call that used the part
@@ -55,7 +56,7 @@
 
 namespace weft::device {
 
-// -- counts
+// -- counts -------------------------------------------------------------------------------------
 
 inline constexpr int kTurnBits = 24;
 inline constexpr uint64_t kMostTurns = (uint64_t{1} << kTurnBits) - 1;
@@ -79,7 +80,7 @@ struct State {
   uint32_t failed;        // 0, or 1 once a worker has claimed the Report
 };
 
-// -- tables
+// -- tables -------------------------------------------------------------------------------------
 
 // Where a chunk lies, in elements.
 struct Place {
@@ -191,7 +192,7 @@ struct Program {
                          // is 1, and so is times
 };
 
-// -- one call
+// -- one call -----------------------------------------------------------------------------------
 
 struct Buffers {
   const void* input;
@@ -228,7 +229,7 @@ struct Limits {
   Report* report;         // filled by the first worker that gives up (State::failed)
 };
 
-// -- walking through it
+// -- walking through it -------------------------------------------------------------------------
 
 // Where a lane is. Begins as zeros.
 struct Cursor {

@@ -1,0 +1,389 @@
+#include "engine/executor/device_lower.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/text.h"
+
+namespace weft {
+
+// Makes one image.
+class DeviceLowering {
+ public:
+  DeviceLowering(const PlanRequest& request, const Program& program, const Layout& layout,
+                 const DeviceMap& map)
+      : request_(request),
+        program_(program),
+        layout_(layout),
+        map_(map),
+        group_(request.collective.kind == Kind::exchange),
+        chunks_(blocks(request.collective) * program.pieces),
+        out_(image_.program_) {}
+
+  Result<DeviceImage> run() {
+    set_constants();
+    WEFT_TRY(set_rounds());
+    set_windows();
+    for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
+    return std::move(image_);
+  }
+
+ private:
+  void set_constants() {
+    const Arithmetic arithmetic = arithmetic_of(request_);
+    const DeviceShape& shape = map_.layout.shape();
+    scales_ = arithmetic.scales;
+    out_.reduces = arithmetic.folds;
+    out_.type = request_.type;
+    out_.op = arithmetic.op;
+    out_.divisor = arithmetic.divisor;
+    out_.element_bytes = static_cast<uint32_t>(size_of(request_.type));
+    out_.copies = static_cast<uint32_t>(program_.copies);
+    out_.slots = shape.slots;
+    out_.slot_bytes = shape.slot_bytes;
+    out_.rank = map_.me;
+    out_.ranks = request_.collective.ranks;
+    out_.state = map_.at<device::State>(map_.me, map_.layout.state(group_));
+    out_.collective = !group_;
+    out_.each_step_whole = group_;
+    // Chunks of a message lie at places that do not depend on their sizes.
+    chunk_room_ = round_down(shape.slot_bytes / static_cast<size_t>(program_.message_chunks), 16);
+  }
+
+  // -- rounds
+  // ---------------------------------------------------------------------------------------
+
+  Status set_rounds() {
+    const size_t bytes = out_.element_bytes;
+    const size_t granule = std::max<size_t>(1, 64 / bytes);
+    const bool links = has_links(program_);
+    const bool windows = program_.window_slots > 0;
+    const size_t largest =
+        largest_chunk(program_, layout_, chunks_, windows || has_signals(program_));
+    size_t segment = cut(group_ ? chunk_room_ : request_.segment_bytes / bytes, largest, granule);
+    if (links || windows) segment = std::min(segment, whole_granules(chunk_room_ / bytes, granule));
+    if (windows) segment = std::min(segment, window_room(granule));
+    if (segment == 0)
+      return unsupported(
+          concat("algorithm ", request_.algorithm, " needs ", program_.message_chunks,
+                 " chunks in a message and ", program_.window_slots * program_.window_halves,
+                 " slots in a window, for which links of ", out_.slot_bytes,
+                 " bytes and windows of ", map_.layout.lease_bytes(),
+                 " bytes per call are too small; use larger ones, fewer lanes, or another "
+                 "algorithm"));
+    out_.segment = segment;
+    rounds_ = (largest + segment - 1) / segment;
+    if (rounds_ / out_.copies < device::kMostTurns) return {};
+    return unsupported(concat("algorithm ", request_.algorithm, " would take ", rounds_,
+                              " rounds for this call; use larger segments"));
+  }
+
+  // Elements of a window's slot.
+  size_t window_room(size_t granule) const {
+    const auto slots = static_cast<size_t>(program_.window_slots) * program_.window_halves;
+    return whole_granules(round_down(map_.layout.lease_bytes() / slots, 64) / out_.element_bytes,
+                          granule);
+  }
+
+  size_t slot_bytes() const { return round_up(out_.segment * out_.element_bytes, 64); }
+
+  void set_windows() {
+    out_.halves = static_cast<uint32_t>(program_.window_halves);
+    out_.half_bytes = slot_bytes() * static_cast<size_t>(program_.window_slots);
+    out_.lease_bytes = map_.layout.lease_bytes();
+    out_.windowed = program_.window_slots > 0;
+    image_.scratch_bytes_ = slot_bytes() * static_cast<size_t>(program_.scratch_slots);
+    if (!out_.windowed) return;
+    for (Rank peer = 0; peer < out_.ranks; ++peer) {
+      const bool self = peer == map_.me;
+      const size_t mine = map_.layout.finished(peer), theirs = map_.layout.finished(map_.me);
+      image_.finished_.push_back(self ? nullptr : map_.at<uint64_t>(map_.me, mine));
+      image_.publish_finished_.push_back(self ? nullptr : map_.at<uint64_t>(peer, theirs));
+    }
+  }
+
+  // -- lanes and steps
+  // ------------------------------------------------------------------------------
+
+  // Where there are signals all lanes count all rounds, for a signal says which.
+  size_t rounds_of(const Lane& lane) const {
+    if (program_.window_slots > 0 || has_signals(program_)) return rounds_;
+    return (largest_chunk(lane, layout_, chunks_) + out_.segment - 1) / out_.segment;
+  }
+
+  Status add_lane(const Lane& lane) {
+    const size_t rounds = rounds_of(lane);
+    if (lane.steps.empty() || rounds <= static_cast<size_t>(lane.copy)) return {};
+    image_.lanes_.push_back({.rounds = rounds,
+                             .first_step = next(image_.steps_),
+                             .steps = static_cast<uint32_t>(lane.steps.size()),
+                             .copy = static_cast<uint32_t>(lane.copy)});
+    for (size_t i = 0; i < lane.steps.size();) {
+      size_t end = i + 1;  // of the steps that share their messages
+      while (lane.steps[end - 1].more) ++end;
+      WEFT_TRY(add_run({lane.steps.begin() + static_cast<ptrdiff_t>(i), end - i}));
+      i = end;
+    }
+    return {};
+  }
+
+  Status add_run(std::span<const Step> run) {
+    size_t message = 0;
+    for (const Step& step : run) message = std::max(message, layout_.size(step.chunk));
+    for (size_t i = 0; i < run.size(); ++i) {
+      device::Step out{};
+      out.slot_offset = static_cast<uint32_t>(i * chunk_room_);
+      out.begins = i == 0;
+      out.ends = i + 1 == run.size();
+      WEFT_TRY(add_step(run[i], message, out));
+    }
+    return {};
+  }
+
+  Status add_step(const Step& step, size_t message, device::Step& out) {
+    add_places(step, message, out);
+    out.finish = step.finish;
+    out.streaming = request_.streaming && !step.to.used() &&
+                    std::all_of(step.targets.begin(), step.targets.end(),
+                                [](const Operand& o) { return o.buffer == Buffer::output; });
+    for (size_t i = 0; i < step.sources.size(); ++i)
+      if (scales_ && step.sources[i].buffer == Buffer::input) out.scaled |= uint64_t{1} << i;
+    WEFT_TRY(add_operands(step, step.sources, out.first_source, out.sources));
+    WEFT_TRY(add_operands(step, step.targets, out.first_target, out.targets));
+    WEFT_TRY(add_signals(step, out));
+    WEFT_TRY(add_ends(step, out));
+    image_.steps_.push_back(out);
+    return {};
+  }
+
+  void add_places(const Step& step, size_t message, device::Step& out) {
+    out.first_place = next(image_.places_);
+    out.times = static_cast<uint32_t>(step.times);
+    for (int i = 0; i < step.times; ++i) {
+      const int chunk = chunk_at(step, i, chunks_);
+      const size_t size = layout_.size(chunk);
+      image_.places_.push_back({.size = size,
+                                .input = layout_.input_offset(chunk),
+                                .output = layout_.output_offset(chunk),
+                                .message = step.times == 1 ? message : size});
+    }
+  }
+
+  Status add_operands(const Step& step, const std::vector<Operand>& operands, uint32_t& first,
+                      uint16_t& count) {
+    first = next(image_.operands_);
+    count = static_cast<uint16_t>(operands.size());
+    for (const Operand& operand : operands) {
+      device::Operand out{};
+      WEFT_TRY(set_operand(step, operand, out));
+      image_.operands_.push_back(out);
+    }
+    return {};
+  }
+
+  Status set_operand(const Step& step, const Operand& operand, device::Operand& out) {
+    const bool input = operand.buffer == Buffer::input;
+    if (is_peers_buffer(operand, map_.me)) return set_peers_operand(step, operand, out);
+    if (is_own_buffer(operand, map_.me)) {
+      out.space = input ? device::Space::input : device::Space::output;
+      if (!group_) return {};
+      out.space = device::Space::transfer;
+      out.index = layout_.transfer(
+          step.chunk, input ? Transfer::Direction::send : Transfer::Direction::receive);
+      return {};
+    }
+    const size_t offset = slot_bytes() * static_cast<size_t>(operand.slot);
+    if (operand.buffer == Buffer::scratch) {
+      out.space = device::Space::scratch;
+      out.offset = offset;  // in bytes; place() adds it to where scratch lies
+      return {};
+    }
+    out.space = device::Space::window;
+    out.memory = map_.at<std::byte>(operand.rank < 0 ? map_.me : operand.rank,
+                                    map_.layout.window() + offset);
+    return {};
+  }
+
+  Status set_peers_operand(const Step& step, const Operand& operand, device::Operand& out) {
+    WEFT_TRY(check_peers_buffer(request_, operand, layout_, map_.shares_buffers));
+    if (step.times > 1)
+      return unsupported(concat("algorithm ", request_.algorithm,
+                                " repeats a step that reads or writes a peer's memory; write the "
+                                "steps one by one"));
+    const bool input = operand.buffer == Buffer::input;
+    image_.touches_peers_ = true;
+    out.space = input ? device::Space::peer_input : device::Space::peer_output;
+    out.index = operand.rank;
+    out.offset = input ? layout_.input_offset(step.chunk, operand.rank)
+                       : layout_.output_offset(step.chunk, operand.rank);
+    return {};
+  }
+
+  // -- signals and links
+  // ----------------------------------------------------------------------------
+
+  Status add_signals(const Step& step, device::Step& out) {
+    out.first_wait = next(image_.waits_);
+    out.first_post = next(image_.posts_);
+    out.waits = static_cast<uint16_t>(step.waits.size());
+    out.posts = static_cast<uint16_t>(step.posts.size());
+    for (const Signal& wait : step.waits) {
+      WEFT_TRY(check(wait));
+      image_.waits_.push_back(
+          {.cell = map_.at<uint64_t>(map_.me, map_.layout.cell(wait.peer, wait.cell)),
+           .lag = static_cast<uint32_t>(wait.lag),
+           .peer = wait.peer});
+    }
+    for (const Signal& post : step.posts) {
+      WEFT_TRY(check(post));
+      image_.posts_.push_back(
+          {.cell = map_.at<uint64_t>(post.peer, map_.layout.cell(map_.me, post.cell)),
+           .peer = post.peer});
+    }
+    return {};
+  }
+
+  Status check(const Signal& signal) const {
+    const int cells = map_.layout.shape().cells;
+    if (signal.cell < cells) return {};
+    return unsupported(concat("algorithm ", request_.algorithm, " uses signal cell ", signal.cell,
+                              "; on devices there are ", cells,
+                              " per peer; use fewer lanes, or an algorithm without signals"));
+  }
+
+  Status add_ends(const Step& step, device::Step& out) {
+    out.from = out.to = -1;
+    if (step.from.used()) WEFT_TRY(add_receive(step.from, out.from));
+    if (step.to.used()) WEFT_TRY(add_send(step.to, out.to));
+    return {};
+  }
+
+  Result<int> link_of(const LinkEnd& end) const {
+    const int links = map_.layout.shape().links;
+    if (end.id < (group_ ? 1 : links)) return group_ ? links + end.id : end.id;
+    return unsupported(concat("algorithm ", request_.algorithm, " uses link ", end.id,
+                              " with rank ", end.peer, "; on devices there are ", links,
+                              " between two ranks; use fewer lanes, or another algorithm"));
+  }
+
+  Status add_receive(const LinkEnd& end, int32_t& index) {
+    const Result<int> link = link_of(end);
+    if (!link.ok()) return link.status();
+    const DeviceMemoryLayout& at = map_.layout;
+    const Rank me = map_.me, peer = end.peer;
+    const device::Receive receive{.slots = map_.at<const std::byte>(me, at.slots(me, peer, *link)),
+                                  .head = map_.at<const uint64_t>(me, at.head(me, peer, *link)),
+                                  .credit = map_.at<uint64_t>(peer, at.credit(peer, me, *link)),
+                                  .position = map_.at<uint64_t>(me, at.received(me, peer, *link)),
+                                  .peer = peer};
+    index = known_or_new(image_.receives_, receive);
+    return {};
+  }
+
+  Status add_send(const LinkEnd& end, int32_t& index) {
+    const Result<int> link = link_of(end);
+    if (!link.ok()) return link.status();
+    const DeviceMemoryLayout& at = map_.layout;
+    const Rank me = map_.me, peer = end.peer;
+    const device::Send send{.slots = map_.at<std::byte>(peer, at.slots(peer, me, *link)),
+                            .head = map_.at<uint64_t>(peer, at.head(peer, me, *link)),
+                            .credit = map_.at<const uint64_t>(me, at.credit(me, peer, *link)),
+                            .position = map_.at<uint64_t>(me, at.sent(me, peer, *link)),
+                            .peer = peer};
+    index = known_or_new(image_.sends_, send);
+    return {};
+  }
+
+  // An end is known by its position.
+  template <class End>
+  static int32_t known_or_new(std::vector<End>& ends, const End& end) {
+    const auto same = [&](const End& other) { return other.position == end.position; };
+    const auto found = std::find_if(ends.begin(), ends.end(), same);
+    const auto index = static_cast<int32_t>(found - ends.begin());
+    if (found == ends.end()) ends.push_back(end);
+    return index;
+  }
+
+  template <class T>
+  static uint32_t next(const std::vector<T>& table) {
+    return static_cast<uint32_t>(table.size());
+  }
+
+  const PlanRequest& request_;
+  const Program& program_;
+  const Layout& layout_;
+  const DeviceMap& map_;
+  const bool group_;
+  const int chunks_;
+  bool scales_ = false;
+  size_t chunk_room_ = 0;  // bytes of a link's slot for one chunk of a message
+  size_t rounds_ = 0;
+  DeviceImage image_;
+  device::Program& out_;
+};
+
+namespace {
+
+constexpr size_t kAlignment = 16;
+
+template <class T>
+size_t bytes_of(const std::vector<T>& table) {
+  return round_up(table.size() * sizeof(T), kAlignment);
+}
+
+// Copies tables one behind the other.
+class Packer {
+ public:
+  Packer(Bytes memory, const std::byte* device) : memory_(memory), device_(device) {}
+
+  // Gives where the table lies for the device.
+  template <class T>
+  const T* add(const std::vector<T>& table) {
+    WEFT_CHECK(used_ + bytes_of(table) <= memory_.size());
+    if (!table.empty()) std::memcpy(memory_.data() + used_, table.data(), table.size() * sizeof(T));
+    return reinterpret_cast<const T*>(device_ + std::exchange(used_, used_ + bytes_of(table)));
+  }
+
+ private:
+  Bytes memory_;
+  const std::byte* device_;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+size_t DeviceImage::table_bytes() const {
+  return bytes_of(lanes_) + bytes_of(steps_) + bytes_of(places_) + bytes_of(operands_) +
+         bytes_of(waits_) + bytes_of(posts_) + bytes_of(receives_) + bytes_of(sends_) +
+         bytes_of(finished_) + bytes_of(publish_finished_);
+}
+
+device::Program DeviceImage::place(Bytes memory, const std::byte* device,
+                                   std::byte* scratch) const {
+  std::vector<device::Operand> operands = operands_;
+  for (device::Operand& operand : operands)
+    if (operand.space == device::Space::scratch)
+      operand.memory = scratch + std::exchange(operand.offset, 0);
+  Packer pack(memory, device);
+  device::Program placed = program_;
+  placed.lanes = pack.add(lanes_);
+  placed.steps = pack.add(steps_);
+  placed.places = pack.add(places_);
+  placed.operands = pack.add(operands);
+  placed.waits = pack.add(waits_);
+  placed.posts = pack.add(posts_);
+  placed.receives = pack.add(receives_);
+  placed.sends = pack.add(sends_);
+  placed.finished = pack.add(finished_);
+  placed.publish_finished = pack.add(publish_finished_);
+  placed.lane_count = lanes();
+  return placed;
+}
+
+Result<DeviceImage> lower(const PlanRequest& request, const Program& program, const Layout& layout,
+                          const DeviceMap& map) {
+  return DeviceLowering(request, program, layout, map).run();
+}
+
+}  // namespace weft

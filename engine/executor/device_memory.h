@@ -1,0 +1,94 @@
+// clang-format off
+// What lies where in the device memory that a rank makes for its communicator and that its peers
+// map. It begins as zeros, and has the same shape on all ranks. Every cell has one writer.
+//
+//   two States: of collectives, of groups     the rank itself
+//   positions of link ends                   the rank itself
+//   signal cells by (poster, cell)           the poster
+//   finished by peer                         the peer
+//   heads by (sender, link)                  the sender
+//   credits by (receiver, link)              the receiver
+//   slots by (sender, link)                  the sender
+//   window                                   whoever the schedule says
+//
+// Links 0 .. links - 1 between two ranks serve collectives; one more serves groups of sends and
+// receives, which run beside them.
+// clang-format on
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/device_program.h"
+
+namespace weft {
+
+struct DeviceShape {
+  int ranks = 1;
+  int cells = 256;                  // per ordered pair of ranks
+  int links = 32;                   // per ordered pair of ranks
+  uint32_t slots = 4;               // of every link, >= 2
+  uint32_t slot_bytes = 256 << 10;  // a multiple of 64
+  size_t window_bytes = 16 << 20;
+};
+
+class DeviceMemoryLayout {
+ public:
+  explicit DeviceMemoryLayout(const DeviceShape& shape);
+
+  const DeviceShape& shape() const { return shape_; }
+  size_t bytes() const { return bytes_; }
+  // Of one of the windows' parts that calls take in turn (kernels/device_program.h).
+  size_t lease_bytes() const { return shape_.window_bytes / device::kLeases / 64 * 64; }
+
+  // Offsets. `owner` is the rank whose memory it is; the other one is its peer.
+  size_t state(bool group) const { return group ? 256 : 0; }
+  size_t cell(Rank poster, int cell) const {
+    return cells_ + kCellBytes * (static_cast<size_t>(poster) * shape_.cells + cell);
+  }
+  size_t finished(Rank peer) const { return finished_ + kCellBytes * static_cast<size_t>(peer); }
+  size_t head(Rank owner, Rank sender, int link) const {
+    return heads_ + kCellBytes * index(owner, sender, link);
+  }
+  size_t credit(Rank owner, Rank receiver, int link) const {
+    return credits_ + kCellBytes * index(owner, receiver, link);
+  }
+  size_t received(Rank owner, Rank sender, int link) const {
+    return positions_ + sizeof(uint64_t) * 2 * index(owner, sender, link);
+  }
+  size_t sent(Rank owner, Rank receiver, int link) const {
+    return received(owner, receiver, link) + sizeof(uint64_t);
+  }
+  size_t slots(Rank owner, Rank sender, int link) const {
+    return slots_ + size_t{shape_.slots} * shape_.slot_bytes * index(owner, sender, link);
+  }
+  size_t window() const { return window_; }
+
+ private:
+  static constexpr size_t kCellBytes = 32;  // what a GPU moves at least, so that writers of
+                                            // neighbouring cells do not meet
+  size_t index(Rank owner, Rank peer, int link) const {
+    const auto before = static_cast<size_t>(peer < owner ? peer : peer - 1);
+    return before * static_cast<size_t>(shape_.links + 1) + static_cast<size_t>(link);
+  }
+
+  DeviceShape shape_;
+  size_t cells_ = 0, finished_ = 0, heads_ = 0, credits_ = 0, positions_ = 0, slots_ = 0,
+         window_ = 0, bytes_ = 0;
+};
+
+// The memory of all ranks, as one of them sees it.
+struct DeviceMap {
+  Rank me = 0;
+  DeviceMemoryLayout layout;
+  std::vector<std::byte*> memory;  // by rank, as mapped here
+  bool shares_buffers = false;     // peers' Inputs and Outputs are mapped here, too
+
+  template <class T>
+  T* at(Rank rank, size_t offset) const {
+    return reinterpret_cast<T*>(memory[static_cast<size_t>(rank)] + offset);
+  }
+};
+
+}  // namespace weft
