@@ -17,14 +17,17 @@ class Guarded {
         begin_(kGuard + misalign),
         memory_(begin_ + bytes_ + kGuard, kGuardByte) {}
   std::byte* data() { return memory_.data() + begin_; }
+  // Begins with nothing but guards.
   void fill(const std::vector<int32_t>& values, size_t at = 0) {
+    std::fill(memory_.begin(), memory_.end(), kGuardByte);
     if (!values.empty())
       std::memcpy(data() + at * sizeof(int32_t), values.data(), values.size() * sizeof(int32_t));
   }
-  std::string compare(const std::vector<int32_t>& wanted, size_t at, const char* what) {
+  void scribble() { std::fill_n(data(), bytes_, std::byte{0x3c}); }
+  std::string compare(const std::vector<int32_t>& wanted, size_t at, const char* what) const {
     for (size_t i = 0; i < wanted.size(); ++i) {
       int32_t got;
-      std::memcpy(&got, data() + (at + i) * sizeof got, sizeof got);
+      std::memcpy(&got, memory_.data() + begin_ + (at + i) * sizeof got, sizeof got);
       if (got != wanted[i])
         return std::string(what) + "[" + std::to_string(i) + "] is " + std::to_string(got) +
                ", should be " + std::to_string(wanted[i]);
@@ -58,10 +61,15 @@ int32_t fold(int32_t a, int32_t b, ReduceOp op) {
 
 void append_folded(std::vector<int32_t>& out, const Shape& s, size_t begin, size_t count,
                    ReduceOp op, uint64_t salt) {
+  const auto contributed = [&](Rank r, size_t i) {
+    const auto value = static_cast<uint32_t>(element(r, i, salt));
+    const auto times = static_cast<uint32_t>(op == ReduceOp::premulsum ? factor(r) : 1);
+    return static_cast<int32_t>(value * times);
+  };
   for (size_t i = begin; i < begin + count; ++i) {
-    int32_t value = element(0, i, salt);
-    for (Rank r = 1; r < s.ranks; ++r) value = fold(value, element(r, i, salt), op);
-    out.push_back(value);
+    int32_t value = contributed(0, i);
+    for (Rank r = 1; r < s.ranks; ++r) value = fold(value, contributed(r, i), op);
+    out.push_back(op == ReduceOp::avg ? value / s.ranks : value);
   }
 }
 
@@ -163,28 +171,73 @@ std::vector<int32_t> expected_output(const Shape& s, Rank me, ReduceOp op, uint6
   return out;
 }
 
+struct CallMemory::Parts {
+  Parts(const Shape& asked, Rank rank, bool aliased, ReduceOp operation, size_t misalign)
+      : shape(asked),
+        me(rank),
+        in_place(aliased),
+        op(operation),
+        inputs(expected_input(shape, me, 0).size()),
+        outputs(expected_output(shape, me, op, 0).size()),
+        one(std::max(inputs, outputs), misalign),
+        other(outputs, misalign),
+        scalar(factor(me)),
+        call(call_of(shape, me, op, row, column)) {
+    const size_t own = in_place ? place_of_own(shape, me) : 0;
+    in_at = in_place && inputs < outputs ? own : 0;
+    out_at = in_place && inputs >= outputs && outputs > 0 ? own : 0;
+    call.input = one.data() + in_at * sizeof(int32_t);
+    call.output = target().data() + out_at * sizeof(int32_t);
+    if (op == ReduceOp::premulsum) call.scalar = &scalar;
+  }
+  Guarded& target() { return in_place ? one : other; }
+
+  Shape shape;
+  Rank me;
+  bool in_place;
+  ReduceOp op;
+  size_t inputs, outputs, in_at = 0, out_at = 0;  // elements
+  std::vector<int32_t> in, wanted;
+  Guarded one, other;
+  int32_t scalar;
+  std::vector<size_t> row, column;
+  Call call;
+};
+
+CallMemory::CallMemory(const Shape& shape, Rank me, bool in_place, ReduceOp op, size_t misalign)
+    : parts_(std::make_unique<Parts>(shape, me, in_place, op, misalign)) {}
+CallMemory::~CallMemory() = default;
+
+const Call& CallMemory::call() const { return parts_->call; }
+
+void CallMemory::fill(uint64_t salt) {
+  Parts& p = *parts_;
+  p.in = expected_input(p.shape, p.me, salt);
+  p.wanted = expected_output(p.shape, p.me, p.op, salt);
+  p.other.fill({});
+  p.one.fill(p.in, p.in_at);
+}
+
+void CallMemory::scribble() {
+  parts_->one.scribble();
+  parts_->other.scribble();
+}
+
+std::string CallMemory::compare() const {
+  Parts& p = *parts_;
+  std::string wrong = p.target().compare(p.wanted, p.out_at, "output");
+  if (wrong.empty() && !p.in_place) wrong = p.one.compare(p.in, 0, "input");
+  if (wrong.empty()) return {};
+  return describe(p.call) + (p.in_place ? " in place" : "") + " on rank " + std::to_string(p.me) +
+         " of " + std::to_string(p.shape.ranks) + ": " + wrong;
+}
+
 std::string run_and_compare(Communicator& communicator, const Shape& shape, bool in_place,
                             uint64_t salt, size_t misalign, ReduceOp op) {
-  const Rank me = communicator.rank();
-  const auto in = expected_input(shape, me, salt);
-  const auto wanted = expected_output(shape, me, op, salt);
-  std::vector<size_t> row, column;
-  Call call = call_of(shape, me, op, row, column);
-  const size_t own = in_place ? place_of_own(shape, me) : 0;
-  const bool in_is_part = in.size() < wanted.size();
-  Guarded one(std::max(in.size(), wanted.size()), misalign), other(wanted.size(), misalign);
-  const size_t in_at = in_place && in_is_part ? own : 0;
-  const size_t out_at = in_place && !in_is_part && !wanted.empty() ? own : 0;
-  one.fill(in, in_at);
-  call.input = one.data() + in_at * sizeof(int32_t);
-  Guarded& target = in_place ? one : other;
-  call.output = target.data() + out_at * sizeof(int32_t);
-  if (Status status = communicator.run(call); !status.ok()) return status.to_string();
-  std::string wrong = target.compare(wanted, out_at, "output");
-  if (wrong.empty() && !in_place) wrong = one.compare(in, 0, "input");
-  if (wrong.empty()) return {};
-  return describe(call) + (in_place ? " in place" : "") + " on rank " + std::to_string(me) +
-         " of " + std::to_string(shape.ranks) + ": " + wrong;
+  CallMemory memory(shape, communicator.rank(), in_place, op, misalign);
+  memory.fill(salt);
+  if (Status status = communicator.run(memory.call()); !status.ok()) return status.to_string();
+  return memory.compare();
 }
 
 }  // namespace weft::test

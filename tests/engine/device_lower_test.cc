@@ -1,0 +1,286 @@
+// Device programs, run by the reference interpreter between ranks in one process: every collective
+// by every algorithm, calls behind each other and replayed, against the naive oracle.
+#include "engine/executor/device_lower.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "engine/algorithms/catalog.h"
+#include "tests/support/device_world.h"
+#include "tests/support/sanitized.h"
+
+namespace weft::test {
+namespace {
+
+constexpr int kRanks[] = {1, 2, 3, 5, 6, 7, 8, 12};
+
+// Small, so that rounds, slots and windows wrap.
+DeviceShape small_shape(int ranks) {
+  return {.ranks = ranks,
+          .cells = 64,
+          .links = 24,
+          .slots = 2,
+          .slot_bytes = 1024,
+          .window_bytes = 32 << 10};
+}
+
+std::vector<Rank> roots_of(Kind kind, int ranks) {
+  if (!has_root(kind)) return {0};
+  std::vector<Rank> roots{0, ranks / 2, ranks - 1};
+  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
+  return roots;
+}
+
+// Every form of every collective that each algorithm serves.
+std::vector<DeviceCase> forms(int ranks) {
+  std::vector<DeviceCase> all;
+  for (const Algorithm& algorithm : catalog())
+    for (int kind = 0; kind < kKinds; ++kind)
+      for (const Rank root : roots_of(Kind(kind), ranks))
+        for (const bool in_place : {false, true}) {
+          if (in_place && Kind(kind) == Kind::barrier) continue;
+          const Collective c{Kind(kind), ranks, root, in_place};
+          if (!algorithm.suits(c)) continue;
+          DeviceCase form{.algorithm = &algorithm,
+                          .shape = {.kind = c.kind, .ranks = ranks, .root = root},
+                          .in_place = in_place};
+          all.push_back(form);
+          form.shape.varying =
+              algorithm.any_counts && !in_place &&
+              (c.kind == Kind::all_gather || c.kind == Kind::gather || c.kind == Kind::scatter ||
+               c.kind == Kind::reduce_scatter || c.kind == Kind::all_to_all);
+          if (form.shape.varying) all.push_back(form);
+        }
+  return all;
+}
+
+class Draw {
+ public:
+  explicit Draw(uint64_t seed) : random_(seed) {}
+  size_t below(size_t n) { return random_() % n; }
+  template <class T>
+  T of(std::initializer_list<T> list) {
+    return list.begin()[below(list.size())];
+  }
+
+  // The details of a form.
+  DeviceCase detail(DeviceCase c) {
+    c.shape.count = of<size_t>({0, 1, 3, 64, 257, 1003});
+    if (c.shape.varying) {
+      const auto ranks = static_cast<size_t>(c.shape.ranks);
+      c.shape.counts.resize(c.shape.kind == Kind::all_to_all ? ranks * ranks : ranks);
+      for (size_t& count : c.shape.counts) count = below(3) * below(150);
+    }
+    c.copies = of({1, 1, 2, 3});
+    if (c.shape.kind == Kind::exchange) c.copies = 1;
+    c.radix = c.algorithm->radix ? of({2, 3, 4}) : 2;
+    c.segment_bytes = of<size_t>({64, 192, 1024, 1 << 20});
+    c.misalign = of<size_t>({0, 0, 4});
+    if (!reduces(c.shape.kind)) return c;
+    c.op = of({ReduceOp::sum, ReduceOp::max, ReduceOp::avg, ReduceOp::premulsum, ReduceOp::bxor});
+    if (c.algorithm->registered && c.op == ReduceOp::premulsum) c.op = ReduceOp::sum;
+    return c;
+  }
+  uint64_t seed() { return random_(); }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// Calls of one world, some of them replayed.
+void run_calls(std::span<const DeviceCase> forms, int ranks, uint64_t seed) {
+  Draw draw(seed);
+  DeviceWorld world(small_shape(ranks), seed);
+  for (const DeviceCase& form : forms) {
+    const DeviceCase c = draw.detail(form);
+    const Status added = world.add(c);
+    ASSERT_TRUE(added.ok()) << describe(c) << ": " << added.to_string();
+    for (size_t more = draw.below(4); more > 1; --more) world.replay(draw.of<size_t>({1, 1, 2}));
+  }
+  if (draw.below(3) == 0) world.use_workers(1 + static_cast<uint32_t>(draw.below(2)));
+  ASSERT_EQ(world.run(draw.seed()), "") << "seed " << seed;
+}
+
+class Forms : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, Forms, testing::ValuesIn(kRanks));
+
+TEST_P(Forms, GiveWhatTheOracleGives) {
+  const int ranks = GetParam();
+  const int times = kSanitized ? 1 : ranks < 8 ? 3 : 2;
+  for (int time = 0; time < times; ++time) {
+    std::vector<DeviceCase> all = forms(ranks);
+    std::shuffle(all.begin(), all.end(), std::mt19937_64(time));
+    for (size_t begin = 0; begin < all.size(); begin += 5) {
+      const size_t calls = std::min<size_t>(5, all.size() - begin);
+      const uint64_t seed = static_cast<uint64_t>(time) * 1000 + begin;
+      ASSERT_NO_FATAL_FAILURE(run_calls({all.data() + begin, calls}, ranks, seed));
+    }
+  }
+}
+
+// Groups have a stream of their own, so they meet collectives in any order.
+TEST(DevicePrograms, LetGroupsRunBesideCollectives) {
+  const int ranks = 4;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Draw draw(seed);
+    DeviceWorld world(small_shape(ranks), seed);
+    for (int i = 0; i < 6; ++i) {
+      const char* const algorithm = i % 2 == 0 ? "exchange" : "ring";
+      const Kind kind = i % 2 == 0 ? Kind::exchange : Kind::all_reduce;
+      DeviceCase c{.algorithm = find_algorithm(algorithm),
+                   .shape = {.kind = kind, .ranks = ranks, .count = draw.below(5000)}};
+      c.segment_bytes = 256;
+      ASSERT_TRUE(world.add(c).ok());
+    }
+    ASSERT_EQ(world.run(draw.seed()), "") << "seed " << seed;
+  }
+}
+
+TEST(DevicePrograms, MoveLargeMessagesInTheUsualMemory) {
+  for (const char* const algorithm : {"ring", "zero_copy", "window_two_shot", "direct_two_shot"}) {
+    DeviceWorld world(DeviceShape{.ranks = 3, .links = 8}, 1);
+    const DeviceCase c{
+        .algorithm = find_algorithm(algorithm),
+        .shape = {.kind = Kind::all_reduce, .ranks = 3, .count = kSanitized ? 99'999u : 999'999u},
+        .copies = 4};
+    ASSERT_TRUE(world.add(c).ok());
+    world.replay();
+    EXPECT_EQ(world.run(5), "") << algorithm;
+  }
+}
+
+// The judge itself: whether it finds what lowering could get wrong.
+struct Bug {
+  const char* name;
+  void (*plant)(device::Program&);
+};
+
+void for_each_wait(const device::Program& p, void (*change)(device::Wait&)) {
+  for (uint32_t i = 0; i < p.lane_count; ++i)
+    for (uint32_t j = 0; j < p.lanes[i].steps; ++j) {
+      const device::Step& step = p.steps[p.lanes[i].first_step + j];
+      for (uint32_t k = 0; k < step.waits; ++k)
+        change(const_cast<device::Wait&>(p.waits[step.first_wait + k]));
+    }
+}
+
+void forget_peers(device::Program& p) {
+  for (Rank r = 0; p.windowed && r < p.ranks; ++r)
+    const_cast<const uint64_t**>(p.finished)[r] = nullptr;
+}
+
+void forget_offsets(device::Program& p) {
+  for (uint32_t i = 0; i < p.lane_count; ++i)
+    for (uint32_t j = 0; j < p.lanes[i].steps; ++j)
+      const_cast<device::Step&>(p.steps[p.lanes[i].first_step + j]).slot_offset = 0;
+}
+
+constexpr Bug kBugs[] = {
+    {"no wait", [](device::Program& p) { for_each_wait(p, [](device::Wait& w) { w.lag = 99; }); }},
+    {"a lag too far",
+     [](device::Program& p) { for_each_wait(p, [](device::Wait& w) { w.lag += w.lag > 0; }); }},
+    {"no wait for a lease", forget_peers},
+    {"one lease", [](device::Program& p) { p.lease_bytes = 0; }},
+    {"one half", [](device::Program& p) { p.half_bytes = 0; }},
+    {"chunks of a message in one place", forget_offsets},
+    {"no divisor", [](device::Program& p) { p.divisor = 1; }},
+    {"rounds by the wrong copy", [](device::Program& p) { p.copies += p.copies > 1; }},
+    {"segments that differ",
+     [](device::Program& p) { p.segment -= p.segment > 16 && p.rank == 1 ? 16 : 0; }},
+};
+
+bool found(const Bug& bug, uint64_t seed) {
+  const int ranks = 4;
+  Draw draw(seed);
+  DeviceWorld world(small_shape(ranks), seed);
+  std::vector<DeviceCase> all = forms(ranks);
+  std::shuffle(all.begin(), all.end(), std::mt19937_64(seed));
+  for (size_t i = 0; i < 12; ++i) {
+    DeviceCase c = draw.detail(all[i]);
+    c.shape.count = 257;
+    if (!world.add(c).ok()) return false;
+    world.replay();
+  }
+  world.change(bug.plant);
+  return !world.run(draw.seed()).empty();
+}
+
+TEST(DevicePrograms, AreFoundWrongWithPlantedBugs) {
+  for (uint64_t seed = 0; seed < 4; ++seed)
+    EXPECT_FALSE(found({"none", [](device::Program&) {}}, seed)) << seed;
+  for (const Bug& bug : kBugs) {
+    uint64_t seed = 0;
+    while (seed < 60 && !found(bug, seed)) ++seed;
+    EXPECT_LT(seed, 60u) << bug.name;
+  }
+}
+
+// -- what cannot be -------------------------------------------------------------------------------
+
+Status refusal(DeviceCase c, const DeviceShape& shape) {
+  DeviceWorld world(shape, 1);
+  return world.add(c);
+}
+
+DeviceCase all_reduce_by(const char* algorithm, int ranks) {
+  return {.algorithm = find_algorithm(algorithm),
+          .shape = {.kind = Kind::all_reduce, .ranks = ranks, .count = 1000}};
+}
+
+TEST(DevicePrograms, AreRefusedWhereTheMemoryIsTooSmall) {
+  DeviceShape shape = small_shape(4);
+  DeviceCase c = all_reduce_by("ring", 4);
+  c.copies = 25;
+  c.segment_bytes = 64;
+  c.shape.count = 2000;
+  EXPECT_NE(refusal(c, shape).message().find("uses link "), std::string::npos);
+
+  c = all_reduce_by("window_two_shot", 4);
+  c.copies = 70;
+  c.segment_bytes = 64;
+  c.shape.count = 6000;
+  shape.window_bytes = 1 << 20;
+  EXPECT_NE(refusal(c, shape).message().find("uses signal cell"), std::string::npos);
+
+  c = all_reduce_by("window_two_shot", 4);
+  shape.window_bytes = 128;
+  EXPECT_NE(refusal(c, shape).message().find("too small"), std::string::npos);
+}
+
+TEST(DevicePrograms, AreRefusedWhereAPeersMemoryCannotBeUsed) {
+  DeviceCase c = all_reduce_by("zero_copy", 4);
+  c.op = ReduceOp::premulsum;
+  EXPECT_EQ(refusal(c, small_shape(4)).code(), Code::unsupported);
+}
+
+// A program is placed where it is told to; nothing in it refers to where it was made.
+TEST(DeviceImage, RefersToItsTablesWhereTheyWillLie) {
+  const Collective collective{Kind::all_reduce, 3, 0, false};
+  PlanRequest request;
+  request.algorithm = "ring";
+  request.collective = collective;
+  request.type = DataType::int32;
+  request.segment_bytes = 1024;
+  const Call call{.kind = Kind::all_reduce, .count = 100, .type = DataType::int32};
+  const Program program = find_algorithm("ring")->build(collective, 0, {});
+  const Layout layout(collective, 0, call, program.pieces);
+  std::vector<std::byte> memory(DeviceMemoryLayout(small_shape(3)).bytes());
+  const DeviceMap map{0, DeviceMemoryLayout(small_shape(3)), {3, memory.data()}};
+  const auto image = lower(request, program, layout, map);
+  ASSERT_TRUE(image.ok()) << image.status().to_string();
+
+  std::vector<std::byte> tables(image->table_bytes());
+  auto* const device = reinterpret_cast<std::byte*>(uintptr_t{0x7000'0000'0000});
+  const device::Program placed = image->place(tables, device, nullptr);
+  EXPECT_EQ(reinterpret_cast<const std::byte*>(placed.lanes), device);
+  const auto* const sends = reinterpret_cast<const std::byte*>(placed.sends);
+  EXPECT_GT(sends, device);
+  EXPECT_LE(sends, device + tables.size());
+  const auto* lane = reinterpret_cast<const device::Lane*>(tables.data());
+  EXPECT_EQ(lane->steps, program.lanes[0].steps.size());
+}
+
+}  // namespace
+}  // namespace weft::test
