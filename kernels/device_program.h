@@ -34,9 +34,8 @@
 //   finished       windowed calls that a peer has finished
 //
 // Calls. All ranks make the same collective calls, in the same order, each as one launch, even if
-// it moves nothing. Launches that share a State follow each other in time; groups of sends and
-// receives
-// (`collective` false), which use links only, have a State of their own and may run beside.
+// it moves nothing. Launches that share a State follow each other in time. Groups of sends and
+// receives (`collective` false) use links only; they have a State of their own, and may run beside.
 //
 // Windows. Windowed calls use kLeases parts of every window in turn, by their own count. Before its
 // first step each worker waits until every peer has finished the windowed call that used the part

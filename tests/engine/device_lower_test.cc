@@ -8,7 +8,7 @@
 #include <random>
 
 #include "engine/algorithms/catalog.h"
-#include "tests/support/device_world.h"
+#include "tests/support/device_cases.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::test {
@@ -16,89 +16,11 @@ namespace {
 
 constexpr int kRanks[] = {1, 2, 3, 5, 6, 7, 8, 12};
 
-// Small, so that rounds, slots and windows wrap.
-DeviceShape small_shape(int ranks) {
-  return {.ranks = ranks,
-          .cells = 64,
-          .links = 24,
-          .slots = 2,
-          .slot_bytes = 1024,
-          .window_bytes = 32 << 10};
-}
-
-std::vector<Rank> roots_of(Kind kind, int ranks) {
-  if (!has_root(kind)) return {0};
-  std::vector<Rank> roots{0, ranks / 2, ranks - 1};
-  roots.erase(std::unique(roots.begin(), roots.end()), roots.end());
-  return roots;
-}
-
-// Every form of every collective that each algorithm serves.
-std::vector<DeviceCase> forms(int ranks) {
-  std::vector<DeviceCase> all;
-  for (const Algorithm& algorithm : catalog())
-    for (int kind = 0; kind < kKinds; ++kind)
-      for (const Rank root : roots_of(Kind(kind), ranks))
-        for (const bool in_place : {false, true}) {
-          if (in_place && Kind(kind) == Kind::barrier) continue;
-          const Collective c{Kind(kind), ranks, root, in_place};
-          if (!algorithm.suits(c)) continue;
-          DeviceCase form{.algorithm = &algorithm,
-                          .shape = {.kind = c.kind, .ranks = ranks, .root = root},
-                          .in_place = in_place};
-          all.push_back(form);
-          form.shape.varying =
-              algorithm.any_counts && !in_place &&
-              (c.kind == Kind::all_gather || c.kind == Kind::gather || c.kind == Kind::scatter ||
-               c.kind == Kind::reduce_scatter || c.kind == Kind::all_to_all);
-          if (form.shape.varying) all.push_back(form);
-        }
-  return all;
-}
-
-class Draw {
- public:
-  explicit Draw(uint64_t seed) : random_(seed) {}
-  size_t below(size_t n) { return random_() % n; }
-  template <class T>
-  T of(std::initializer_list<T> list) {
-    return list.begin()[below(list.size())];
-  }
-
-  // The details of a form.
-  DeviceCase detail(DeviceCase c) {
-    c.shape.count = of<size_t>({0, 1, 3, 64, 257, 1003});
-    if (c.shape.varying) {
-      const auto ranks = static_cast<size_t>(c.shape.ranks);
-      c.shape.counts.resize(c.shape.kind == Kind::all_to_all ? ranks * ranks : ranks);
-      for (size_t& count : c.shape.counts) count = below(3) * below(150);
-    }
-    c.copies = of({1, 1, 2, 3});
-    if (c.shape.kind == Kind::exchange) c.copies = 1;
-    c.radix = c.algorithm->radix ? of({2, 3, 4}) : 2;
-    c.segment_bytes = of<size_t>({64, 192, 1024, 1 << 20});
-    c.misalign = of<size_t>({0, 0, 4});
-    if (!reduces(c.shape.kind)) return c;
-    c.op = of({ReduceOp::sum, ReduceOp::max, ReduceOp::avg, ReduceOp::premulsum, ReduceOp::bxor});
-    if (c.algorithm->registered && c.op == ReduceOp::premulsum) c.op = ReduceOp::sum;
-    return c;
-  }
-  uint64_t seed() { return random_(); }
-
- private:
-  std::mt19937_64 random_;
-};
-
-// Calls of one world, some of them replayed.
 void run_calls(std::span<const DeviceCase> forms, int ranks, uint64_t seed) {
   Draw draw(seed);
-  DeviceWorld world(small_shape(ranks), seed);
-  for (const DeviceCase& form : forms) {
-    const DeviceCase c = draw.detail(form);
-    const Status added = world.add(c);
-    ASSERT_TRUE(added.ok()) << describe(c) << ": " << added.to_string();
-    for (size_t more = draw.below(4); more > 1; --more) world.replay(draw.of<size_t>({1, 1, 2}));
-  }
+  DeviceWorld world(small_device_shape(ranks), seed);
+  const Status added = add_calls(world, forms, draw);
+  ASSERT_TRUE(added.ok()) << added.to_string();
   if (draw.below(3) == 0) world.use_workers(1 + static_cast<uint32_t>(draw.below(2)));
   ASSERT_EQ(world.run(draw.seed()), "") << "seed " << seed;
 }
@@ -110,7 +32,7 @@ TEST_P(Forms, GiveWhatTheOracleGives) {
   const int ranks = GetParam();
   const int times = kSanitized ? 1 : ranks < 8 ? 3 : 2;
   for (int time = 0; time < times; ++time) {
-    std::vector<DeviceCase> all = forms(ranks);
+    std::vector<DeviceCase> all = device_forms(ranks);
     std::shuffle(all.begin(), all.end(), std::mt19937_64(time));
     for (size_t begin = 0; begin < all.size(); begin += 5) {
       const size_t calls = std::min<size_t>(5, all.size() - begin);
@@ -125,7 +47,7 @@ TEST(DevicePrograms, LetGroupsRunBesideCollectives) {
   const int ranks = 4;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Draw draw(seed);
-    DeviceWorld world(small_shape(ranks), seed);
+    DeviceWorld world(small_device_shape(ranks), seed);
     for (int i = 0; i < 6; ++i) {
       const char* const algorithm = i % 2 == 0 ? "exchange" : "ring";
       const Kind kind = i % 2 == 0 ? Kind::exchange : Kind::all_reduce;
@@ -194,12 +116,12 @@ constexpr Bug kBugs[] = {
 bool found(const Bug& bug, uint64_t seed) {
   const int ranks = 4;
   Draw draw(seed);
-  DeviceWorld world(small_shape(ranks), seed);
-  std::vector<DeviceCase> all = forms(ranks);
+  DeviceWorld world(small_device_shape(ranks), seed);
+  std::vector<DeviceCase> all = device_forms(ranks);
   std::shuffle(all.begin(), all.end(), std::mt19937_64(seed));
   for (size_t i = 0; i < 12; ++i) {
     DeviceCase c = draw.detail(all[i]);
-    c.shape.count = 257;
+    c.shape.count = 260;
     if (!world.add(c).ok()) return false;
     world.replay();
   }
@@ -230,7 +152,7 @@ DeviceCase all_reduce_by(const char* algorithm, int ranks) {
 }
 
 TEST(DevicePrograms, AreRefusedWhereTheMemoryIsTooSmall) {
-  DeviceShape shape = small_shape(4);
+  DeviceShape shape = small_device_shape(4);
   DeviceCase c = all_reduce_by("ring", 4);
   c.copies = 25;
   c.segment_bytes = 64;
@@ -252,7 +174,7 @@ TEST(DevicePrograms, AreRefusedWhereTheMemoryIsTooSmall) {
 TEST(DevicePrograms, AreRefusedWhereAPeersMemoryCannotBeUsed) {
   DeviceCase c = all_reduce_by("zero_copy", 4);
   c.op = ReduceOp::premulsum;
-  EXPECT_EQ(refusal(c, small_shape(4)).code(), Code::unsupported);
+  EXPECT_EQ(refusal(c, small_device_shape(4)).code(), Code::unsupported);
 }
 
 // A program is placed where it is told to; nothing in it refers to where it was made.
@@ -266,8 +188,8 @@ TEST(DeviceImage, RefersToItsTablesWhereTheyWillLie) {
   const Call call{.kind = Kind::all_reduce, .count = 100, .type = DataType::int32};
   const Program program = find_algorithm("ring")->build(collective, 0, {});
   const Layout layout(collective, 0, call, program.pieces);
-  std::vector<std::byte> memory(DeviceMemoryLayout(small_shape(3)).bytes());
-  const DeviceMap map{0, DeviceMemoryLayout(small_shape(3)), {3, memory.data()}};
+  std::vector<std::byte> memory(DeviceMemoryLayout(small_device_shape(3)).bytes());
+  const DeviceMap map{0, DeviceMemoryLayout(small_device_shape(3)), {3, memory.data()}};
   const auto image = lower(request, program, layout, map);
   ASSERT_TRUE(image.ok()) << image.status().to_string();
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "base/text.h"
 #include "engine/algorithms/catalog.h"
@@ -80,8 +81,8 @@ PlanRequest request_of(const DeviceCase& c) {
   request.algorithm = c.algorithm->name;
   request.radix = c.radix;
   request.collective = {c.shape.kind, c.shape.ranks, c.shape.root, c.in_place};
-  request.type = c.shape.kind == Kind::barrier || c.shape.kind == Kind::exchange ? DataType::uint8
-                                                                                 : DataType::int32;
+  request.type =
+      c.shape.kind == Kind::barrier || c.shape.kind == Kind::exchange ? DataType::uint8 : c.type;
   request.op = c.op;
   request.segment_bytes = c.segment_bytes;
   return request;
@@ -92,8 +93,8 @@ PlanRequest request_of(const DeviceCase& c) {
 std::string describe(const DeviceCase& c) {
   return concat(c.algorithm->name, " ", name(c.shape.kind), " on ", c.shape.ranks, " ranks, root ",
                 c.shape.root, c.in_place ? ", in place" : "", c.shape.varying ? ", varying" : "",
-                ", count ", c.shape.count, ", ", name(c.op), ", copies ", c.copies, ", radix ",
-                c.radix, ", segments of ", c.segment_bytes, " bytes");
+                ", count ", c.shape.count, ", ", name(c.type), " ", name(c.op), ", copies ",
+                c.copies, ", radix ", c.radix, ", segments of ", c.segment_bytes, " bytes");
 }
 
 // What one rank needs for one call, as long as it may be launched.
@@ -186,6 +187,8 @@ Status DeviceWorld::lower(const DeviceCase& c, Rank rank, RankCall& call) {
   if (!call.barrier) {
     call.memory = std::make_unique<CallMemory>(c.shape, rank, c.in_place, c.op, c.misalign);
     asked = call.memory->call();
+    asked.type = c.type;
+    asked.count = asked.count * sizeof(int32_t) / size_of(c.type);
   }
   call.call.input = asked.input;
   call.call.output = asked.output;
@@ -221,7 +224,7 @@ void DeviceWorld::replay(size_t back) {
   const size_t call = back == 0 ? calls_.size() - 1
                                 : launched_[launched_.size() - std::min(back, launched_.size())];
   launched_.push_back(call);
-  begun_.push_back(0);
+  begun_.emplace_back(0);
   for (Rank r = 0; r < shape_.ranks; ++r) launch(*calls_[call][r], r);
 }
 
@@ -248,6 +251,24 @@ void DeviceWorld::launch(RankCall& call, Rank rank) {
 std::string DeviceWorld::run(uint64_t seed) {
   const std::vector<Bytes> memory(memory_.begin(), memory_.end());
   return interpret(memory, streams_, seed);
+}
+
+std::string DeviceWorld::run_by(const Launcher& launch) {
+  std::vector<std::string> wrong(streams_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < streams_.size(); ++i)
+      threads.emplace_back([&, i] {
+        for (const DeviceLaunch& it : streams_[i].launches) {
+          it.begin();
+          launch(i, it);
+          wrong[i] += it.end();
+        }
+      });
+  }
+  for (const std::string& text : wrong)
+    if (!text.empty()) return text;
+  return {};
 }
 
 }  // namespace weft::test

@@ -1,7 +1,9 @@
 // Ranks whose device memory is this process's, and calls that they make with device programs.
 #pragma once
 
+#include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +20,8 @@ struct DeviceCase {
   Shape shape;                           // kind exchange: `count` is the most that is sent at once
   bool in_place = false;
   ReduceOp op = ReduceOp::sum;
+  DataType type =
+      DataType::int32;  // another one moves the same bytes, which must be whole elements
   int copies = 1;
   int radix = 2;
   size_t segment_bytes = 1 << 20;
@@ -40,8 +44,13 @@ class DeviceWorld {
   // Changes the program of every launch, whose tables lie in memory that may be written.
   void change(const std::function<void(device::Program&)>& how);
 
-  // Runs everything with fresh data for each launch. Once only.
+  // Runs everything with fresh data for each launch, by the reference interpreter. Once only.
   std::string run(uint64_t seed);
+  // By `launch(stream, it)`, which does that launch before it returns: in a thread for each stream.
+  // Streams count from 0, two per rank.
+  using Launcher = std::function<void(size_t stream, const DeviceLaunch& it)>;
+  std::string run_by(const Launcher& launch);
+  size_t streams() const { return streams_.size(); }
 
  private:
   struct RankCall;
@@ -55,7 +64,7 @@ class DeviceWorld {
   std::vector<DeviceStream> streams_;           // by rank: of collectives, then of groups
   std::deque<std::vector<std::unique_ptr<RankCall>>> calls_;  // by call and rank
   std::vector<size_t> launched_;                              // calls, in order
-  std::vector<int> begun_;                                    // ranks, by launch
+  std::deque<std::atomic<int>> begun_;                        // ranks, by launch
 };
 
 }  // namespace weft::test
