@@ -1,0 +1,254 @@
+#include "engine/device/cuda.h"
+
+#include <cuda_runtime.h>
+
+#include <cstring>
+
+#include "base/text.h"
+#include "kernels/cuda/kernels.h"
+
+namespace weft {
+namespace {
+
+constexpr int kThreads = 512;  // of a block
+
+Status status_of(cudaError_t error, std::string_view what) {
+  if (error == cudaSuccess) return {};
+  return Status(Code::system, concat("CUDA could not ", what, ": ", cudaGetErrorString(error), " (",
+                                     cudaGetErrorName(error), ")"));
+}
+
+// The calling thread's current device, for as long as this lives: the caller's is left as it was.
+class Current {
+ public:
+  explicit Current(int ordinal) {
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = -1;
+    if (before_ != ordinal) error_ = cudaSetDevice(ordinal);
+    changed_ = before_ != ordinal;
+  }
+  Current(const Current&) = delete;
+  ~Current() {
+    if (changed_ && before_ >= 0) cudaSetDevice(before_);
+  }
+  // Runs the call, unless the device could not be made current.
+  template <class Do>
+  Status run(std::string_view what, Do&& call) const {
+    return status_of(error_ == cudaSuccess ? call() : error_, what);
+  }
+
+ private:
+  int before_ = -1;
+  bool changed_ = false;
+  cudaError_t error_ = cudaSuccess;
+};
+
+std::string hex(const cudaUUID_t& uuid) {
+  std::string text;
+  for (const char byte : uuid.bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
+    text += digits;
+  }
+  return text;
+}
+
+cudaStream_t stream_of(Device::Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(Device::Event event) { return static_cast<cudaEvent_t>(event); }
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int ordinal, const cudaDeviceProp& properties)
+      : ordinal_(ordinal),
+        multiprocessors_(properties.multiProcessorCount),
+        identity_{properties.name, hex(properties.uuid)} {}
+
+  const DeviceIdentity& identity() const override { return identity_; }
+
+  MemoryKind kind_of(const void* memory) const override {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
+      cudaGetLastError();  // else the next launch would seem to have failed
+      return MemoryKind::host;
+    }
+    return attributes.type == cudaMemoryTypeDevice ? MemoryKind::device : MemoryKind::host;
+  }
+
+  // -- memory -------------------------------------------------------------------------------------
+
+  Result<Bytes> allocate(size_t bytes) override {
+    const Current current(ordinal_);
+    void* memory = nullptr;
+    WEFT_TRY(current.run(concat("allocate ", bytes, " bytes on the GPU"),
+                         [&] { return cudaMalloc(&memory, bytes); }));
+    const Status zeroed = current.run("zero memory", [&] {
+      const cudaError_t error = cudaMemset(memory, 0, bytes);
+      return error == cudaSuccess ? cudaDeviceSynchronize() : error;
+    });
+    if (zeroed.ok()) return Bytes{static_cast<std::byte*>(memory), bytes};
+    cudaFree(memory);
+    return zeroed;
+  }
+  void release(Bytes memory) override {
+    const Current current(ordinal_);
+    cudaFree(memory.data());
+  }
+
+  Result<Bytes> allocate_host(size_t bytes) override {
+    const Current current(ordinal_);
+    void* memory = nullptr;
+    WEFT_TRY(current.run(concat("allocate ", bytes, " bytes of pinned host memory"), [&] {
+      return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+    }));
+    std::memset(memory, 0, bytes);
+    return Bytes{static_cast<std::byte*>(memory), bytes};
+  }
+  void release_host(Bytes memory) override {
+    const Current current(ordinal_);
+    cudaFreeHost(memory.data());
+  }
+
+  Result<std::string> share(Bytes memory) override {
+    const Current current(ordinal_);
+    cudaIpcMemHandle_t handle{};
+    WEFT_TRY(current.run("share memory between processes",
+                         [&] { return cudaIpcGetMemHandle(&handle, memory.data()); }));
+    return std::string(reinterpret_cast<const char*>(&handle), sizeof handle);
+  }
+  Result<std::byte*> map(std::string_view shared) override {
+    cudaIpcMemHandle_t handle{};
+    if (shared.size() != sizeof handle)
+      return Status(Code::mismatch, "what another process shares is no handle of CUDA's memory");
+    std::memcpy(&handle, shared.data(), sizeof handle);
+    const Current current(ordinal_);
+    void* memory = nullptr;
+    WEFT_TRY(current.run("map another process's memory", [&] {
+      return cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess);
+    }));
+    return static_cast<std::byte*>(memory);
+  }
+  void unmap(std::byte* memory) override {
+    const Current current(ordinal_);
+    cudaIpcCloseMemHandle(memory);
+  }
+
+  // -- streams ------------------------------------------------------------------------------------
+
+  Result<Stream> make_stream() override {
+    const Current current(ordinal_);
+    cudaStream_t stream = nullptr;
+    WEFT_TRY(current.run("make a stream", [&] {
+      return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    }));
+    return Stream{stream};
+  }
+  void destroy_stream(Stream stream) override {
+    const Current current(ordinal_);
+    cudaStreamDestroy(stream_of(stream));
+  }
+  Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    const Current current(ordinal_);
+    return current.run("copy memory", [&] {
+      return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream));
+    });
+  }
+
+  Result<uint32_t> prepare(ReduceOp op, DataType type) override {
+    const Current current(ordinal_);
+    const auto kernel = reinterpret_cast<const void*>(device::interpret_kernel(op, type));
+    cudaFuncAttributes attributes{};
+    WEFT_TRY(
+        current.run("load a kernel", [&] { return cudaFuncGetAttributes(&attributes, kernel); }));
+    int each = 0;
+    WEFT_TRY(current.run("tell how many blocks fit", [&] {
+      return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kThreads, 0);
+    }));
+    return static_cast<uint32_t>(each * multiprocessors_);
+  }
+
+  Status launch(const device::Program& program, const device::Call& call,
+                const device::Limits& limits, uint32_t blocks, Stream stream) override {
+    const Current current(ordinal_);
+    const auto kernel =
+        reinterpret_cast<const void*>(device::interpret_kernel(program.op, program.type));
+    // CUDA copies what they point to.
+    void* arguments[] = {const_cast<device::Program*>(&program), const_cast<device::Call*>(&call),
+                         const_cast<device::Limits*>(&limits)};
+    return current.run("launch a kernel", [&] {
+      return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0,
+                              stream_of(stream));
+    });
+  }
+
+  // -- events -------------------------------------------------------------------------------------
+
+  Result<Event> make_event() override {
+    const Current current(ordinal_);
+    cudaEvent_t event = nullptr;
+    WEFT_TRY(current.run("make an event",
+                         [&] { return cudaEventCreateWithFlags(&event, cudaEventDisableTiming); }));
+    return Event{event};
+  }
+  void destroy_event(Event event) override {
+    const Current current(ordinal_);
+    cudaEventDestroy(event_of(event));
+  }
+  Status record(Event event, Stream stream) override {
+    const Current current(ordinal_);
+    return current.run("record an event",
+                       [&] { return cudaEventRecord(event_of(event), stream_of(stream)); });
+  }
+  Status wait(Stream stream, Event event) override {
+    const Current current(ordinal_);
+    return current.run("let a stream wait",
+                       [&] { return cudaStreamWaitEvent(stream_of(stream), event_of(event), 0); });
+  }
+  Result<bool> is_done(Event event) override {
+    const Current current(ordinal_);
+    const cudaError_t state = cudaEventQuery(event_of(event));
+    if (state == cudaErrorNotReady) {
+      cudaGetLastError();  // it is none
+      return false;
+    }
+    WEFT_TRY(status_of(state, "ask for an event"));
+    return true;
+  }
+  Status synchronize(Stream stream) override {
+    const Current current(ordinal_);
+    return current.run("wait for a stream",
+                       [&] { return cudaStreamSynchronize(stream_of(stream)); });
+  }
+
+ private:
+  int ordinal_;
+  int multiprocessors_;
+  DeviceIdentity identity_;
+};
+
+}  // namespace
+
+Result<int> cuda_device_count() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver)
+    return unsupported(
+        "there is no GPU: no NVIDIA driver, or one that is older than this program's CUDA; install "
+        "a newer driver (nvidia-smi shows its version)");
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
+    return unsupported(
+        "there is no GPU: the NVIDIA driver is there and sees none; check CUDA_VISIBLE_DEVICES and "
+        "nvidia-smi");
+  WEFT_TRY(status_of(error, "count GPUs"));
+  return count;
+}
+
+Result<std::unique_ptr<Device>> open_cuda_device(int ordinal) {
+  const Result<int> count = cuda_device_count();
+  if (!count.ok()) return count.status();
+  if (ordinal < 0 || ordinal >= *count)
+    return invalid_argument(concat("there is no GPU ", ordinal, "; there are ", *count));
+  cudaDeviceProp properties{};
+  WEFT_TRY(status_of(cudaGetDeviceProperties(&properties, ordinal), "look at a GPU"));
+  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(ordinal, properties));
+}
+
+}  // namespace weft

@@ -1,0 +1,18 @@
+// In builds without CUDA.
+#include "engine/device/cuda.h"
+
+namespace weft {
+namespace {
+
+Status none() {
+  return unsupported(
+      "there is no GPU: weft was built without CUDA; build it where nvcc is, with WEFT_CUDA=ON");
+}
+
+}  // namespace
+
+Result<int> cuda_device_count() { return none(); }
+
+Result<std::unique_ptr<Device>> open_cuda_device(int) { return none(); }
+
+}  // namespace weft

@@ -1,0 +1,70 @@
+// A GPU, as far as the engine needs one. Back ends: CUDA (cuda.h), and threads for tests.
+//
+// Thread safety: any call from any thread, unless two name the same stream or event. Nothing here
+// waits for the GPU but synchronize(). After an error of the device itself, every call gives it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kernels/device_program.h"
+
+namespace weft {
+
+struct DeviceIdentity {
+  std::string name;  // "NVIDIA H200"
+  std::string uuid;  // different for every GPU of a host
+};
+
+enum class MemoryKind : uint8_t {
+  host,    // of this process; pinned and managed memory, too
+  device,  // of a GPU
+};
+
+class Device {
+ public:
+  using Stream = void*;  // CUDA: cudaStream_t, also those of others
+  using Event = void*;   // CUDA: cudaEvent_t
+
+  virtual ~Device() = default;
+  virtual const DeviceIdentity& identity() const = 0;
+  virtual MemoryKind kind_of(const void* memory) const = 0;
+
+  // Device memory, zeroed, aligned to 256 bytes. Not while a kernel may be spinning: making it can
+  // wait for the device.
+  virtual Result<Bytes> allocate(size_t bytes) = 0;
+  virtual void release(Bytes memory) = 0;
+  // Zeroed host memory that kernels read and write while they run, at the same address.
+  virtual Result<Bytes> allocate_host(size_t bytes) = 0;
+  virtual void release_host(Bytes memory) = 0;
+
+  // Text by which another process on this host can map what allocate() gave. (Ranks of one process
+  // pass the address; a process cannot map its own memory.)
+  virtual Result<std::string> share(Bytes memory) = 0;
+  virtual Result<std::byte*> map(std::string_view shared) = 0;
+  virtual void unmap(std::byte* memory) = 0;
+
+  virtual Result<Stream> make_stream() = 0;
+  virtual void destroy_stream(Stream stream) = 0;
+  // Between host and device memory in either direction, or within one of them.
+  virtual Status copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
+
+  // Loads the kernel that runs such programs, so that no launch has to while others spin, and says
+  // how many of its blocks can be resident at once.
+  virtual Result<uint32_t> prepare(ReduceOp op, DataType type) = 0;
+  // One call of a rank, by `blocks` workers. All arguments are copied; Program's tables are not.
+  virtual Status launch(const device::Program& program, const device::Call& call,
+                        const device::Limits& limits, uint32_t blocks, Stream stream) = 0;
+
+  virtual Result<Event> make_event() = 0;
+  virtual void destroy_event(Event event) = 0;
+  virtual Status record(Event event, Stream stream) = 0;  // what the stream has been given so far
+  virtual Status wait(Stream stream, Event event) = 0;    // the stream goes on after that
+  virtual Result<bool> is_done(Event event) = 0;          // true where it was never recorded
+  virtual Status synchronize(Stream stream) = 0;
+};
+
+}  // namespace weft

@@ -1,0 +1,165 @@
+#include "tests/engine/device_conformance.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "engine/algorithms/catalog.h"
+#include "engine/executor/device_lower.h"
+
+namespace weft::test {
+namespace {
+
+template <class T>
+T must(Result<T> result) {
+  EXPECT_TRUE(result.ok()) << result.status().to_string();
+  return result.ok() ? *result : T{};
+}
+
+void keeps_memory(Device& device) {
+  const Bytes memory = must(device.allocate(1000));
+  const auto stream = must(device.make_stream());
+  std::byte host[1000];
+  std::memset(host, 1, sizeof host);
+  EXPECT_TRUE(device.copy(host, memory.data(), sizeof host, stream).ok());
+  EXPECT_TRUE(device.synchronize(stream).ok());
+  for (const std::byte b : host) EXPECT_EQ(b, std::byte{0});
+  EXPECT_EQ(device.kind_of(memory.data() + 999), MemoryKind::device);
+  EXPECT_EQ(device.kind_of(host), MemoryKind::host);
+
+  const Bytes pinned = must(device.allocate_host(64));
+  EXPECT_EQ(device.kind_of(pinned.data()), MemoryKind::host);
+  EXPECT_EQ(pinned[63], std::byte{0});
+  EXPECT_FALSE(device.map("no handle at all").ok());
+  device.release_host(pinned);
+  device.destroy_stream(stream);
+  device.release(memory);
+}
+
+// A chain over two streams, in the order that events make.
+void orders_streams(Device& device) {
+  const Bytes a = must(device.allocate(1 << 20)), b = must(device.allocate(1 << 20));
+  const auto one = must(device.make_stream()), two = must(device.make_stream());
+  const auto event = must(device.make_event());
+  EXPECT_TRUE(must(device.is_done(event)));
+  std::vector<std::byte> in(1 << 20, std::byte{7}), out(1 << 20);
+  for (int turn = 0; turn < 3; ++turn) {
+    std::fill(in.begin(), in.end(), static_cast<std::byte>(7 + turn));
+    EXPECT_TRUE(device.copy(a.data(), in.data(), in.size(), one).ok());
+    EXPECT_TRUE(device.record(event, one).ok());
+    EXPECT_TRUE(device.wait(two, event).ok());
+    EXPECT_TRUE(device.copy(b.data(), a.data(), in.size(), two).ok());
+    EXPECT_TRUE(device.copy(out.data(), b.data(), in.size(), two).ok());
+    EXPECT_TRUE(device.synchronize(two).ok());
+    EXPECT_TRUE(must(device.is_done(event)));
+    EXPECT_EQ(in, out);
+  }
+  device.destroy_event(event);
+  for (const auto stream : {one, two}) device.destroy_stream(stream);
+  for (const Bytes memory : {a, b}) device.release(memory);
+}
+
+// A communicator of one rank or more, as bare as it can be: a ring of all_reduce in float32.
+class BareRanks {
+ public:
+  BareRanks(Device& device, int ranks, size_t count) : device_(device), count_(count) {
+    const DeviceShape shape{
+        .ranks = ranks, .cells = 4, .links = 2, .slot_bytes = 4096, .window_bytes = 4096};
+    const DeviceMemoryLayout layout(shape);
+    for (Rank r = 0; r < ranks; ++r) {
+      memory_.push_back(must(device.allocate(layout.bytes())));
+      begins_.push_back(memory_.back().data());
+      input_.push_back(must(device.allocate(count * sizeof(float))));
+      output_.push_back(must(device.allocate(count * sizeof(float))));
+      streams_.push_back(must(device.make_stream()));
+    }
+    for (Rank r = 0; r < ranks; ++r) lower_for(DeviceMap{r, layout, begins_});
+  }
+  ~BareRanks() {
+    for (const auto stream : streams_) device_.destroy_stream(stream);
+    for (const auto* all : {&memory_, &input_, &output_, &tables_})
+      for (const Bytes memory : *all) device_.release(memory);
+  }
+
+  // Replays the same launches with other data; gives what rank 1 or the only one has.
+  std::vector<float> all_reduce(float salt) {
+    const auto ranks = streams_.size();
+    std::vector<std::vector<float>> in(ranks, std::vector<float>(count_));
+    for (size_t r = 0; r < ranks; ++r) {
+      for (size_t i = 0; i < count_; ++i) in[r][i] = salt + static_cast<float>(r * 1000 + i % 100);
+      EXPECT_TRUE(device_.copy(input_[r].data(), in[r].data(), count_ * 4, streams_[r]).ok());
+    }
+    for (size_t r = 0; r < ranks; ++r) {
+      const device::Call call{.input = input_[r].data(),
+                              .output = output_[r].data(),
+                              .peers = nullptr,
+                              .transfers = nullptr,
+                              .scalar_memory = nullptr,
+                              .scalar = {}};
+      EXPECT_TRUE(device_.launch(programs_[r], call, {}, 1, streams_[r]).ok());
+    }
+    std::vector<float> out(count_);
+    const size_t last = ranks - 1;
+    EXPECT_TRUE(device_.copy(out.data(), output_[last].data(), count_ * 4, streams_[last]).ok());
+    for (const auto stream : streams_) EXPECT_TRUE(device_.synchronize(stream).ok());
+    return out;
+  }
+
+ private:
+  void lower_for(const DeviceMap& map) {
+    const Collective collective{Kind::all_reduce, static_cast<int>(streams_.size()), 0, false};
+    PlanRequest request;
+    request.algorithm = "ring";
+    request.collective = collective;
+    request.type = DataType::float32;
+    request.segment_bytes = 2048;
+    const Call call{.kind = Kind::all_reduce, .count = count_, .type = DataType::float32};
+    const Program program = find_algorithm("ring")->build(collective, map.me, {});
+    const auto image =
+        lower(request, program, Layout(collective, map.me, call, program.pieces), map);
+    ASSERT_TRUE(image.ok()) << image.status().to_string();
+    std::vector<std::byte> tables(image->table_bytes());
+    tables_.push_back(must(device_.allocate(tables.size())));
+    programs_.push_back(image->place(tables, tables_.back().data(), nullptr));
+    const auto stream = streams_[static_cast<size_t>(map.me)];
+    EXPECT_TRUE(device_.copy(tables_.back().data(), tables.data(), tables.size(), stream).ok());
+    EXPECT_TRUE(device_.synchronize(stream).ok());
+  }
+
+  Device& device_;
+  size_t count_;
+  std::vector<Bytes> memory_, input_, output_, tables_;
+  std::vector<std::byte*> begins_;
+  std::vector<Device::Stream> streams_;
+  std::vector<device::Program> programs_;
+};
+
+void runs_programs(Device& device) {
+  constexpr size_t kCount = 5000;
+  EXPECT_GE(must(device.prepare(ReduceOp::sum, DataType::float32)), 2u);
+  for (const int ranks : {1, 2}) {
+    BareRanks bare(device, ranks, kCount);
+    for (const float salt : {1.0f, 2.0f, 3.0f}) {
+      const std::vector<float> got = bare.all_reduce(salt);
+      for (size_t i = 0; i < kCount; ++i) {
+        float wanted = 0;
+        for (int r = 0; r < ranks; ++r)
+          wanted += salt + static_cast<float>(static_cast<size_t>(r) * 1000 + i % 100);
+        ASSERT_EQ(got[i], wanted) << i << " on " << ranks << " ranks";
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void conforms(Device& device) {
+  EXPECT_FALSE(device.identity().name.empty());
+  EXPECT_FALSE(device.identity().uuid.empty());
+  keeps_memory(device);
+  orders_streams(device);
+  runs_programs(device);
+}
+
+}  // namespace weft::test

@@ -1,0 +1,16 @@
+// The GPU made of threads keeps what a Device promises.
+#include <gtest/gtest.h>
+
+#include "tests/engine/device_conformance.h"
+#include "tests/support/emulated_device.h"
+
+namespace weft::test {
+namespace {
+
+TEST(EmulatedDevice, Conforms) {
+  emulator::Device gpu(8);
+  conforms(*emulated_device(gpu, 8));
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,134 @@
+#include "tests/support/emulated_device.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/text.h"
+#include "kernels/cuda/kernels.h"
+
+namespace weft::test {
+namespace {
+
+constexpr int kThreads = 32;
+
+// How often it was recorded, and how many of these the stream has come to.
+struct Recorded {
+  std::atomic<uint64_t> asked{0}, come{0};
+};
+
+class EmulatedDevice final : public Device {
+ public:
+  EmulatedDevice(emulator::Device& gpu, int resident_blocks)
+      : gpu_(gpu),
+        resident_blocks_(resident_blocks),
+        identity_{"emulated", concat("emulated-", reinterpret_cast<uintptr_t>(&gpu))} {}
+
+  const DeviceIdentity& identity() const override { return identity_; }
+
+  MemoryKind kind_of(const void* memory) const override {
+    const std::lock_guard lock(mutex_);
+    const auto* const at = static_cast<const std::byte*>(memory);
+    for (const auto& [begin, bytes] : allocated_)
+      if (at >= begin && at < begin + bytes) return MemoryKind::device;
+    return MemoryKind::host;
+  }
+
+  Result<Bytes> allocate(size_t bytes) override {
+    auto memory = allocate_host(bytes);
+    const std::lock_guard lock(mutex_);
+    if (memory.ok()) allocated_[memory->data()] = bytes;
+    return memory;
+  }
+  void release(Bytes memory) override {
+    {
+      const std::lock_guard lock(mutex_);
+      allocated_.erase(memory.data());
+    }
+    release_host(memory);
+  }
+  Result<Bytes> allocate_host(size_t bytes) override {
+    void* const memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return Status(Code::system, "no memory");
+    return Bytes{static_cast<std::byte*>(memory), bytes};
+  }
+  void release_host(Bytes memory) override { ::munmap(memory.data(), memory.size()); }
+
+  Result<std::string> share(Bytes memory) override {
+    std::byte* const at = memory.data();
+    return std::string(reinterpret_cast<const char*>(&at), sizeof at);
+  }
+  Result<std::byte*> map(std::string_view shared) override {
+    std::byte* at = nullptr;
+    if (shared.size() != sizeof at) return Status(Code::mismatch, "no handle");
+    std::memcpy(&at, shared.data(), sizeof at);
+    return at;
+  }
+  void unmap(std::byte*) override {}
+
+  Result<Stream> make_stream() override { return Stream{new emulator::Stream(gpu_)}; }
+  void destroy_stream(Stream stream) override { delete &stream_of(stream); }
+  Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    stream_of(stream).launch(1, 1, [=] { std::memcpy(to, from, bytes); });
+    return {};
+  }
+
+  Result<uint32_t> prepare(ReduceOp op, DataType type) override {
+    if (!device::interpret_kernel(op, type)) return unsupported("no such kernel");
+    return static_cast<uint32_t>(resident_blocks_);
+  }
+  Status launch(const device::Program& program, const device::Call& call,
+                const device::Limits& limits, uint32_t blocks, Stream stream) override {
+    stream_of(stream).launch(static_cast<int>(blocks), kThreads,
+                             device::interpret_kernel(program.op, program.type), program, call,
+                             limits);
+    return {};
+  }
+
+  Result<Event> make_event() override { return Event{new Recorded}; }
+  void destroy_event(Event event) override { delete &recorded(event); }
+  Status record(Event event, Stream stream) override {
+    Recorded& r = recorded(event);
+    stream_of(stream).launch(1, 1, [&r, number = ++r.asked] { r.come = number; });
+    return {};
+  }
+  Status wait(Stream stream, Event event) override {
+    Recorded& r = recorded(event);
+    stream_of(stream).launch(1, 1, [&r, number = r.asked.load()] {
+      while (r.come < number) std::this_thread::yield();
+    });
+    return {};
+  }
+  Result<bool> is_done(Event event) override {
+    return recorded(event).come == recorded(event).asked;
+  }
+  Status synchronize(Stream stream) override {
+    stream_of(stream).synchronize();
+    return {};
+  }
+
+ private:
+  static emulator::Stream& stream_of(Stream stream) {
+    return *static_cast<emulator::Stream*>(stream);
+  }
+  static Recorded& recorded(Event event) { return *static_cast<Recorded*>(event); }
+
+  emulator::Device& gpu_;
+  int resident_blocks_;
+  DeviceIdentity identity_;
+  mutable std::mutex mutex_;
+  std::map<const std::byte*, size_t> allocated_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> emulated_device(emulator::Device& gpu, int resident_blocks) {
+  return std::make_unique<EmulatedDevice>(gpu, resident_blocks);
+}
+
+}  // namespace weft::test
