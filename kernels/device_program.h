@@ -182,8 +182,8 @@ struct Program {
   uint32_t slots, slot_bytes;  // of every link
   uint32_t element_bytes;
   int32_t rank, ranks;
-  DataType type;
-  ReduceOp op;           // where `reduces`
+  DataType type;  // where `reduces`; else uint8 and sum, for which there is a kernel
+  ReduceOp op;
   bool reduces;          // else every value has one operand and is copied
   bool collective;       // counts in State::calls
   bool windowed;         // counts in State::window_calls too

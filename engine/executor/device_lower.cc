@@ -35,7 +35,7 @@ class DeviceLowering {
     const DeviceShape& shape = map_.layout.shape();
     scales_ = arithmetic.scales;
     out_.reduces = arithmetic.folds;
-    out_.type = request_.type;
+    out_.type = arithmetic.folds ? request_.type : DataType::uint8;
     out_.op = arithmetic.op;
     out_.divisor = arithmetic.divisor;
     out_.element_bytes = static_cast<uint32_t>(size_of(request_.type));

@@ -177,6 +177,17 @@ TEST(DevicePrograms, AreRefusedWhereAPeersMemoryCannotBeUsed) {
   EXPECT_EQ(refusal(c, small_device_shape(4)).code(), Code::unsupported);
 }
 
+// There are no sums of booleans, but they are moved.
+TEST(DevicePrograms, AreOfATypeThatHasAKernel) {
+  DeviceCase c{.algorithm = find_algorithm("ring"),
+               .shape = {.kind = Kind::all_gather, .ranks = 3, .count = 5},
+               .type = DataType::boolean};
+  DeviceWorld world(small_device_shape(3), 1);
+  ASSERT_TRUE(world.add(c).ok());
+  world.change([](device::Program& p) { EXPECT_TRUE(defined(p.op, p.type)); });
+  EXPECT_EQ(world.run(1), "");
+}
+
 // A program is placed where it is told to; nothing in it refers to where it was made.
 TEST(DeviceImage, RefersToItsTablesWhereTheyWillLie) {
   const Collective collective{Kind::all_reduce, 3, 0, false};

@@ -62,7 +62,8 @@ DeviceCase Draw::detail(DeviceCase c) {
   c.misalign = of<size_t>({0, 0, 4});
   if (!reduces(c.shape.kind)) {
     if (c.shape.count % 4 == 0 && !c.shape.varying)
-      c.type = of({DataType::uint8, DataType::float16, DataType::int32, DataType::complex128});
+      c.type = of({DataType::uint8, DataType::float16, DataType::int32, DataType::complex128,
+                   DataType::boolean});
     return c;
   }
   c.op = of({ReduceOp::sum, ReduceOp::max, ReduceOp::avg, ReduceOp::premulsum, ReduceOp::bxor});
