@@ -1,0 +1,241 @@
+// The interpreter: one launch does a rank's part of one call (kernels/device_program.h says what
+// that is). A block is a worker. It has lanes blockIdx.x, blockIdx.x + gridDim.x, ... and goes on
+// with the next one while one is blocked, so all blocks of all ranks must be resident at once.
+#pragma once
+
+#include "kernels/cuda/copy.cuh"
+#include "kernels/cuda/fold.cuh"
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/signal.cuh"
+
+namespace weft::device {
+
+// A worker's shared memory.
+struct Worker {
+  Cursor cursors[kMostLanes];
+  bool ended[kMostLanes];
+  Operands operands;
+  Cause cause;
+};
+
+// All threads of a block have one each, and call all that is public together.
+template <class T, class Op>
+class Interpreter {
+ public:
+  __device__ Interpreter(const Program& program, const Call& call, const Limits& limits,
+                         Worker* worker)
+      : p_(program),
+        call_(call),
+        limits_(limits),
+        w_(*worker),
+        watch_(limits, program.state),
+        call_number_(program.state->calls + 1),
+        window_call_(program.state->window_calls + 1) {}
+
+  __device__ void run() {
+    if (ptx::load_relaxed_sys(&p_.state->failed) != 0) return;
+    const int lanes = lane_count();
+    for (int i = threadIdx.x; i < lanes; i += blockDim.x) {
+      w_.cursors[i] = {};
+      w_.ended[i] = false;
+    }
+    __syncthreads();
+    if (p_.windowed && !await_lease()) return;
+    int live = lanes;
+    for (int i = 0; live != 0; i = i + 1 < lanes ? i + 1 : 0) {
+      if (w_.ended[i]) continue;
+      if (!run_lane(i, live == 1)) return;
+      if (w_.ended[i]) --live;
+    }
+    depart();
+  }
+
+ private:
+  static constexpr int kPollsAlone = 64;  // of a worker with nothing else to do
+  static constexpr int kTriesPerLook = 64;
+
+  // Where a lane is, for the length of a step.
+  struct Here {
+    const Lane& lane;
+    const Step& step;
+    const Place& place;
+    Cursor at;
+    uint64_t begin, size;
+    bool message;  // the step's messages are there
+  };
+
+  __device__ int lane_count() const {
+    return (p_.lane_count + gridDim.x - 1 - blockIdx.x) / gridDim.x;
+  }
+
+  __device__ Here here(int i) const {
+    const Lane& lane = p_.lanes[blockIdx.x + i * gridDim.x];
+    const Cursor at = w_.cursors[i];
+    const Step& step = step_at(p_, lane, at);
+    const Place& place = place_at(p_, step, at);
+    const uint64_t begin = begin_of(p_, round_at(p_, lane, at));
+    return {lane, step, place, at, begin, size_of(p_, place, begin), has_message(place, begin)};
+  }
+
+  // Does steps of the lane until it is blocked or has ended. False: the worker has given up.
+  __device__ bool run_lane(int i, bool alone) {
+    while (!w_.ended[i]) {
+      const Here h = here(i);
+      const Need need = need_of(h, threadIdx.x);
+      if (!all_met(need, alone ? kPollsAlone : 1)) {
+        if (gives_up(need, &h)) return false;
+        if (!alone) return true;
+        continue;
+      }
+      watch_.progress();
+      prepare(h);
+      see(need);
+      if (h.size != 0 && w_.operands.source_count != 0 && w_.operands.target_count != 0)
+        fold_or_copy<T, Op>(w_.operands);
+      if (threadIdx.x == 0) pass(h, i);
+      __syncthreads();
+      post(h);
+    }
+    return true;
+  }
+
+  // What thread `item` looks after before the step.
+  __device__ Need need_of(const Here& h, uint32_t item) const {
+    const Step& step = h.step;
+    if (item < step.waits) {
+      const Wait& wait = p_.waits[step.first_wait + item];
+      const uint64_t value = needed_by(wait, h.at, call_number_);
+      if (value == 0) return {};
+      return {wait.cell, value, Awaited::signal, wait.peer};
+    }
+    if (!step.begins || !h.message) return {};
+    if (item == step.waits && step.from >= 0) {
+      const Receive& from = p_.receives[step.from];
+      return {from.head, *from.position + 1, Awaited::message, from.peer};
+    }
+    if (item == step.waits + 1u && step.to >= 0) {
+      const Send& to = p_.sends[step.to];
+      return {to.credit, credit_needed(p_, *to.position), Awaited::credit, to.peer};
+    }
+    return {};
+  }
+
+  // The step's operands, in shared memory; a part by each thread.
+  __device__ void prepare(const Here& h) {
+    const Step& step = h.step;
+    Operands& o = w_.operands;
+    const int received = step.from >= 0, sent = step.to >= 0;
+    for (int k = threadIdx.x; k < received + step.sources; k += blockDim.x)
+      o.sources[k] = k < received ? slot(p_.receives[step.from], step)
+                                  : place_of(h, step.first_source + k - received);
+    for (int t = threadIdx.x; t < sent + step.targets; t += blockDim.x)
+      o.targets[t] = t < sent ? const_cast<std::byte*>(slot(p_.sends[step.to], step))
+                              : place_of(h, step.first_target + t - sent);
+    if (threadIdx.x != 0) return;
+    o.source_count = received + step.sources;
+    o.target_count = sent + step.targets;
+    o.count = h.size * p_.element_bytes / sizeof(T);
+    o.scaled[0] = step.scaled << received;
+    o.scaled[1] = step.scaled >> 1 >> (63 - received);
+    o.scalar = step.scaled == 0                 ? nullptr
+               : call_.scalar_memory == nullptr ? call_.scalar
+                                                : call_.scalar_memory;
+    o.divisor = step.finish ? p_.divisor : 1;
+    o.streaming = step.streaming;
+  }
+
+  template <class LinkEnd>
+  __device__ const std::byte* slot(const LinkEnd& end, const Step& step) const {
+    return end.slots + slot_at(p_, step, *end.position);
+  }
+  __device__ std::byte* place_of(const Here& h, uint32_t operand) const {
+    return address(p_, call_, p_.operands[operand], h.place, h.begin, h.at.turn, window_call_);
+  }
+
+  // One thread, before the barrier that ends the step: moves on what all read before the next.
+  __device__ void pass(const Here& h, int i) {
+    if (h.message && h.step.ends) {
+      if (h.step.from >= 0) ++*p_.receives[h.step.from].position;
+      if (h.step.to >= 0) ++*p_.sends[h.step.to].position;
+    }
+    Cursor at = h.at;
+    w_.ended[i] = !advance(p_, h.lane, at);
+    w_.cursors[i] = at;
+  }
+
+  // After that barrier.
+  __device__ void post(const Here& h) {
+    const Step& step = h.step;
+    const uint64_t value = signal_value(call_number_, h.at.turn);
+    for (int k = threadIdx.x; k < step.posts; k += blockDim.x)
+      ptx::store_release_sys(p_.posts[step.first_post + k].cell, value);
+    if (!h.message || !step.ends) return;
+    if (threadIdx.x == 0 && step.from >= 0) {
+      const Receive& from = p_.receives[step.from];
+      ptx::store_release_sys(from.credit, *from.position);
+    }
+    if (threadIdx.x == 1 && step.to >= 0) {
+      const Send& to = p_.sends[step.to];
+      ptx::store_release_sys(to.head, *to.position);
+    }
+  }
+
+  // Until every peer has finished the call that used this part of the windows before.
+  __device__ bool await_lease() {
+    Need need;
+    if (threadIdx.x < static_cast<unsigned>(p_.ranks) && p_.finished[threadIdx.x] != nullptr)
+      need = {p_.finished[threadIdx.x], window_call_ - kLeases, Awaited::lease,
+              static_cast<int32_t>(threadIdx.x)};
+    while (!all_met(need, kPollsAlone))
+      if (gives_up(need, nullptr)) return false;
+    watch_.progress();
+    see(need);
+    return true;
+  }
+
+  // After a try that was in vain. Null: before the first step.
+  __device__ bool gives_up(const Need& need, const Here* h) {
+    if (++tries_ % kTriesPerLook != 0) return false;
+    if (threadIdx.x == 0) w_.cause = watch_.look();
+    __syncthreads();
+    const Cause cause = w_.cause;
+    if (cause == Cause::none) return false;
+    Report report{};
+    report.cause = cause;
+    if (h != nullptr) {
+      report.lane = static_cast<uint32_t>(&h->lane - p_.lanes);
+      report.step = h->at.step;
+      report.round = round_at(p_, h->lane, h->at);
+      report.rounds = h->lane.rounds;
+    }
+    if (!is_met(need)) give_up(limits_, p_.state, report, need);
+    __syncthreads();
+    // Should all have come at last, it is still over: other workers may have left.
+    if (threadIdx.x == 0) give_up(limits_, p_.state, report, Need{});
+    return true;
+  }
+
+  // The last worker to end moves the rank's counts on.
+  __device__ void depart() {
+    __syncthreads();
+    State& state = *p_.state;
+    if (threadIdx.x != 0 || ptx::add_acq_rel_gpu(&state.departed, 1) + 1 != gridDim.x) return;
+    state.departed = 0;
+    if (p_.collective) state.calls = call_number_;
+    if (!p_.windowed) return;
+    state.window_calls = window_call_;
+    for (int rank = 0; rank < p_.ranks; ++rank)
+      if (p_.publish_finished[rank] != nullptr)
+        ptx::store_release_sys(p_.publish_finished[rank], window_call_);
+  }
+
+  const Program& p_;
+  const Call& call_;
+  const Limits& limits_;
+  Worker& w_;
+  Watch watch_;
+  uint64_t call_number_, window_call_;
+  uint32_t tries_ = 0;  // the same in all threads
+};
+
+}  // namespace weft::device

@@ -1,0 +1,79 @@
+// How a block waits for others and lets them go on, by cells that count (kernels/device_program.h).
+//
+// A waiting thread polls with relaxed loads; when it has seen what it needs, one fence and a
+// barrier let all threads of the block see what was written before. A post is a barrier, after
+// which one thread releases: that covers what all threads of the block did before.
+#pragma once
+
+#include "kernels/cuda/machine.cuh"
+#include "kernels/device_program.h"
+
+namespace weft::device {
+
+// What a thread looks after: a cell that must reach a value. Null: nothing.
+struct Need {
+  const uint64_t* cell = nullptr;
+  uint64_t value = 0;
+  Awaited what = Awaited::signal;
+  int32_t peer = -1;
+};
+
+__device__ __forceinline__ bool is_met(const Need& need) {
+  return need.cell == nullptr || reached(ptx::load_relaxed_sys(need.cell), need.value);
+}
+
+// Whether the needs of all threads are met; each polls its own at most `polls` times. To be
+// followed by see(). All threads call it.
+__device__ __forceinline__ bool all_met(const Need& mine, int polls) {
+  bool met = is_met(mine);
+  for (int i = 1; !met && i < polls; ++i) {
+    ptx::nanosleep(8);
+    met = is_met(mine);
+  }
+  if (!met) ptx::nanosleep(8);
+  return __syncthreads_or(!met) == 0;
+}
+
+// Afterwards all threads see what was posted with what the threads' needs saw.
+__device__ __forceinline__ void see(const Need& mine) {
+  if (mine.cell != nullptr) ptx::fence_acq_rel_sys();
+  __syncthreads();
+}
+
+// When a worker gives up. Thread 0 of the block asks.
+class Watch {
+ public:
+  __device__ explicit Watch(const Limits& limits, State* state) : limits_(limits), state_(state) {}
+
+  __device__ void progress() { since_ns_ = 0; }
+
+  __device__ Cause look() {
+    if (ptx::load_relaxed_sys(&state_->failed) != 0) return Cause::aborted;
+    if (limits_.abort != nullptr && ptx::load_relaxed_sys(limits_.abort) != 0)
+      return Cause::aborted;
+    if (limits_.timeout_ns == 0) return Cause::none;
+    const uint64_t now = ptx::global_timer_ns();
+    if (since_ns_ == 0) since_ns_ = now;
+    return now - since_ns_ > limits_.timeout_ns ? Cause::timed_out : Cause::none;
+  }
+
+ private:
+  const Limits& limits_;
+  State* state_;
+  uint64_t since_ns_ = 0;  // the first look without progress
+};
+
+// Fills the report, if nobody has claimed it yet.
+__device__ inline void give_up(const Limits& limits, State* state, Report report,
+                               const Need& need) {
+  if (ptx::exchange_relaxed_gpu(&state->failed, 1) != 0 || limits.report == nullptr) return;
+  report.awaited = need.what;
+  report.peer = need.peer;
+  report.needed = need.value;
+  report.seen = need.cell == nullptr ? 0 : ptx::load_relaxed_sys(need.cell);
+  report.complete = 0;
+  *limits.report = report;
+  ptx::store_release_sys(&limits.report->complete, 1u);
+}
+
+}  // namespace weft::device
