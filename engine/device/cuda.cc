@@ -131,6 +131,20 @@ class CudaDevice final : public Device {
     cudaIpcCloseMemHandle(memory);
   }
 
+  Status reach(std::byte* memory) override {
+    const Current current(ordinal_);
+    cudaPointerAttributes attributes{};
+    WEFT_TRY(current.run("find the GPU of memory",
+                         [&] { return cudaPointerGetAttributes(&attributes, memory); }));
+    if (attributes.device == ordinal_) return {};
+    return current.run("let a GPU reach another one's memory", [&] {
+      const cudaError_t error = cudaDeviceEnablePeerAccess(attributes.device, 0);
+      if (error != cudaErrorPeerAccessAlreadyEnabled) return error;
+      cudaGetLastError();  // it is none
+      return cudaSuccess;
+    });
+  }
+
   // -- streams ------------------------------------------------------------------------------------
 
   Result<Stream> make_stream() override {

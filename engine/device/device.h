@@ -46,6 +46,8 @@ class Device {
   virtual Result<std::string> share(Bytes memory) = 0;
   virtual Result<std::byte*> map(std::string_view shared) = 0;
   virtual void unmap(std::byte* memory) = 0;
+  // Lets kernels here use memory that another Device of this process, or this one, allocated.
+  virtual Status reach(std::byte* memory) = 0;
 
   virtual Result<Stream> make_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;

@@ -70,6 +70,7 @@ class EmulatedDevice final : public Device {
     return at;
   }
   void unmap(std::byte*) override {}
+  Status reach(std::byte*) override { return {}; }
 
   Result<Stream> make_stream() override { return Stream{new emulator::Stream(gpu_)}; }
   void destroy_stream(Stream stream) override { delete &stream_of(stream); }

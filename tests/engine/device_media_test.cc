@@ -1,0 +1,197 @@
+// Ranks that make and map device memory together; the GPU is a fake one in host memory.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "base/text.h"
+#include "engine/device/media.h"
+
+namespace weft::test {
+namespace {
+
+// Gives memory, and shares it under a name as between processes. Counts what is left.
+class FakeGpu final : public Device {
+ public:
+  struct Shared {  // of all ranks
+    std::mutex mutex;
+    std::map<std::string, std::byte*> by_name;
+    int allocated = 0, mapped = 0, reached = 0;
+  };
+  FakeGpu(Shared& shared, std::string uuid) : shared_(shared), identity_{"fake", std::move(uuid)} {}
+
+  bool refuses_memory = false, refuses_mapping = false;
+
+  const DeviceIdentity& identity() const override { return identity_; }
+  MemoryKind kind_of(const void*) const override { return MemoryKind::host; }
+  Result<Bytes> allocate(size_t bytes) override {
+    if (refuses_memory) return Status(Code::system, "the GPU is full");
+    const std::lock_guard lock(shared_.mutex);
+    ++shared_.allocated;
+    return Bytes{new std::byte[bytes]{}, bytes};
+  }
+  void release(Bytes memory) override {
+    const std::lock_guard lock(shared_.mutex);
+    --shared_.allocated;
+    delete[] memory.data();
+  }
+  Result<std::string> share(Bytes memory) override {
+    const std::lock_guard lock(shared_.mutex);
+    const std::string name = concat("\xff\x01", shared_.by_name.size());  // no text
+    shared_.by_name[name] = memory.data();
+    return name;
+  }
+  Result<std::byte*> map(std::string_view shared) override {
+    if (refuses_mapping) return Status(Code::system, "it cannot be mapped");
+    const std::lock_guard lock(shared_.mutex);
+    ++shared_.mapped;
+    return shared_.by_name.at(std::string(shared));
+  }
+  void unmap(std::byte*) override {
+    const std::lock_guard lock(shared_.mutex);
+    --shared_.mapped;
+  }
+  Status reach(std::byte*) override {
+    const std::lock_guard lock(shared_.mutex);
+    ++shared_.reached;
+    return {};
+  }
+  Result<uint32_t> prepare(ReduceOp, DataType type) override {
+    return type == DataType::fp8_e4m3 ? 60u : 132u;
+  }
+
+  Result<Bytes> allocate_host(size_t) override { return none(); }
+  void release_host(Bytes) override {}
+  Result<Stream> make_stream() override { return none(); }
+  void destroy_stream(Stream) override {}
+  Status copy(void*, const void*, size_t, Stream) override { return none(); }
+  Status launch(const device::Program&, const device::Call&, const device::Limits&, uint32_t,
+                Stream) override {
+    return none();
+  }
+  Result<Event> make_event() override { return none(); }
+  void destroy_event(Event) override {}
+  Status record(Event, Stream) override { return none(); }
+  Status wait(Stream, Event) override { return none(); }
+  Result<bool> is_done(Event) override { return none(); }
+  Status synchronize(Stream) override { return none(); }
+
+ private:
+  static Status none() { return unsupported("the fake GPU has no streams"); }
+  Shared& shared_;
+  DeviceIdentity identity_;
+};
+
+DeviceMediaConfig config_of(Rank rank, int ranks) {
+  return {.rank = rank,
+          .host = "a",
+          .process = 1,
+          .shape = {.ranks = ranks, .cells = 2, .links = 1, .slot_bytes = 64, .window_bytes = 128}};
+}
+
+struct Outcome {
+  Status status;
+  std::unique_ptr<DeviceMedia> media;
+};
+
+// All ranks join, each with a GPU and a configuration that `prepare` may change.
+std::vector<Outcome> join(FakeGpu::Shared& shared, std::vector<std::unique_ptr<FakeGpu>>& gpus,
+                          int ranks,
+                          const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare) {
+  auto meetings = make_in_process_rendezvous(ranks);
+  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  for (Rank r = 0; r < ranks; ++r) gpus.push_back(std::make_unique<FakeGpu>(shared, "gpu"));
+  std::vector<std::jthread> threads;
+  for (Rank r = 0; r < ranks; ++r)
+    threads.emplace_back([&, r] {
+      DeviceMediaConfig config = config_of(r, ranks);
+      prepare(r, *gpus[r], config);
+      auto media = DeviceMedia::join(*gpus[r], *meetings[r], config, Deadline::after(20));
+      outcomes[r].status = media.status();
+      if (media.ok()) outcomes[r].media = std::move(*media);
+    });
+  threads.clear();
+  return outcomes;
+}
+
+// Whether all see the same memory: what each writes into everybody's, the owners find.
+void meet(std::vector<Outcome>& outcomes) {
+  const int ranks = static_cast<int>(outcomes.size());
+  for (Rank r = 0; r < ranks; ++r)
+    for (Rank peer = 0; peer < ranks; ++peer) {
+      const DeviceMap& map = outcomes[r].media->map();
+      *map.at<uint64_t>(peer, map.layout.cell(r, 1)) = static_cast<uint64_t>(r * 10 + peer + 1);
+    }
+  for (Rank r = 0; r < ranks; ++r)
+    for (Rank peer = 0; peer < ranks; ++peer) {
+      const DeviceMap& map = outcomes[r].media->map();
+      EXPECT_EQ(*map.at<uint64_t>(r, map.layout.cell(peer, 1)),
+                static_cast<uint64_t>(peer * 10 + r + 1));
+    }
+}
+
+TEST(DeviceMedia, IsReachedWithinAProcess) {
+  FakeGpu::Shared shared;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  auto outcomes = join(shared, gpus, 3, [](Rank, FakeGpu&, DeviceMediaConfig&) {});
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
+    EXPECT_EQ(outcome.media->choice().engine, DeviceEngine::persistent);
+    EXPECT_EQ(outcome.media->choice().blocks, 20u);  // of the largest kernel's 60
+  }
+  meet(outcomes);
+  EXPECT_EQ(shared.mapped, 0);
+  EXPECT_EQ(shared.reached, 6);
+  outcomes.clear();
+  EXPECT_EQ(shared.allocated, 0);
+}
+
+TEST(DeviceMedia, IsMappedBetweenProcesses) {
+  FakeGpu::Shared shared;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  auto outcomes = join(shared, gpus, 4,
+                       [](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.process = r / 2; });
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
+    EXPECT_EQ(outcome.media->choice().engine, DeviceEngine::stream);
+  }
+  meet(outcomes);
+  EXPECT_EQ(shared.mapped, 8);
+  outcomes.clear();
+  EXPECT_EQ(shared.mapped, 0);
+  EXPECT_EQ(shared.allocated, 0);
+}
+
+// One rank's failure is everyone's, with its name, and nothing is left.
+void all_fail(const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare,
+              std::string_view words) {
+  FakeGpu::Shared shared;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  auto outcomes = join(shared, gpus, 3, prepare);
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_FALSE(outcome.status.ok());
+    EXPECT_NE(outcome.status.message().find(words), std::string::npos)
+        << outcome.status.to_string();
+  }
+  EXPECT_EQ(shared.allocated, 0);
+  EXPECT_EQ(shared.mapped, 0);
+}
+
+TEST(DeviceMedia, FailsOnAllRanksWhereItFailsOnOne) {
+  all_fail([](Rank r, FakeGpu& gpu, DeviceMediaConfig&) { gpu.refuses_memory = r == 1; },
+           "the GPU is full");
+  all_fail(
+      [](Rank r, FakeGpu& gpu, DeviceMediaConfig& config) {
+        config.process = r;
+        gpu.refuses_mapping = r == 2;
+      },
+      "it cannot be mapped");
+  all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.shape.slots += r == 1; },
+           "has other device memory");
+  all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.host += r == 0 ? "x" : ""; },
+           "only shared on one host");
+}
+
+}  // namespace
+}  // namespace weft::test
