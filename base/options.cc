@@ -15,6 +15,7 @@ constexpr int kMaxCount = 1 << 20;  // of anything counted: larger is a typing e
 constexpr size_t kMaxSlot = 1u << 30;
 constexpr int kMaxLanes = 64;
 constexpr int kMaxStreams = 64;
+constexpr int kMaxQueues = 8;
 
 // Reads variables one by one and keeps the first error, so that the list below stays a list.
 class Reader {
@@ -38,8 +39,8 @@ class Reader {
     }
     fail(name, invalid_argument(concat("\"", *text, "\" is not one of ", words, ".")));
   }
-  void read(const char* name, int& value) {
-    if (const auto text = env_.get(name)) store(name, parse_int(*text, 0, kMaxCount), value);
+  void read(const char* name, int& value, int at_least = 0, int at_most = kMaxCount) {
+    if (const auto text = env_.get(name)) store(name, parse_int(*text, at_least, at_most), value);
   }
   void read_size(const char* name, size_t& value, size_t at_most) {
     if (const auto text = env_.get(name)) store(name, parse_size(*text, at_most), value);
@@ -68,6 +69,31 @@ class Reader {
   Status status_;
 };
 
+void read_verbs(Reader& reader, VerbsOptions& options) {
+  reader.read("WEFT_IB_HCA", options.devices);
+  reader.read("WEFT_IB_GID_INDEX", options.gid_index);
+  reader.read("WEFT_IB_TC", options.traffic_class, 0, 255);
+  reader.read("WEFT_IB_SL", options.service_level, 0, 15);
+  reader.read("WEFT_IB_TIMEOUT", options.timeout, 1, 31);
+  reader.read("WEFT_IB_RETRY_CNT", options.retries, 0, 7);
+  reader.read("WEFT_IB_QPS", options.queues, 1, kMaxQueues);
+  reader.read("WEFT_IB_ADAPTIVE_ROUTING", options.adaptive_routing);
+}
+
+Status validate(const VerbsOptions& o) {
+  const auto within = [](std::string_view name, int value, int least, int most) -> Status {
+    if (value >= least && value <= most) return {};
+    return invalid_argument(
+        concat("option verbs.", name, " is ", value, "; it must be ", least, " to ", most));
+  };
+  WEFT_TRY(within("gid_index", o.gid_index, -1, kMaxCount));
+  WEFT_TRY(within("traffic_class", o.traffic_class, 0, 255));
+  WEFT_TRY(within("service_level", o.service_level, 0, 15));
+  WEFT_TRY(within("timeout", o.timeout, 1, 31));
+  WEFT_TRY(within("retries", o.retries, 0, 7));
+  return within("queues", o.queues, 1, kMaxQueues);
+}
+
 }  // namespace
 
 Status validate(const Options& o) {
@@ -89,13 +115,13 @@ Status validate(const Options& o) {
     return wrong("timeout", std::to_string(o.timeout_s), "more than 0 seconds");
   if (o.protocol != "auto" && o.protocol != "ll" && o.protocol != "simple")
     return wrong("protocol", o.protocol, "auto, ll or simple");
-  return {};
+  return validate(o.verbs);
 }
 
 Result<Options> options_from(const Environment& env) {
   Options options;
   Reader reader(env);
-  reader.read_word("WEFT_TRANSPORT", options.transport, {"auto", "shm", "tcp"});
+  reader.read_word("WEFT_TRANSPORT", options.transport, {"auto", "shm", "tcp", "verbs"});
   reader.read("WEFT_ALGORITHM", options.algorithm);
   reader.read_word("WEFT_PROTOCOL", options.protocol, {"auto", "ll", "simple"});
   reader.read("WEFT_LANES", options.lanes);
@@ -105,6 +131,7 @@ Result<Options> options_from(const Environment& env) {
   reader.read("WEFT_RADIX", options.radix);
   reader.read_size("WEFT_WINDOW", options.window_bytes, std::numeric_limits<size_t>::max() / 2);
   reader.read("WEFT_TCP_STREAMS", options.tcp_streams);
+  read_verbs(reader, options.verbs);
   reader.read("WEFT_TIMEOUT", options.timeout_s);
   reader.read("WEFT_DETERMINISTIC", options.deterministic);
   reader.read("WEFT_CHECK", options.check);

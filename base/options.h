@@ -9,9 +9,33 @@
 
 namespace weft {
 
+// Those of RDMA (docs/transports.md).
+struct VerbsOptions {
+  // Devices, or ports of them, that may be used: "mlx5,rxe" (prefixes), "=mlx5_0:1" (exact),
+  // "^mlx5_2" (not these). Empty: every port that is up; ranks take them in turn.  WEFT_IB_HCA
+  std::string devices;
+  // Index in the port's table of addresses; -1 chooses: RoCE v2 with an IPv4 address first.
+  // WEFT_IB_GID_INDEX
+  int gid_index = -1;
+  // Of all packets: traffic class (0 to 255; with RoCE, DSCP * 4) and service level (0 to 15).
+  // WEFT_IB_TC, WEFT_IB_SL
+  int traffic_class = 0;
+  int service_level = 0;
+  // The device sends a packet again after 4.096 us * 2^timeout (1 to 31) without an answer, so many
+  // times (0 to 7); then the peer is lost.  WEFT_IB_TIMEOUT, WEFT_IB_RETRY_CNT
+  int timeout = 18;
+  int retries = 7;
+  // Queue pairs of a link, 1 to 8; its messages take them in turn.  WEFT_IB_QPS
+  int queues = 1;
+  // Announce large messages by a packet of their own, because the network may reorder packets.
+  // WEFT_IB_ADAPTIVE_ROUTING
+  bool adaptive_routing = false;
+};
+
 // See the top of this file; docs name them by their environment variables.
 struct Options {
-  // Which media may be used: "auto" (shm inside a host, tcp between), "shm", "tcp".  WEFT_TRANSPORT
+  // Which media may be used: "auto" (shm inside a host; between hosts verbs where every rank has
+  // it, else tcp), "shm", "tcp", "verbs".  WEFT_TRANSPORT
   std::string transport = "auto";
   // "auto", a name that `weft-schedule list` prints, or a file "my.json" (docs/your-algorithm.md),
   // which all ranks can read and which is proven first; used where it suits the collective, an
@@ -34,6 +58,7 @@ struct Options {
   size_t window_bytes = 0;
   // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
   int tcp_streams = 0;
+  VerbsOptions verbs;
   // Seconds that a call may wait for others, and joining the job may take.  WEFT_TIMEOUT
   double timeout_s = 300;
   // Only schedules that reduce in rank order: floating-point results then do not depend on

@@ -55,6 +55,9 @@ libbenchmark-dev
 #if !__has_include(<CLI/CLI.hpp>)
 libcli11-dev
 #endif
+#if !__has_include(<infiniband/verbs.h>)
+libibverbs-dev
+#endif
 END
 }
 
@@ -66,7 +69,8 @@ missing() {
   if compiler_fits; then
     missing_headers
   else
-    printf '%s\n' g++ nlohmann-json3-dev libssl-dev libgtest-dev libbenchmark-dev libcli11-dev
+    printf '%s\n' g++ nlohmann-json3-dev libssl-dev libgtest-dev libbenchmark-dev libcli11-dev \
+      libibverbs-dev
   fi
   local program
   for program in "$@"; do have_part "${program#*:}" || echo "${program%%:*}"; done

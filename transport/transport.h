@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/key.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "base/types.h"
 
@@ -152,6 +153,7 @@ struct TransportConfig {
   std::string interfaces;  // Options::interfaces
   size_t window_bytes = 4 << 20;
   int streams = 1;  // connections per pair, where the medium has connections
+  VerbsOptions verbs{};
 };
 
 class Transport {
@@ -207,6 +209,9 @@ class Transport {
   // still go where they can. Called once a communicator has failed; destroying a transport does the
   // same.
   virtual void abandon() = 0;
+  // Callers' memory of transfers that are done() may be freed from now on: what a device was told
+  // of it is forgotten. Called once a call has ended.
+  virtual void forget_memory() {}
 
   // Best effort: dropped where the peer was never connected or its queue is full.
   virtual void tell(Rank peer, std::string_view text) = 0;

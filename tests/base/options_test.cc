@@ -55,6 +55,33 @@ TEST(Options, ReadsEveryVariable) {
   EXPECT_EQ(options->log, "info");
 }
 
+TEST(Options, ReadsThoseOfRdma) {
+  const auto options = options_from(env_of({{"WEFT_TRANSPORT", "verbs"},
+                                            {"WEFT_IB_HCA", "=mlx5_0:1"},
+                                            {"WEFT_IB_GID_INDEX", "3"},
+                                            {"WEFT_IB_TC", "106"},
+                                            {"WEFT_IB_SL", "4"},
+                                            {"WEFT_IB_TIMEOUT", "20"},
+                                            {"WEFT_IB_RETRY_CNT", "6"},
+                                            {"WEFT_IB_QPS", "2"},
+                                            {"WEFT_IB_ADAPTIVE_ROUTING", "1"}}));
+  ASSERT_TRUE(options.ok()) << options.status().to_string();
+  EXPECT_EQ(options->transport, "verbs");
+  EXPECT_EQ(options->verbs.devices, "=mlx5_0:1");
+  EXPECT_EQ(options->verbs.gid_index, 3);
+  EXPECT_EQ(options->verbs.traffic_class, 106);
+  EXPECT_EQ(options->verbs.service_level, 4);
+  EXPECT_EQ(options->verbs.timeout, 20);
+  EXPECT_EQ(options->verbs.retries, 6);
+  EXPECT_EQ(options->verbs.queues, 2);
+  EXPECT_TRUE(options->verbs.adaptive_routing);
+  EXPECT_TRUE(validate(*options).ok());
+  for (const char* name : {"WEFT_IB_QPS", "WEFT_IB_TC", "WEFT_IB_TIMEOUT"}) {
+    const Status status = options_from(env_of({{name, "300"}})).status();
+    EXPECT_NE(status.message().find(name), std::string_view::npos) << status.to_string();
+  }
+}
+
 TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
   struct Case {
     const char *name, *value, *accepted;

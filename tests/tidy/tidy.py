@@ -26,7 +26,8 @@ EDGES = {
     "transport/shm/": ["base/", "transport/*"],
     "transport/tcp/": ["base/", "transport/*"],
     "transport/sim/": ["base/", "transport/*"],
-    "transport/verbs/": ["base/", "transport/*"],
+    # RDMA's queue pairs meet over TCP.
+    "transport/verbs/": ["base/", "transport/*", "transport/tcp/tcp.h"],
     "transport/peer/": ["base/", "transport/*"],
     "bootstrap/": ["base/"],
     "engine/": LOWER,

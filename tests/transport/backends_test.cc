@@ -20,7 +20,7 @@ TEST(Backends, AreMadeByName) {
 TEST(Backends, AnUnknownNameIsAnErrorThatListsWhatThereIs) {
   const Status status = make_transport("pigeon", {}).status();
   EXPECT_EQ(status.code(), Code::invalid_argument);
-  for (const char* part : {"pigeon", "shm", "tcp"})
+  for (const char* part : {"pigeon", "shm", "tcp", "verbs"})
     EXPECT_NE(status.message().find(part), std::string_view::npos) << status.to_string();
 }
 

@@ -51,6 +51,8 @@ struct Backend {
   bool shares = false;   // share() does
   // What was committed and flushed before the sender closed or died still arrives.
   bool delivers_after_close = false;
+  // But not before it was killed: a device stops where its process does.
+  bool loses_at_death = false;
   int many_ranks = 16;  // the size of the largest test
 };
 

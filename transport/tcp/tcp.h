@@ -48,6 +48,9 @@ class TcpTransport final : public Transport, public Host {
   Status peer_status(Rank peer) const override;
   double silence_s(Rank peer) const override;
 
+  // For who watches descriptors of another medium in this one's wait(), and sets Hub::news.
+  Hub& hub() { return hub_; }
+
   Answer admit(const Hello& hello) override;
   void arrived(const Hello& hello, Fd socket, const SocketAddress& remote) override;
   void left(const Hello& hello) override;

@@ -1,0 +1,387 @@
+// Two ranks over a fabric in memory, driven by one thread: which port is used, what a message
+// costs, and what every call of libibverbs does when it fails.
+#include "transport/verbs/verbs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "tests/transport/conformance.h"
+#include "tests/transport/verbs/fabric.h"
+#include "transport/backends.h"
+#include "transport/verbs/place.h"
+
+namespace weft::verbs {
+namespace {
+
+using conformance::pattern;
+using test::Fabric;
+using test::FabricOptions;
+using test::Posted;
+
+constexpr uint32_t kLarge = 1 << 20;
+
+TransportConfig config_of(Rank rank, const VerbsOptions& options = {}) {
+  TransportConfig config;
+  config.rank = rank;
+  config.size = 2;
+  config.job = "verbs_test";
+  config.host = "one host";
+  config.verbs = options;
+  return config;
+}
+
+FabricOptions one_thread(FabricOptions options = {}) {
+  options.thread = false;
+  return options;
+}
+
+class World {
+ public:
+  explicit World(const FabricOptions& options = {}, const VerbsOptions& verbs = {})
+      : fabric(std::make_shared<Fabric>(one_thread(options))) {
+    Tuning tuning;
+    tuning.grace = tuning.port_down = 0.02;
+    std::vector<std::string> addresses;
+    for (Rank rank = 0; rank < 2; ++rank) {
+      auto made = make_verbs(config_of(rank, verbs), fabric->host(rank), tuning);
+      EXPECT_TRUE(made.ok()) << made.status().to_string();
+      ranks_[rank] = made.take();
+      addresses.push_back(ranks_[rank]->address());
+    }
+    for (const auto& rank : ranks_) EXPECT_TRUE(rank->join(addresses).ok());
+  }
+  ~World() {
+    for (auto& rank : ranks_) rank.reset();
+    EXPECT_EQ(fabric->violations(), std::vector<std::string>());
+    EXPECT_EQ(fabric->queue_pairs(), 0u);
+    EXPECT_EQ(fabric->regions(), 0u);
+  }
+
+  Transport& operator[](Rank rank) { return *ranks_[static_cast<size_t>(rank)]; }
+  bool until(const std::function<bool()>& ready) {
+    const Deadline deadline = Deadline::after(20);
+    while (!ready()) {
+      if (deadline.expired()) return false;
+      for (const auto& rank : ranks_) rank->poll();
+    }
+    return true;
+  }
+
+  const std::shared_ptr<Fabric> fabric;
+
+ private:
+  std::array<std::unique_ptr<Transport>, 2> ranks_;
+};
+
+// A link from rank 0 to rank 1.
+struct Link {
+  explicit Link(World& world, LinkShape shape = {2, kLarge})
+      : out(world[0].open_send(1, 1, shape)), in(world[1].open_recv(0, 1, shape)) {
+    EXPECT_TRUE(world.until([&] { return !out.reserve().empty(); })) << out.status().to_string();
+  }
+  SendLink& out;
+  RecvLink& in;
+};
+
+uint64_t address_of(const std::vector<std::byte>& memory) {
+  return reinterpret_cast<uint64_t>(memory.data());
+}
+
+// The whole of it: the device reads the sender's memory and writes the receiver's.
+TEST(Verbs, ALargeMessageIsOneRequestAndNoCopy) {
+  World world;
+  Link link(world);
+  std::vector<std::byte> memory(kLarge), posted(kLarge);
+  for (uint64_t i = 0; i < 5; ++i) {
+    const auto data = pattern(kLarge, i);
+    std::copy(data.begin(), data.end(), memory.begin());
+    const auto into = link.in.post(posted);
+    ASSERT_TRUE(into);
+    world.until([n = 0]() mutable { return ++n > 200; });  // the sender hears of it
+    world.fabric->forget_posted();
+    std::optional<Ticket> ticket;
+    ASSERT_TRUE(world.until([&] { return (ticket = link.out.send(memory, 7)).has_value(); }));
+    const std::vector<Posted> requests = world.fabric->posted();
+    // The tag is told with the first message, and then only when it changes.
+    ASSERT_EQ(requests.size(), i == 0 ? 2u : 1u);
+    EXPECT_EQ(requests[0].from, std::vector<uint64_t>{address_of(memory)});
+    EXPECT_EQ(requests[0].to, address_of(posted));
+    EXPECT_EQ(requests[0].bytes, kLarge);
+    std::optional<RecvLink::Placed> placed;
+    ASSERT_TRUE(world.until([&] { return (placed = link.in.done(*into)).has_value(); }));
+    EXPECT_EQ(placed->tag, 7u);
+    EXPECT_TRUE(posted == data);
+    ASSERT_TRUE(world.until([&] { return link.out.done(*ticket); }));
+  }
+}
+
+TEST(Verbs, WhatIsNotPostedForIsOneRequestIntoTheRing) {
+  World world;
+  Link link(world);
+  const auto memory = pattern(kLarge, 3);
+  world.fabric->forget_posted();
+  ASSERT_TRUE(link.out.send(memory, 9));
+  const std::vector<Posted> requests = world.fabric->posted();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests[0].from.back(), address_of(memory));
+  ASSERT_TRUE(world.until([&] { return link.in.peek() != nullptr; }));
+  EXPECT_EQ(link.in.peek()->tag, 9u);
+  EXPECT_TRUE(std::ranges::equal(link.in.peek()->data, memory));
+}
+
+TEST(Verbs, SmallMessagesAreInlineAndSeldomSignalled) {
+  World world;
+  Link link(world, {64, 64});
+  world.fabric->forget_posted();
+  for (uint64_t i = 0; i < 64; ++i) {
+    ASSERT_FALSE(link.out.reserve().empty());
+    link.out.commit(8, i);
+  }
+  const std::vector<Posted> requests = world.fabric->posted();
+  ASSERT_EQ(requests.size(), 64u);
+  EXPECT_TRUE(std::ranges::all_of(requests, &Posted::in_line));
+  EXPECT_LE(std::ranges::count_if(requests, &Posted::signalled), 4);
+}
+
+// As the caller may get other pages at the same address.
+TEST(Verbs, MemoryIsRegisteredOnceInACallAndForgottenBehindIt) {
+  World world;
+  Link link(world);
+  const auto memory = pattern(kLarge, 3);
+  const auto send = [&] {
+    std::optional<Ticket> ticket;
+    ASSERT_TRUE(world.until([&] { return (ticket = link.out.send(memory, 1)).has_value(); }));
+    ASSERT_TRUE(world.until([&] { return link.in.peek() && link.out.done(*ticket); }));
+    link.in.release();
+  };
+  const size_t before = world.fabric->regions();
+  for (int i = 0; i < 3; ++i) send();
+  EXPECT_EQ(world.fabric->regions(), before + 1);
+  world[0].forget_memory();
+  EXPECT_EQ(world.fabric->regions(), before);
+  send();
+  EXPECT_EQ(world.fabric->regions(), before + 1);
+}
+
+TEST(Verbs, MemoryThatCannotBeRegisteredIsCopied) {
+  World world;
+  Link link(world);
+  const auto memory = pattern(kLarge, 3);
+  std::vector<std::byte> posted(kLarge);
+  world.fabric->fail_call("reg_mr", ENOMEM, 1, 100);
+  const auto into = link.in.post(posted);
+  ASSERT_TRUE(into);
+  const auto ticket = link.out.send(memory, 1);
+  ASSERT_TRUE(ticket);
+  EXPECT_TRUE(link.out.done(*ticket)) << "it was copied";
+  ASSERT_TRUE(world.until([&] { return link.in.done(*into).has_value(); }));
+  EXPECT_TRUE(posted == memory);
+}
+
+// Every one makes the transport or the link fail with its name, and nothing is left behind.
+TEST(Verbs, EveryCallThatSetsUpMayFail) {
+  for (const char* call : {"get_device_list", "open_device", "query_device", "query_port",
+                           "query_gid_table", "alloc_pd", "create_comp_channel"}) {
+    const auto fabric = std::make_shared<Fabric>(one_thread());
+    const auto host = fabric->host(0);
+    fabric->fail_call(call, EIO, 1, 100);
+    EXPECT_FALSE(make_verbs(config_of(0), host, {}).ok()) << call;
+  }
+  for (const char* call : {"create_cq", "create_qp", "reg_mr", "post_recv", "modify_qp INIT",
+                           "modify_qp RTR", "modify_qp RTS"}) {
+    World world;
+    world.fabric->fail_call(call, EIO, 1, 4);
+    SendLink& out = world[0].open_send(1, 1, {2, 64});
+    world[1].open_recv(0, 1, {2, 64});
+    const std::string name = std::string(call).substr(0, std::string(call).find(' '));
+    RecvLink& in = world[1].open_recv(0, 1, {2, 64});
+    ASSERT_TRUE(world.until([&] { return !out.status().ok() || !in.status().ok(); })) << call;
+    const Status& status = out.status().ok() ? in.status() : out.status();
+    EXPECT_NE(status.message().find("ibv_" + name), std::string_view::npos) << status.to_string();
+    EXPECT_NE(status.message().find("port 1"), std::string_view::npos) << status.to_string();
+  }
+}
+
+TEST(Verbs, WhatShallBeEncryptedDoesNotTravelThisWay) {
+  TransportConfig config = config_of(0);
+  config.encrypt = true;
+  const Status status =
+      make_verbs(config, std::make_shared<Fabric>(one_thread())->host(0), {}).status();
+  EXPECT_EQ(status.code(), Code::unsupported);
+  EXPECT_NE(status.message().find("WEFT_ENCRYPT"), std::string_view::npos);
+}
+
+void expect_loss_of_rank_1(const Status& status) {
+  EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
+  EXPECT_EQ(status.peer(), 1) << status.to_string();
+  for (const char* part : {"rank 1", "fake0 port 1"})
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.to_string();
+}
+
+TEST(Verbs, EveryErrorOfACompletionNamesThePeerAndThePort) {
+  for (int code = IBV_WC_LOC_LEN_ERR; code <= IBV_WC_GENERAL_ERR; ++code) {
+    World world;
+    Link link(world, {2, 64});
+    world.fabric->fail_request(static_cast<ibv_wc_status>(code));
+    link.out.commit(8, 1);
+    ASSERT_TRUE(world.until([&] { return !link.out.status().ok() && !link.in.status().ok(); }));
+    expect_loss_of_rank_1(link.out.status());
+    EXPECT_EQ(link.in.status().peer(), 0) << "the peer is told";
+  }
+}
+
+TEST(Verbs, CallsThatFailOnTheWayNameThePeer) {
+  for (const char* call : {"post_send", "poll_cq", "req_notify_cq"}) {
+    World world;
+    Link link(world, {2, 64});
+    world.fabric->fail_call(call, EIO, 1, 1);
+    link.out.commit(8, 1);
+    ASSERT_TRUE(world.until([&] {
+      world[0].wait(Deadline::after(0));
+      return !link.out.status().ok();
+    })) << call;
+    expect_loss_of_rank_1(link.out.status());
+  }
+}
+
+TEST(Verbs, AnImmediateThatIsLostIsNoticedAtTheNext) {
+  World world;
+  Link link(world, {4, 64});
+  world.fabric->lose_immediate();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_FALSE(link.out.reserve().empty());
+    link.out.commit(8, 1);
+  }
+  ASSERT_TRUE(world.until([&] { return !link.in.status().ok(); }));
+  EXPECT_EQ(link.in.peek(), nullptr);
+  for (const char* part : {"something was lost", "message 1", "port 1"})
+    EXPECT_NE(link.in.status().message().find(part), std::string_view::npos)
+        << link.in.status().to_string();
+}
+
+TEST(Verbs, APortThatComesBackInTimeIsNoLoss) {
+  World world;
+  Link link(world, {2, 64});
+  world.fabric->pull(0, true);
+  for (int i = 0; i < 10; ++i) world[0].poll();
+  world.fabric->plug(0);
+  link.out.commit(8, 1);
+  ASSERT_TRUE(world.until([&] { return link.in.peek() != nullptr; }))
+      << link.in.status().to_string();
+}
+
+// Ports.
+
+Result<std::unique_ptr<Device>> open(const std::shared_ptr<Fabric>& fabric,
+                                     const VerbsOptions& options = {}, int turn = 0) {
+  return Device::open(fabric->host(0), options, turn);
+}
+
+VerbsOptions devices(std::string filter) {
+  VerbsOptions options;
+  options.devices = std::move(filter);
+  return options;
+}
+
+TEST(VerbsDevice, RanksTakeThePortsThatAreUpInTurn) {
+  FabricOptions options = one_thread();
+  options.ports = 3;
+  const auto fabric = std::make_shared<Fabric>(options);
+  fabric->set_port_state(0, 2, IBV_PORT_DOWN);
+  EXPECT_EQ((*open(fabric, {}, 0))->place().port, "fake0 port 1");
+  EXPECT_EQ((*open(fabric, {}, 1))->place().port, "fake0 port 3");
+  EXPECT_EQ((*open(fabric, {}, 2))->place().port, "fake0 port 1");
+}
+
+TEST(VerbsDevice, FiltersChoose) {
+  FabricOptions options = one_thread();
+  options.ports = 2;
+  const auto fabric = std::make_shared<Fabric>(options);
+  EXPECT_EQ((*open(fabric, devices("fake0:2")))->port(), 2);
+  EXPECT_EQ((*open(fabric, devices("other,fake:2")))->port(), 2);
+  EXPECT_EQ((*open(fabric, devices("=fake0:2")))->port(), 2);
+  EXPECT_EQ((*open(fabric, devices("^fake0:1")))->port(), 2);
+  for (const char* none : {"=fake", "^fake", "mlx5"}) {
+    const Status status = open(fabric, devices(none)).status();
+    EXPECT_EQ(status.code(), Code::unsupported) << none;
+    for (const char* part : {"fake0 port 1", "fake0 port 2", "WEFT_IB_HCA"})
+      EXPECT_NE(status.message().find(part), std::string_view::npos) << status.to_string();
+  }
+}
+
+TEST(VerbsDevice, APortThatIsDownIsSaidToBe) {
+  const auto fabric = std::make_shared<Fabric>(one_thread());
+  fabric->set_port_state(0, 1, IBV_PORT_DOWN);
+  EXPECT_NE(open(fabric).status().message().find("fake0 port 1 is down"), std::string_view::npos)
+      << open(fabric).status().to_string();
+}
+
+ibv_gid_entry gid(uint32_t index, uint32_t type, std::array<uint8_t, 16> bytes) {
+  ibv_gid_entry entry{};
+  std::copy(bytes.begin(), bytes.end(), entry.gid.raw);
+  entry.gid_index = index;
+  entry.port_num = 1;
+  entry.gid_type = type;
+  return entry;
+}
+
+TEST(VerbsDevice, RoceVersion2WithAnIPv4AddressIsPreferred) {
+  const std::array<uint8_t, 16> local{0xfe, 0x80}, v6{0x20, 0x01, 0x0d, 0xb8},
+      v4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+  FabricOptions options = one_thread();
+  options.gids = {gid(0, IBV_GID_TYPE_ROCE_V1, local), gid(1, IBV_GID_TYPE_ROCE_V2, local),
+                  gid(2, IBV_GID_TYPE_ROCE_V1, v4), gid(3, IBV_GID_TYPE_ROCE_V2, v6),
+                  gid(4, IBV_GID_TYPE_ROCE_V2, v4)};
+  while (!options.gids.empty()) {
+    const auto best = static_cast<int>(options.gids.size()) - 1;
+    EXPECT_EQ((*open(std::make_shared<Fabric>(options)))->gid_index(), best);
+    VerbsOptions first;
+    first.gid_index = 0;
+    EXPECT_EQ((*open(std::make_shared<Fabric>(options), first))->gid_index(), 0);
+    first.gid_index = 7;
+    EXPECT_NE(open(std::make_shared<Fabric>(options), first).status().message().find("index 7"),
+              std::string_view::npos);
+    options.gids.pop_back();
+  }
+}
+
+TEST(VerbsPlace, TextsAndMessagesSurviveTheirJourney) {
+  RankPlace rank;
+  rank.place = {"mlx5_0 port 2", true, IBV_GID_TYPE_IB, IBV_MTU_2048, 3, 77, {}};
+  rank.place.gid.raw[15] = 9;
+  rank.control = "any text, with spaces";
+  const auto read = decode_rank_place(encode(rank));
+  ASSERT_TRUE(read.ok()) << read.status().to_string();
+  EXPECT_EQ(encode(*read), encode(rank));
+  EXPECT_EQ(read->place.port, "mlx5_0 port 2");
+  EXPECT_EQ(read->control, rank.control);
+  EXPECT_FALSE(decode_rank_place("weft-verbs/1 rubbish").ok());
+
+  Control said{ControlKind::open, true, 5, {4, 64}, {2, 99, {1, 2}}, 0x1234567890, 42};
+  std::array<std::byte, kControlBytes> bytes;
+  encode(said, bytes);
+  const auto heard = decode_control(bytes);
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->link, 5u);
+  EXPECT_EQ(heard->shape, said.shape);
+  EXPECT_EQ(heard->offer.numbers, said.offer.numbers);
+  EXPECT_EQ(heard->address, said.address);
+  bytes[0] = std::byte{200};
+  EXPECT_FALSE(decode_control(bytes));
+}
+
+TEST(VerbsLibrary, OneThatIsNotThereIsSaidSo) {
+  const auto none = load_library("libno-such-thing.so");
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.status().code(), Code::unsupported);
+  EXPECT_NE(none.status().message().find("libno-such-thing"), std::string_view::npos);
+  const auto other = load_library("libc.so.6");
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.status().message().find("ibv_"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace weft::verbs

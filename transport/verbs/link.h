@@ -1,0 +1,202 @@
+// The two ends of a link over RDMA.
+//
+// The receiver's end owns a ring of slots; the sender writes message n into slot n % slots, or, if
+// the receiver has told it a place for this very message, into posted memory. An immediate says
+// that a message is complete:
+//
+//   sender -> receiver   slot n; or memory n (tag as the message before); or memory n with a header
+//   receiver -> sender   n messages released; or the place of message n is in your table
+//
+// Invariants:
+// 1. Only what an immediate has announced is looked at: the data is in memory then, in whatever
+//    order the network and the device have written it.
+// 2. Message n travels over queue pair n % queues, immediates for the sender over queue pair 0. A
+//    number that is not the next one on its queue pair ends the link: something was lost.
+// 3. The header (tag, length) of a message in a slot lies right before its data, and travels with
+//    it. That of a message in posted memory lies in its slot, and travels only if it must: see
+//    VerbsSendLink::transmit().
+// 4. Credits are as over TCP: releases count in order, and a sender without any is told at once.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "transport/transport.h"
+#include "transport/verbs/channel.h"
+#include "transport/verbs/hub.h"
+#include "transport/verbs/place.h"
+
+namespace weft::verbs {
+
+class Pair;
+
+struct MessageHeader {
+  uint64_t tag = 0;
+  uint64_t bytes = 0;
+};
+
+// Where the sender may put message `sequence` instead of its slot.
+struct Placement {
+  uint64_t sequence = 0;
+  uint64_t address = 0;
+  uint32_t rkey = 0;
+  uint32_t bytes = 0;
+};
+
+inline constexpr size_t kHeaderBytes = 64;  // so that data begins at a cache line
+
+// What both ends are: how they open, meet and break.
+class LinkEnd : public ChannelUser {
+ public:
+  // The peer's end says this.
+  void opened(const Control& control);
+  void ready();
+  void silence();  // it has ended its traffic
+  void opened_again(LinkShape shape);
+
+  // Ends traffic that touches callers' memory; true where there was any. The peer is to be told
+  // first.
+  bool has_memory() const { return memory_users_ > 0; }
+  void abandon();
+
+  // Whether nothing that was posted is unfinished, or ever will be finished.
+  bool settled() const { return !channel_.usable() || channel_.idle(); }
+  void settle() { channel_.drain(); }
+  const Channel& channel() const { return channel_; }
+
+  void failed(const std::string& why) override;
+
+ protected:
+  LinkEnd(Pair& pair, LinkId id, LinkShape shape, bool sender);
+  ~LinkEnd() = default;
+
+  // Opens the queue pairs, and tells the peer; `own` is what it will write to.
+  void open(Result<OwnMemory> own);
+  virtual void let_go() = 0;  // of callers' memory: the queue pairs are gone
+  const Status& status_of_link() const;
+  bool quiet() const { return !ready_ || silent_ || !status_of_link().ok() || !channel_.usable(); }
+  void end(Status status);
+
+  Pair& pair_;
+  Hub& hub_;
+  const LinkId id_;
+  const LinkShape mine_;
+  const bool sender_;
+  Channel channel_;
+  OwnMemory own_;        // that the peer writes to
+  uint64_t remote_ = 0;  // the peer's
+  uint32_t remote_key_ = 0;
+  Status status_;
+  bool ready_ = false;    // both ends have connected
+  bool silent_ = false;   // the peer has abandoned its end
+  int memory_users_ = 0;  // transfers from or to callers' memory that are not done
+
+ private:
+  Status meet(const Control& control);
+};
+
+class VerbsSendLink final : public SendLink, public LinkEnd {
+ public:
+  VerbsSendLink(Pair& pair, LinkId id, LinkShape shape);
+
+  Bytes reserve() override;
+  void commit(size_t bytes, uint64_t tag) override;
+  std::optional<Ticket> send(ConstBytes memory, uint64_t tag) override;
+  bool done(Ticket ticket) override;
+  // What is posted the device moves on by itself, as long as the process lives.
+  bool flushed() override { return true; }
+  LinkTraits traits() const override { return {.send_from_memory = true}; }
+  const Status& status() const override { return status_of_link(); }
+
+  void received(int queue, uint32_t immediate, uint32_t bytes) override;
+  void retired() override;
+
+ private:
+  // From caller's memory.
+  struct Transfer {
+    int queue = 0;
+    uint64_t number = 0;  // of the request, in its queue
+    bool under_way = false;
+    MemoryCache::Handle memory;
+  };
+  bool has_credit();
+  bool may_send() const;
+  Transfer& transfer(Ticket ticket) { return transfers_[ticket % shape_.slots]; }
+  bool make_staging();
+  std::byte* slot() { return staging_.data() + next_ % shape_.slots * shape_.slot_bytes; }
+  uint64_t transmit(ConstBytes data, uint32_t lkey, uint64_t tag, bool signal);
+  const Placement* placement(size_t bytes) const;
+  void take_credit(uint64_t count);
+  void let_go() override;
+
+  OwnMemory headers_;  // one per slot, then, in own_, the table of placements
+  OwnMemory staging_;  // one place per slot, where it is needed
+  std::vector<Placement> placements_;
+  std::vector<Transfer> transfers_;
+  uint64_t next_ = 0;
+  uint64_t released_ = 0;
+  uint64_t last_tag_ = 0;
+  Ticket tickets_ = 0;
+  Ticket retired_tickets_ = 0;  // all up to this one are done
+};
+
+class VerbsRecvLink final : public RecvLink, public LinkEnd {
+ public:
+  VerbsRecvLink(Pair& pair, LinkId id, LinkShape shape);
+
+  const Message* peek() override;
+  void release() override;
+  std::optional<Ticket> post(Bytes memory) override;
+  std::optional<Placed> done(Ticket ticket) override;
+  LinkTraits traits() const override { return {.recv_into_memory = true}; }
+  const Status& status() const override;
+
+  void received(int queue, uint32_t immediate, uint32_t bytes) override;
+  // Returns credits where the sender has none left. True while some are still owed.
+  bool feed_starving();
+
+ private:
+  enum class State : uint8_t { empty, arrived, consumed };
+  struct Place {
+    State state = State::empty;
+    bool posted = false;     // goes to `memory`
+    bool as_before = false;  // has the tag of the message before it
+    Bytes memory;
+    MemoryCache::Handle registered;  // for the sender to write to, or none
+    Message message;
+  };
+  Place& place(uint64_t sequence) { return places_[sequence % shape_.slots]; }
+  std::byte* ring(uint64_t sequence) const;
+  const MessageHeader& header(uint64_t sequence) const;
+  const Message* arrived();
+  void arrive(uint64_t sequence, uint32_t kind, uint32_t bytes);
+  void settle_arrived();
+  void deliver_to_memory(Place& place);
+  void consume(Place& place);
+  void give_back(Place& place);
+  void offer(uint64_t sequence, Place& place);
+  bool return_credits();
+  bool starving() const { return begun_ - announced_ >= shape_.slots; }
+  void let_go() override;
+
+  const Status ok_;  // what status() says while messages of a lost peer wait to be looked at
+  std::vector<Place> places_;
+  std::array<uint64_t, kQueuesMax> expected_{};  // number of the next message, by queue
+  OwnMemory table_;                              // copies of the placements that are on their way
+  uint64_t claim_ = 0;   // of the first message neither peeked at nor posted for
+  uint64_t peeked_ = 0;  // what peek() gave, where `holding_`
+  bool holding_ = false;
+  uint64_t begun_ = 0;  // messages that have arrived
+  uint64_t whole_ = 0;  // of the first that has not arrived: those before have their tags
+  uint64_t last_tag_ = 0;
+  uint64_t released_ = 0;   // of the first message not yet released
+  uint64_t announced_ = 0;  // what the sender knows of released_
+  uint32_t awaited_ = 0;    // posted for and not arrived
+  uint32_t ready_count_ = 0;
+  bool listed_ = false;  // in Hub::owing
+  Ticket tickets_ = 0;
+  std::vector<uint64_t> posted_;  // number by ticket % slots
+};
+
+}  // namespace weft::verbs

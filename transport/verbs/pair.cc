@@ -1,0 +1,177 @@
+#include "transport/verbs/pair.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr LinkId kControlLink = 0;
+constexpr LinkShape kControlShape{16, 128};
+static_assert(kControlBytes <= kControlShape.slot_bytes);
+constexpr size_t kAnnouncedMax = 1 << 16;
+
+}  // namespace
+
+Pair::Pair(Hub& hub, Transport& control, Rank peer, Place place)
+    : hub_(hub),
+      control_(control),
+      peer_(peer),
+      place_(std::move(place)),
+      to_peer_(control.open_send(peer, kControlLink, kControlShape)),
+      from_peer_(control.open_recv(peer, kControlLink, kControlShape)) {}
+
+int Pair::queues() const { return std::min(hub_.device->place().queues, place_.queues); }
+
+template <class Link>
+Link& Pair::open(Ends<Link>& ends, LinkId id, LinkShape shape) {
+  std::unique_ptr<Link>& link = ends.links[id];
+  if (link) {
+    link->opened_again(shape);
+    return *link;
+  }
+  link = std::make_unique<Link>(*this, id, shape);
+  if (const auto other = ends.announced.extract(id)) {
+    const auto& [control, abandoned] = other.mapped();
+    link->opened(control);
+    if (abandoned) link->silence();
+  }
+  return *link;
+}
+
+SendLink& Pair::open_send(LinkId id, LinkShape shape) { return open(senders_, id, shape); }
+RecvLink& Pair::open_recv(LinkId id, LinkShape shape) { return open(receivers_, id, shape); }
+
+void Pair::say(const Control& control) {
+  if (!status_.ok() && control.kind != ControlKind::lost) return;
+  unsaid_.push_back(control);
+  speak();
+}
+
+void Pair::speak() {
+  while (!unsaid_.empty()) {
+    const Bytes slot = to_peer_.reserve();
+    if (slot.empty()) break;
+    encode(unsaid_.front(), slot.first<kControlBytes>());
+    to_peer_.commit(kControlBytes, 0);
+    unsaid_.pop_front();
+  }
+}
+
+void Pair::poll_control() {
+  speak();
+  while (const Message* message = from_peer_.peek()) {
+    std::array<std::byte, kControlShape.slot_bytes> copy;
+    const size_t bytes = std::min(message->data.size(), copy.size());
+    std::copy_n(message->data.begin(), bytes, copy.begin());
+    from_peer_.release();  // first: what is heard may have us speak, and hear more
+    hear(ConstBytes(copy).first(bytes));
+  }
+}
+
+void Pair::hear(ConstBytes message) {
+  hub_.has_news();
+  const std::optional<Control> control = decode_control(message);
+  if (!control) return end("sent something that is not weft's protocol", true);
+  if (control->kind == ControlKind::lost)
+    return end(concat("has lost the way to this rank (", hub_.device->place().port,
+                      "): its own output says why"),
+               false);
+  control->sender ? hear(receivers_, *control) : hear(senders_, *control);
+}
+
+template <class Link>
+void Pair::hear(Ends<Link>& ends, const Control& control) {
+  const auto at = ends.links.find(control.link);
+  if (at == ends.links.end()) {
+    if (control.kind == ControlKind::open)
+      ends.announced[control.link] = {control, false};
+    else if (const auto known = ends.announced.find(control.link); known != ends.announced.end())
+      known->second.second |= control.kind == ControlKind::abandoned;
+    if (ends.announced.size() > kAnnouncedMax)
+      end(concat("opened more than ", kAnnouncedMax, " links that are not open here"), true);
+    return;
+  }
+  Link& link = *at->second;
+  switch (control.kind) {
+    case ControlKind::open: return link.opened(control);
+    case ControlKind::ready: return link.ready();
+    case ControlKind::abandoned:
+      if (suspect_ == &link) suspect_ = nullptr;
+      return link.silence();
+    case ControlKind::lost: return;
+  }
+}
+
+template <class Function>
+void Pair::for_each_end(const Function& function) {
+  for (const auto& [id, link] : senders_.links) function(*link, id, true);
+  for (const auto& [id, link] : receivers_.links) function(*link, id, false);
+}
+
+void Pair::poll() {
+  if (!status_.ok()) return;
+  poll_control();
+  if (status_.ok()) look_for_loss();
+}
+
+void Pair::look_for_loss() {
+  const Status over_control = control_.peer_status(peer_);
+  const std::string& port = hub_.device->place().port;
+  if (!over_control.ok()) {
+    // What had arrived before is as good as ever.
+    while (hub_.progress()) {
+    }
+    status_ = over_control.within(concat("verbs over ", port));
+    return hub_.has_news();
+  }
+  if (!hub_.device->fatal().empty())
+    return end(concat("is out of reach: ", hub_.device->fatal()), true);
+  const int64_t now = steady_clock().now_ns();
+  const auto longer = [now](int64_t since_ns, double seconds) {
+    return static_cast<double>(now - since_ns) * 1e-9 > seconds;
+  };
+  const int64_t down_ns = hub_.device->down_since_ns();
+  if (down_ns != 0 && longer(down_ns, hub_.tuning.port_down))
+    return end(concat("is out of reach: ", port, " of this host is down"), true);
+  if (suspect_ && longer(suspected_ns_, hub_.tuning.grace))
+    end(concat("cannot be reached any more from ", port, ": ", suspicion_), true);
+}
+
+void Pair::suspect(LinkEnd& link, const std::string& why) {
+  if (suspect_) return;
+  suspect_ = &link;
+  suspicion_ = why;
+  suspected_ns_ = steady_clock().now_ns();
+}
+
+void Pair::end(const std::string& what, bool tell) {
+  if (!status_.ok()) return;
+  status_ =
+      Status(Code::peer_lost, concat("rank ", peer_, " (", place_.port, ") ", what, "."), peer_);
+  unsaid_.clear();
+  if (tell) say({ControlKind::lost, false, 0, {}, {}, 0, 0});
+  hub_.has_news();
+}
+
+void Pair::abandon() {
+  for_each_end([&](LinkEnd& link, LinkId id, bool sender) {
+    if (link.has_memory() && status_.ok()) say({ControlKind::abandoned, sender, id, {}, {}, 0, 0});
+  });
+  for_each_end([&](LinkEnd& link, LinkId, bool) {
+    if (link.has_memory()) link.abandon();
+  });
+}
+
+bool Pair::settled() {
+  bool all = true;
+  if (!status_.ok()) return true;
+  for_each_end([&](LinkEnd& link, LinkId, bool) {
+    if (!link.settled()) link.settle();
+    all = all && link.settled();
+  });
+  return all;
+}
+
+}  // namespace weft::verbs

@@ -1,0 +1,183 @@
+#include "transport/verbs/verbs.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "transport/backends.h"
+
+namespace weft::verbs {
+namespace {
+
+constexpr int kBatchesPerPoll = 8;
+constexpr double kUncertain_s = 0.02;  // between two looks while a loss is not certain
+
+TransportConfig control_config(TransportConfig config) {
+  config.job += "/verbs";
+  config.streams = 1;
+  return config;
+}
+
+}  // namespace
+
+class VerbsTransport::Watched final : public tcp::Pollable {
+ public:
+  Watched(tcp::Hub& hub, void (Device::*take)(), Device& device)
+      : hub_(hub), take_(take), device_(device), fd_(hub.poller) {}
+  Status watch(int fd) {
+    // A copy, since the poller closes what it watches.
+    Fd copy(::dup(fd));
+    if (!copy.valid()) return system_error("dup");
+    return fd_.watch(std::move(copy), *this);
+  }
+  void ready(uint32_t) override {
+    (device_.*take_)();
+    hub_.news = true;
+  }
+
+ private:
+  tcp::Hub& hub_;
+  void (Device::*const take_)();
+  Device& device_;
+  tcp::WatchedFd fd_;
+};
+
+VerbsTransport::VerbsTransport(const TransportConfig& config, const Tuning& tuning,
+                               std::unique_ptr<Device> device,
+                               std::unique_ptr<tcp::TcpTransport> control)
+    : config_(config),
+      control_(std::move(control)),
+      hub_(config.rank, config.verbs, tuning, std::move(device), control_->hub()),
+      pairs_(static_cast<size_t>(config.size)) {}
+
+// Stays until what was sent has arrived; then the connections over TCP say goodbye, and so no peer
+// believes the end before it has the data.
+VerbsTransport::~VerbsTransport() {
+  VerbsTransport::abandon();
+  const Deadline deadline = Deadline::after(hub_.tuning.close);
+  const auto settled = [](Pair* pair) { return pair->settled(); };
+  while (!std::all_of(made_.begin(), made_.end(), settled) && !deadline.expired()) poll();
+}
+
+Status VerbsTransport::open() {
+  WEFT_TRY(control_->open());
+  Device& device = *hub_.device;
+  watched_.push_back(std::make_unique<Watched>(control_->hub(), &Device::take_events, device));
+  WEFT_TRY(watched_.back()->watch(device.event_fd()));
+  watched_.push_back(
+      std::make_unique<Watched>(control_->hub(), &Device::take_async_events, device));
+  WEFT_TRY(watched_.back()->watch(device.async_fd()));
+  log_line(LogLevel::info, config_.rank,
+           concat("verbs uses ", device.place().port, ", address ", device.gid_index(),
+                  " of its table"));
+  return {};
+}
+
+std::string VerbsTransport::address() const {
+  return encode(RankPlace{hub_.device->place(), control_->address()});
+}
+
+Status VerbsTransport::join(std::vector<std::string> addresses) {
+  std::vector<std::string> control;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    places_.emplace_back();
+    control.emplace_back();
+    if (addresses[i].empty()) continue;
+    Result<RankPlace> rank = decode_rank_place(addresses[i]);
+    if (!rank.ok()) return rank.status().within(concat("rank ", i));
+    places_.back() = rank->place;
+    // Who cannot be reached over RDMA has no use for a connection.
+    if (compatible(rank->place, hub_.device->place())) control.back() = rank->control;
+  }
+  return control_->join(std::move(control));
+}
+
+bool VerbsTransport::reaches(Rank peer) const { return control_->reaches(peer); }
+
+Pair& VerbsTransport::pair(Rank peer) {
+  WEFT_CHECK(reaches(peer));
+  const auto index = static_cast<size_t>(peer);
+  if (!pairs_[index]) {
+    pairs_[index] = std::make_unique<Pair>(hub_, *control_, peer, places_[index]);
+    made_.push_back(pairs_[index].get());
+  }
+  return *pairs_[index];
+}
+
+SendLink& VerbsTransport::open_send(Rank peer, LinkId id, LinkShape shape) {
+  return pair(peer).open_send(id, shape);
+}
+
+RecvLink& VerbsTransport::open_recv(Rank peer, LinkId id, LinkShape shape) {
+  return pair(peer).open_recv(id, shape);
+}
+
+// Everything but TCP's own affairs.
+void VerbsTransport::drive() {
+  for (int i = 0; i < kBatchesPerPoll && hub_.progress(); ++i) {
+  }
+  std::erase_if(hub_.owing, [](VerbsRecvLink* link) { return !link->feed_starving(); });
+  for (Pair* pair : made_) pair->poll();
+}
+
+void VerbsTransport::poll() {
+  control_->poll();
+  drive();
+}
+
+// Sleeps only after it has looked once more behind arming the event: what completes later makes the
+// descriptor readable.
+void VerbsTransport::wait(const Deadline& deadline) {
+  drive();
+  if (!control_->hub().news) {
+    hub_.device->arm();
+    drive();
+  }
+  const bool uncertain =
+      hub_.device->down_since_ns() != 0 || std::any_of(made_.begin(), made_.end(), [](Pair* pair) {
+        return pair->suspicious() && pair->status().ok();
+      });
+  const double left_s = static_cast<double>(deadline.left_ns()) * 1e-9;
+  control_->wait(uncertain ? Deadline::after(std::min(left_s, kUncertain_s)) : deadline);
+}
+
+void VerbsTransport::abandon() {
+  for (Pair* pair : made_) pair->abandon();
+}
+
+Status VerbsTransport::peer_status(Rank peer) const {
+  const auto index = static_cast<size_t>(peer);
+  if (index >= pairs_.size()) return {};
+  return pairs_[index] ? pairs_[index]->status() : control_->peer_status(peer);
+}
+
+Result<std::unique_ptr<Transport>> make_verbs(const TransportConfig& config,
+                                              std::shared_ptr<Verbs> verbs, const Tuning& tuning) {
+  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
+    return invalid_argument(
+        concat("Rank ", config.rank, " is not one of ", config.size, " ranks."));
+  if (config.encrypt)
+    return unsupported(
+        "RDMA cannot be encrypted, and WEFT_ENCRYPT asks for that; use tcp between hosts.");
+  auto device = Device::open(std::move(verbs), config.verbs, config.rank);
+  if (!device.ok()) return device.status();
+  auto control = std::make_unique<tcp::TcpTransport>(control_config(config), tcp::Times());
+  auto transport =
+      std::make_unique<VerbsTransport>(config, tuning, device.take(), std::move(control));
+  WEFT_TRY(transport->open());
+  return Result<std::unique_ptr<Transport>>(std::move(transport));
+}
+
+}  // namespace weft::verbs
+
+namespace weft {
+
+Result<std::unique_ptr<Transport>> make_verbs(const TransportConfig& config) {
+  auto library = verbs::load_library();
+  if (!library.ok()) return library.status();
+  return verbs::make_verbs(config, library.take(), {});
+}
+
+}  // namespace weft
