@@ -21,7 +21,8 @@ std::vector<Transfer> make_group(const Case& what, const Layout& layout, Bytes i
 std::string likely_transports(const Communicator& communicator) {
   const std::vector<int>& hosts = communicator.host_of_rank();
   const bool one_host = std::all_of(hosts.begin(), hosts.end(), [](int host) { return host == 0; });
-  if (communicator.options().transport == "tcp") return "tcp";
+  const std::string& asked = communicator.options().transport;
+  if (asked == "tcp" || asked == "verbs") return asked;
   return one_host ? "shm" : "shm+tcp";
 }
 

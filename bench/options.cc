@@ -103,7 +103,7 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_flag("!--no-bind", options.bind, "leave local ranks to the scheduler");
   app.add_flag("--threads", f.threads, "ranks are threads of one process");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
-  app.add_option("--transport", f.transport, "auto, shm, tcp")->type_name("NAME");
+  app.add_option("--transport", f.transport, "auto, shm, tcp, verbs")->type_name("NAME");
   app.add_option("--algorithm", f.algorithm,
                  "auto, one that weft-schedule list names, or a file that holds one (my.json)")
       ->type_name("NAME");
@@ -260,7 +260,7 @@ Status store_measure(const Flags& f, BenchOptions& o) {
 }
 
 Status store_engine(const Flags& f, Options& o) {
-  WEFT_TRY(store_word("--transport", f.transport, {"auto", "shm", "tcp"}, o.transport));
+  WEFT_TRY(store_word("--transport", f.transport, {"auto", "shm", "tcp", "verbs"}, o.transport));
   WEFT_TRY(store_word("--protocol", f.protocol, {"auto", "ll", "simple"}, o.protocol));
   if (!f.algorithm.empty()) o.algorithm = f.algorithm;
   if (!f.tuning.empty()) o.tuning = f.tuning;

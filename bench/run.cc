@@ -19,7 +19,7 @@ double since_us(int64_t begin_ns) {
 }
 
 // Ranks whose part of a plan touches no link or window name no transport; others do.
-constexpr std::string_view kTransports[] = {"shm", "tcp"};
+constexpr std::string_view kTransports[] = {"shm", "tcp", "verbs"};
 
 uint32_t transport_bits(const std::string& names) {
   uint32_t bits = 0;

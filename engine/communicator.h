@@ -24,11 +24,12 @@ namespace weft {
 
 // What a call of these arguments would run, for benchmarks and logs.
 struct CallInfo {
-  std::string algorithm;     // as `weft-schedule list` names it
-  std::string protocol;      // "ll" or "simple"
-  std::string transports;    // "shm", "tcp", "shm+tcp": those that the plan's links and windows use
-  int lanes = 1;             // copies of the algorithm's lanes
-  int radix = 2;             // of algorithms that take one
+  std::string algorithm;  // as `weft-schedule list` names it
+  std::string protocol;   // "ll" or "simple"
+  std::string
+      transports;  // "shm", "tcp", "verbs", "shm+tcp": those that the plan's links and windows use
+  int lanes = 1;   // copies of the algorithm's lanes
+  int radix = 2;   // of algorithms that take one
   size_t rounds = 0;         // in which the message is cut
   size_t segment_bytes = 0;  // bytes of a chunk in one round
   // A way to run the call that was considered.

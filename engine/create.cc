@@ -106,8 +106,14 @@ Made make_transports(const CreateConfig& config, const TransportConfig& transpor
                      bool one_host) {
   Made made;
   for (const std::string& name : config.names) {
-    if (one_host && name == "tcp" && config.names.size() > 1) continue;  // shm leads everywhere
+    const bool alone = config.names.size() == 1;
+    if (one_host && name != "shm" && !alone) continue;  // shm leads everywhere
     auto transport = config.make(name, transport_config);
+    if (!transport.ok() && name == "verbs" && !alone) {
+      log_line(LogLevel::info, transport_config.rank,
+               concat("verbs is not used: ", transport.status().message()));
+      continue;
+    }
     if (!transport.ok()) {
       made.status = transport.status().within("transport " + name);
       return made;
@@ -223,7 +229,8 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConf
                                          .host = config.host,
                                          .interfaces = options.interfaces,
                                          .window_bytes = window_bytes(options, meet.size()),
-                                         .streams = std::max(1, options.tcp_streams)};
+                                         .streams = std::max(1, options.tcp_streams),
+                                         .verbs = options.verbs};
   const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
   Made made = meet.size() > 1 ? make_transports(config, transport_config, one_host) : Made{};
   if (!made.status.ok()) made.addresses = {{"error", made.status.to_string()}};
@@ -268,7 +275,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvou
                       .names = {},
                       .make = make_transport};
   if (options.transport == "auto")
-    config.names = {"shm", "tcp"};
+    config.names = {"shm", "verbs", "tcp"};
   else
     config.names = {options.transport};
   return create_communicator(rendezvous, config);

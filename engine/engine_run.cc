@@ -88,6 +88,7 @@ void Engine::release(Operation& op, const Status& status) {
                   op.waited);
   }
   op.plan = nullptr;
+  media_->forget_memory();
   op.executor.drop();
   op.group = {};
 }

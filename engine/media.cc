@@ -49,6 +49,10 @@ void Media::abandon() {
   for (const auto& transport : transports_) transport->abandon();
 }
 
+void Media::forget_memory() {
+  for (const auto& transport : transports_) transport->forget_memory();
+}
+
 std::optional<Note> Media::hear() {
   for (const auto& transport : transports_)
     if (auto note = transport->hear()) return note;

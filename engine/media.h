@@ -39,7 +39,8 @@ class Media {
   void wake_self();
   void wake(Rank peer) { routes_[peer]->wake(peer); }
   void tell(Rank peer, std::string_view text);
-  void abandon();  // see Transport::abandon()
+  void abandon();        // see Transport::abandon()
+  void forget_memory();  // see Transport::forget_memory()
   std::optional<Note> hear();
   bool acquainted(Rank peer) const { return routes_[peer] && routes_[peer]->acquainted(peer); }
   Status peer_status(Rank peer) const;

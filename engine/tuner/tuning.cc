@@ -90,6 +90,7 @@ Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& hos
   const int hosts = ranks > 0 ? host_of_rank.back() + 1 : 1;
   if (tuning.shm.node_cores > 0 && ranks > kRanksPerCore * hosts * tuning.shm.node_cores)
     return unsupported("Too many ranks share a core.");
+  if (transport == "verbs") return unsupported("Nothing has measured RDMA.");
   if (hosts == 1) return transport == "tcp" ? tuning.tcp : tuning.shm;
   Network network = transport == "tcp" ? tuning.tcp : tuning.shm;
   network.node_ranks = (ranks + hosts - 1) / hosts;
