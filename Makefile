@@ -38,6 +38,11 @@ NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 test-%: build-%
 	$(NO_ASLR) ctest --preset $* -LE 'slow|uninstrumented' -j $(JOBS)
 
+# Without such a machine it says why, and that it was skipped; WEFT_VM_ARGS="collectives loss" runs parts.
+test-verbs: build-release ## RDMA on real queue pairs: Debian's kernel with software RoCE, in a virtual machine
+	@tests/transport/verbs/vm/run.sh build/release build/verbs-vm || \
+	  { status=$$?; [ $$status = 77 ] && echo "test-verbs: SKIPPED (the reason is above)" || exit $$status; }
+
 chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real ones, and count
 	build/release/bin/weft-chaos --real 300 --simulated 20000
 
@@ -72,4 +77,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers test deps sanitize tidy docs format install clean help
+.PHONY: bench peers test test-verbs deps sanitize tidy docs format install clean help

@@ -50,11 +50,13 @@ void expect_ok(const Status& status) {
   if (!status.ok()) checked(Result<int>(status));
 }
 
-// Polls as an engine does: links mostly, everything now and then.
+// Polls as an engine does: links mostly, everything now and then; then it sleeps.
 template <class Ready>
 void until(Transport& transport, const Ready& ready) {
-  for (int i = 1; !ready(); ++i)
+  for (int i = 1; !ready(); ++i) {
     if (i % 64 == 0) transport.poll();
+    if (i > 1000) transport.wait(Deadline::after(0.001));
+  }
 }
 
 void send(Transport& transport, SendLink& link, std::vector<std::byte>& memory) {
