@@ -58,7 +58,7 @@ struct Options {
   size_t window_bytes = 0;
   // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
   int tcp_streams = 0;
-  VerbsOptions verbs;
+  VerbsOptions verbs = VerbsOptions();  // written so for g++ 12, which warns of `{}`
   // Seconds that a call may wait for others, and joining the job may take.  WEFT_TIMEOUT
   double timeout_s = 300;
   // Only schedules that reduce in rank order: floating-point results then do not depend on
