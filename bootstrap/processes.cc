@@ -131,8 +131,9 @@ class Group {
       return true;
     }
     if (exit_status_of(status) == kExitSecondary) outcome_.secondary.push_back(index);
-    if (status == 0 && left_early_ < 0 && outcome_.first_failed < 0) left_early_ = index;
+    // Those that it let down may have ended before it.
     const bool only_secondary = outcome_.first_failed < 0 || outcome_.exit_status == kExitSecondary;
+    if (status == 0 && left_early_ < 0 && only_secondary) left_early_ = index;
     if (status != 0 && only_secondary && !killing_) note(index, status);
     return true;
   }

@@ -44,6 +44,8 @@ function(weft_test name)
   math(EXPR timeout "${ARG_TIMEOUT} * ${WEFT_TIMEOUT_FACTOR}")
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE weft_settings ${ARG_DEPENDS} GTest::gtest_main)
+  # To compile a test takes longer than to run it.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
   endif()

@@ -64,6 +64,14 @@ TEST(Processes, ASecondaryFailureGivesWay) {
   EXPECT_EQ(alone->secondary, (std::vector<int>{0, 1}));
 }
 
+TEST(Processes, WhoEndsWellIsToBlameForEchoesThatEndBeforeIt) {
+  const std::string echo = "exit " + std::to_string(kExitSecondary);
+  const auto late = run_together({shell(echo), shell("sleep 0.3"), shell(echo)}, 5);
+  ASSERT_TRUE(late.ok());
+  EXPECT_EQ(late->first_failed, 1);
+  EXPECT_EQ(late->reason, "exited with status 0 before the others had done");
+}
+
 TEST(Processes, WhoEndsWellTooEarlyIsToBlameForEchoes) {
   const std::string echo = "sleep 0.3; exit " + std::to_string(kExitSecondary);
   const auto early = run_together({shell(echo), shell("exit 0"), shell(echo)}, 5);
