@@ -14,6 +14,8 @@ Media::Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transpo
   for (Rank peer = 0; peer < ranks; ++peer)
     for (const auto& transport : transports_)
       if (!routes_[peer] && peer != me && transport->reaches(peer)) routes_[peer] = transport.get();
+  for (const auto& transport : transports_)
+    if (transport->registers_memory()) registering_.push_back(transport.get());
   // One transport leads everywhere and has windows: then all ranks find the same.
   windows_everywhere_ =
       ranks > 1 && window_layout_.fits() && !transports_.empty() && transports_[0]->has_windows();
@@ -47,10 +49,6 @@ void Media::tell(Rank peer, std::string_view text) {
 
 void Media::abandon() {
   for (const auto& transport : transports_) transport->abandon();
-}
-
-void Media::forget_memory() {
-  for (const auto& transport : transports_) transport->forget_memory();
 }
 
 std::optional<Note> Media::hear() {

@@ -39,8 +39,11 @@ class Media {
   void wake_self();
   void wake(Rank peer) { routes_[peer]->wake(peer); }
   void tell(Rank peer, std::string_view text);
-  void abandon();        // see Transport::abandon()
-  void forget_memory();  // see Transport::forget_memory()
+  void abandon();  // see Transport::abandon()
+  // See Transport::forget_memory(); on every call's way.
+  void forget_memory() {
+    for (Transport* const transport : registering_) transport->forget_memory();
+  }
   std::optional<Note> hear();
   bool acquainted(Rank peer) const { return routes_[peer] && routes_[peer]->acquainted(peer); }
   Status peer_status(Rank peer) const;
@@ -53,7 +56,8 @@ class Media {
   Rank me_;
   int ranks_;
   std::vector<std::unique_ptr<Transport>> transports_;
-  std::vector<Transport*> routes_;  // by rank; nullptr for oneself
+  std::vector<Transport*> routes_;       // by rank; nullptr for oneself
+  std::vector<Transport*> registering_;  // those that register memory
   bool windows_everywhere_ = false;
   WindowLayout window_layout_;
 };

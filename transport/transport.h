@@ -209,8 +209,10 @@ class Transport {
   // still go where they can. Called once a communicator has failed; destroying a transport does the
   // same.
   virtual void abandon() = 0;
+  // Whether a device is told of callers' memory, which it must be told to forget, too.
+  virtual bool registers_memory() const { return false; }
   // Callers' memory of transfers that are done() may be freed from now on: what a device was told
-  // of it is forgotten. Called once a call has ended.
+  // of it is forgotten. Called once a call has ended, where registers_memory().
   virtual void forget_memory() {}
 
   // Best effort: dropped where the peer was never connected or its queue is full.

@@ -36,6 +36,7 @@ class VerbsTransport final : public Transport {
   void wake(Rank) override {}
   void wake_self() override { control_->wake_self(); }
   void abandon() override;
+  bool registers_memory() const override { return true; }
   void forget_memory() override { hub_.memory.forget(); }
   void tell(Rank peer, std::string_view text) override { control_->tell(peer, text); }
   std::optional<Note> hear() override { return control_->hear(); }
