@@ -13,7 +13,9 @@ set(WEFT_TIMEOUT_FACTOR 1 CACHE STRING "How much longer than usual a test may ta
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(WEFT_CCACHE ccache)
   if(WEFT_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${WEFT_CCACHE})
+    # What it asks for before it keeps what a precompiled header went into.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${WEFT_CCACHE})
   endif()
 endif()
 
@@ -32,6 +34,12 @@ function(weft_layer name)
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
 endfunction()
 
+# What all tests are compiled with; to compile one takes longer than to run it.
+function(weft_test_settings name)
+  target_link_libraries(${name} PRIVATE weft_settings GTest::gtest_main)
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # weft_test(NAME SOURCES... DEPENDS... [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest program
 # under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
 # A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
@@ -43,9 +51,9 @@ function(weft_test name)
   endif()
   math(EXPR timeout "${ARG_TIMEOUT} * ${WEFT_TIMEOUT_FACTOR}")
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE weft_settings ${ARG_DEPENDS} GTest::gtest_main)
-  # To compile a test takes longer than to run it.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  weft_test_settings(${name})
+  target_precompile_headers(${name} REUSE_FROM weft_test_headers)
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
   endif()
