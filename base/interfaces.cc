@@ -13,6 +13,7 @@
 #include <sstream>
 #include <tuple>
 
+#include "base/name_filter.h"
 #include "base/socket.h"
 #include "base/text.h"
 
@@ -84,35 +85,12 @@ Result<std::vector<Interface>> all_interfaces() {
   return interfaces;
 }
 
-// "eth,ib", "=eth0,=eth1" or "^docker,virbr": the sign in front of a list holds for all of it.
-struct Filter {
-  bool inverted = false;
-  bool exact = false;
-  std::vector<std::string> names;
-
-  explicit Filter(std::string_view text) {
-    if (text.starts_with('^')) inverted = true, text.remove_prefix(1);
-    if (text.starts_with('=')) exact = true, text.remove_prefix(1);
-    std::istringstream list{std::string(text)};
-    for (std::string name; std::getline(list, name, ',');) {
-      if (exact && name.starts_with('=')) name.erase(0, 1);
-      if (!name.empty()) names.push_back(name);
-    }
-  }
-  bool accepts(const std::string& name) const {
-    const bool named = std::any_of(names.begin(), names.end(), [&](const std::string& wanted) {
-      return exact ? name == wanted : name.starts_with(wanted);
-    });
-    return named != inverted;
-  }
-};
-
 }  // namespace
 
 Result<std::vector<Interface>> list_interfaces(std::string_view filter) {
   Result<std::vector<Interface>> all = all_interfaces();
   if (!all.ok() || filter.empty()) return all;
-  const Filter wanted(filter);
+  const NameFilter wanted(filter);
   std::vector<Interface> chosen;
   std::set<std::string> names;
   for (const Interface& interface : *all) {

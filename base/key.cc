@@ -17,8 +17,6 @@ namespace {
 constexpr size_t kSecretBytesMin = 16;
 constexpr std::string_view kHowToMake = "make one with: openssl rand -base64 32";
 
-ConstBytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
-
 Proof code(ConstBytes key, std::string_view said) {
   Proof code{};
   const auto* result = ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),

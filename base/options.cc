@@ -1,8 +1,9 @@
 #include "base/options.h"
 
-#include <initializer_list>
+#include <algorithm>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/parse.h"
@@ -16,6 +17,8 @@ constexpr size_t kMaxSlot = 1u << 30;
 constexpr int kMaxLanes = 64;
 constexpr int kMaxStreams = 64;
 constexpr int kMaxQueues = 8;
+constexpr std::string_view kDumpSignalWords[] = {"USR1", "USR2", "none"};
+constexpr std::string_view kLogWords[] = {"error", "warning", "info", "debug"};
 
 // Reads variables one by one and keeps the first error, so that the list below stays a list.
 class Reader {
@@ -25,19 +28,8 @@ class Reader {
   void read(const char* name, std::string& value) {
     if (const auto text = env_.get(name)) value = *text;
   }
-  void read_word(const char* name, std::string& value,
-                 std::initializer_list<std::string_view> accepted) {
-    const auto text = env_.get(name);
-    if (!text) return;
-    std::string words;
-    for (const std::string_view word : accepted) {
-      if (*text == word) {
-        value = *text;
-        return;
-      }
-      words.append(words.empty() ? "" : ", ").append(word);
-    }
-    fail(name, invalid_argument(concat("\"", *text, "\" is not one of ", words, ".")));
+  void read_word(const char* name, std::string& value, std::span<const std::string_view> accepted) {
+    if (const auto text = env_.get(name)) store(name, parse_word(*text, accepted), value);
   }
   void read(const char* name, int& value, int at_least = 0, int at_most = kMaxCount) {
     if (const auto text = env_.get(name)) store(name, parse_int(*text, at_least, at_most), value);
@@ -69,29 +61,38 @@ class Reader {
   Status status_;
 };
 
+// The numbers of VerbsOptions that have bounds.
+struct VerbsNumber {
+  const char* variable;
+  std::string_view name;
+  int VerbsOptions::*value;
+  int least, most;
+};
+constexpr VerbsNumber kVerbsNumbers[] = {
+    {"WEFT_IB_TC", "traffic_class", &VerbsOptions::traffic_class, 0, 255},
+    {"WEFT_IB_SL", "service_level", &VerbsOptions::service_level, 0, 15},
+    {"WEFT_IB_TIMEOUT", "timeout", &VerbsOptions::timeout, 1, 31},
+    {"WEFT_IB_RETRY_CNT", "retries", &VerbsOptions::retries, 0, 7},
+    {"WEFT_IB_QPS", "queues", &VerbsOptions::queues, 1, kMaxQueues},
+};
+
 void read_verbs(Reader& reader, VerbsOptions& options) {
   reader.read("WEFT_IB_HCA", options.devices);
   reader.read("WEFT_IB_GID_INDEX", options.gid_index);
-  reader.read("WEFT_IB_TC", options.traffic_class, 0, 255);
-  reader.read("WEFT_IB_SL", options.service_level, 0, 15);
-  reader.read("WEFT_IB_TIMEOUT", options.timeout, 1, 31);
-  reader.read("WEFT_IB_RETRY_CNT", options.retries, 0, 7);
-  reader.read("WEFT_IB_QPS", options.queues, 1, kMaxQueues);
   reader.read("WEFT_IB_ADAPTIVE_ROUTING", options.adaptive_routing);
+  for (const VerbsNumber& number : kVerbsNumbers)
+    reader.read(number.variable, options.*number.value, number.least, number.most);
 }
 
-Status validate(const VerbsOptions& o) {
+Status validate(const VerbsOptions& options) {
   const auto within = [](std::string_view name, int value, int least, int most) -> Status {
     if (value >= least && value <= most) return {};
     return invalid_argument(
         concat("option verbs.", name, " is ", value, "; it must be ", least, " to ", most));
   };
-  WEFT_TRY(within("gid_index", o.gid_index, -1, kMaxCount));
-  WEFT_TRY(within("traffic_class", o.traffic_class, 0, 255));
-  WEFT_TRY(within("service_level", o.service_level, 0, 15));
-  WEFT_TRY(within("timeout", o.timeout, 1, 31));
-  WEFT_TRY(within("retries", o.retries, 0, 7));
-  return within("queues", o.queues, 1, kMaxQueues);
+  for (const VerbsNumber& number : kVerbsNumbers)
+    WEFT_TRY(within(number.name, options.*number.value, number.least, number.most));
+  return within("gid_index", options.gid_index, -1, kMaxCount);  // -1: choose
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ Status validate(const Options& o) {
     return wrong("tcp_streams", std::to_string(o.tcp_streams), "0 (choose) to 64");
   if (!(o.timeout_s > 0))
     return wrong("timeout", std::to_string(o.timeout_s), "more than 0 seconds");
-  if (o.protocol != "auto" && o.protocol != "ll" && o.protocol != "simple")
+  if (std::ranges::find(kProtocolWords, o.protocol) == std::end(kProtocolWords))
     return wrong("protocol", o.protocol, "auto, ll or simple");
   return validate(o.verbs);
 }
@@ -121,9 +122,9 @@ Status validate(const Options& o) {
 Result<Options> options_from(const Environment& env) {
   Options options;
   Reader reader(env);
-  reader.read_word("WEFT_TRANSPORT", options.transport, {"auto", "shm", "tcp", "verbs"});
+  reader.read_word("WEFT_TRANSPORT", options.transport, kTransportWords);
   reader.read("WEFT_ALGORITHM", options.algorithm);
-  reader.read_word("WEFT_PROTOCOL", options.protocol, {"auto", "ll", "simple"});
+  reader.read_word("WEFT_PROTOCOL", options.protocol, kProtocolWords);
   reader.read("WEFT_LANES", options.lanes);
   reader.read_size("WEFT_SLOT", options.slot_bytes, kMaxSlot);
   reader.read("WEFT_SLOTS", options.slots);
@@ -139,9 +140,9 @@ Result<Options> options_from(const Environment& env) {
   reader.read("WEFT_ENCRYPT", options.encrypt);
   reader.read("WEFT_TUNING", options.tuning);
   reader.read("WEFT_DUMP", options.dump);
-  reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, {"USR1", "USR2", "none"});
+  reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, kDumpSignalWords);
   reader.read("WEFT_HOST", options.host);
-  reader.read_word("WEFT_DEBUG", options.log, {"error", "warning", "info", "debug"});
+  reader.read_word("WEFT_DEBUG", options.log, kLogWords);
   if (!reader.status().ok()) return reader.status();
   return options;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "base/env.h"
 #include "base/status.h"
@@ -31,6 +32,10 @@ struct VerbsOptions {
   // WEFT_IB_ADAPTIVE_ROUTING
   bool adaptive_routing = false;
 };
+
+// What Options::transport and Options::protocol may be.
+inline constexpr std::string_view kTransportWords[] = {"auto", "shm", "tcp", "verbs"};
+inline constexpr std::string_view kProtocolWords[] = {"auto", "ll", "simple"};
 
 // See the top of this file; docs name them by their environment variables.
 struct Options {

@@ -63,6 +63,16 @@ Result<double> parse_seconds(std::string_view text) {
   return value;
 }
 
+Result<std::string_view> parse_word(std::string_view text,
+                                    std::span<const std::string_view> accepted) {
+  std::string words;
+  for (const std::string_view word : accepted) {
+    if (text == word) return word;
+    words.append(words.empty() ? "" : ", ").append(word);
+  }
+  return rejected(text, "one of " + words);
+}
+
 Result<bool> parse_bool(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, bool>, 8> kWords{{{"0", false},
                                                                      {"1", true},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string_view>
 
 #include "base/status.h"
@@ -18,6 +19,9 @@ Result<size_t> parse_size(std::string_view text,
 Result<int64_t> parse_int(std::string_view text, int64_t at_least, int64_t at_most);
 // Seconds, more than 0 and at most 10^9: "300", "0.5".
 Result<double> parse_seconds(std::string_view text);
+// One of `accepted`.
+Result<std::string_view> parse_word(std::string_view text,
+                                    std::span<const std::string_view> accepted);
 // 0, 1, true, false, yes, no, on, off, in either case.
 Result<bool> parse_bool(std::string_view text);
 

@@ -1,7 +1,11 @@
-// Text from parts: concat("rank ", 3, " of ", name) for messages.
+// Text from parts and parts from text: concat("rank ", 3, " of ", name) for messages, take_word()
+// for what was written so.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +22,31 @@ std::string concat(const Parts&... parts) {
       text.append(std::string_view(part));
   };
   (add(parts), ...);
+  return text;
+}
+
+// Takes what stands before the first separator off `rest`, and the separator; all of it where there
+// is none.
+inline std::string_view take_word(std::string_view& rest, char separator) {
+  const size_t end = std::min(rest.find(separator), rest.size());
+  const std::string_view word = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return word;
+}
+
+// The bytes of a text, as what reads and writes bytes wants them.
+inline std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+// Two digits a byte: "00ff".
+inline std::string hex(std::span<const std::byte> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(2 * bytes.size(), '0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    text[2 * i] = kDigits[static_cast<unsigned>(bytes[i]) >> 4];
+    text[2 * i + 1] = kDigits[static_cast<unsigned>(bytes[i]) & 15];
+  }
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/parse.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 64;
 constexpr int kMaxRanks = 1 << 16;
 constexpr int kDefaultRanks = 2;
+constexpr std::string_view kBufferWords[] = {"malloc", "communicator"};
 
 constexpr const char* kFooter = R"(
 Sizes are bytes and accept K, M, G. Ranks: a process that mpirun, srun or torchrun started joins that
@@ -200,17 +202,8 @@ Status store_bytes(const char* flag, const std::string& text, size_t at_most, si
 }
 
 Status store_word(const char* flag, const std::string& text,
-                  std::initializer_list<std::string_view> accepted, std::string& value) {
-  if (text.empty()) return {};
-  std::string words;
-  for (const std::string_view word : accepted) {
-    if (text == word) {
-      value = text;
-      return {};
-    }
-    words.append(words.empty() ? "" : ", ").append(word);
-  }
-  return invalid_argument(concat(flag, ": \"", text, "\" is not one of ", words, "."));
+                  std::span<const std::string_view> accepted, std::string& value) {
+  return text.empty() ? Status() : store(flag, parse_word(text, accepted), value);
 }
 
 Status store_sizes(const Flags& f, BenchOptions& o) {
@@ -251,7 +244,7 @@ Status store_measure(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--seed", f.seed, 0, std::numeric_limits<int64_t>::max(), o.seed));
   WEFT_TRY(store_int("--misalign", f.misalign, 0, 4096, o.misalign_bytes));
   std::string buffers;
-  WEFT_TRY(store_word("--buffers", f.buffers, {"malloc", "communicator"}, buffers));
+  WEFT_TRY(store_word("--buffers", f.buffers, kBufferWords, buffers));
   o.communicator_buffers = buffers == "communicator";
   WEFT_TRY(store_int("--digest", f.digest, 1, int64_t{1} << 40, o.digest_elements));
   if (o.digest_elements > 0) o.checks = 0;
@@ -260,8 +253,8 @@ Status store_measure(const Flags& f, BenchOptions& o) {
 }
 
 Status store_engine(const Flags& f, Options& o) {
-  WEFT_TRY(store_word("--transport", f.transport, {"auto", "shm", "tcp", "verbs"}, o.transport));
-  WEFT_TRY(store_word("--protocol", f.protocol, {"auto", "ll", "simple"}, o.protocol));
+  WEFT_TRY(store_word("--transport", f.transport, kTransportWords, o.transport));
+  WEFT_TRY(store_word("--protocol", f.protocol, kProtocolWords, o.protocol));
   if (!f.algorithm.empty()) o.algorithm = f.algorithm;
   if (!f.tuning.empty()) o.tuning = f.tuning;
   WEFT_TRY(store_int("--lanes", f.lanes, 0, 1 << 16, o.lanes));

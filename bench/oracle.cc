@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kBatchBytes = 16384;
 
-std::string hex(ConstBytes bytes) {
+// As the number reads, the most significant byte first.
+std::string bits_text(ConstBytes bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text = "0x";
   for (size_t i = bytes.size(); i-- > 0;) {
@@ -125,7 +126,7 @@ class Checker {
 
   void report(const char* what, size_t number, ConstBytes have, ConstBytes want) {
     if (result_.first.empty())
-      result_.first = concat(what, number, " is ", hex(have), ", expected ", hex(want));
+      result_.first = concat(what, number, " is ", bits_text(have), ", expected ", bits_text(want));
   }
 
   const Recipe& recipe_;

@@ -51,7 +51,6 @@ class Cursor {
 std::string_view text_of(ConstBytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
-ConstBytes bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
 // Takes as many bytes as `to` has.
 void take(Cursor& cursor, Bytes to) {

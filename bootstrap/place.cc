@@ -17,11 +17,7 @@ constexpr std::string_view kIdScheme = "id:";
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
-  while (!text.empty()) {
-    const size_t end = text.find(separator);
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
+  while (!text.empty()) parts.emplace_back(take_word(text, separator));
   return parts;
 }
 

@@ -143,9 +143,7 @@ std::map<std::string, std::string, std::less<>> parse_pmi(std::string_view line)
   Words words;
   std::string* value = nullptr;
   while (!line.empty()) {
-    const size_t end = line.find(' ');
-    const std::string_view part = line.substr(0, end);
-    line.remove_prefix(end == std::string_view::npos ? line.size() : end + 1);
+    const std::string_view part = take_word(line, ' ');
     const size_t equals = part.find('=');
     if (equals != std::string_view::npos) {
       value = &words[std::string(part.substr(0, equals))];

@@ -61,11 +61,7 @@ unsigned subsystems_named(std::string_view list) {
   const bool without = list.starts_with('^');
   if (without) list.remove_prefix(1);
   unsigned named = 0;
-  while (!list.empty()) {
-    const size_t comma = list.find(',');
-    named |= subsystem_named(list.substr(0, comma));
-    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
-  }
+  while (!list.empty()) named |= subsystem_named(take_word(list, ','));
   return without ? kAll & ~named : named;
 }
 

@@ -8,6 +8,11 @@ std::string to_string(LinkShape shape) {
   return concat(shape.slots, " slots of ", shape.slot_bytes, " bytes");
 }
 
+Status check_rank(const TransportConfig& config) {
+  if (config.rank >= 0 && config.rank < config.size) return {};
+  return invalid_argument(concat("Rank ", config.rank, " is not one of ", config.size, " ranks."));
+}
+
 Status shapes_differ(LinkId id, Rank from, LinkShape sender, Rank to, LinkShape receiver) {
   return Status(Code::mismatch,
                 concat("Link ", id, " was opened by rank ", from, " for sending with ",

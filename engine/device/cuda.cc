@@ -42,16 +42,6 @@ class Current {
   cudaError_t error_ = cudaSuccess;
 };
 
-std::string hex(const cudaUUID_t& uuid) {
-  std::string text;
-  for (const char byte : uuid.bytes) {
-    char digits[3];
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(byte));
-    text += digits;
-  }
-  return text;
-}
-
 cudaStream_t stream_of(Device::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(Device::Event event) { return static_cast<cudaEvent_t>(event); }
 
@@ -60,7 +50,7 @@ class CudaDevice final : public Device {
   CudaDevice(int ordinal, const cudaDeviceProp& properties)
       : ordinal_(ordinal),
         multiprocessors_(properties.multiProcessorCount),
-        identity_{properties.name, hex(properties.uuid)} {}
+        identity_{properties.name, hex(std::as_bytes(std::span(properties.uuid.bytes)))} {}
 
   const DeviceIdentity& identity() const override { return identity_; }
 

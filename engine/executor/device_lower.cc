@@ -51,8 +51,7 @@ class DeviceLowering {
     chunk_room_ = round_down(shape.slot_bytes / static_cast<size_t>(program_.message_chunks), 16);
   }
 
-  // -- rounds
-  // ---------------------------------------------------------------------------------------
+  // -- rounds --
 
   Status set_rounds() {
     const size_t bytes = out_.element_bytes;
@@ -103,8 +102,7 @@ class DeviceLowering {
     }
   }
 
-  // -- lanes and steps
-  // ------------------------------------------------------------------------------
+  // -- lanes and steps --
 
   // Where there are signals all lanes count all rounds, for a signal says which.
   size_t rounds_of(const Lane& lane) const {
@@ -220,8 +218,7 @@ class DeviceLowering {
     return {};
   }
 
-  // -- signals and links
-  // ----------------------------------------------------------------------------
+  // -- signals and links --
 
   Status add_signals(const Step& step, device::Step& out) {
     out.first_wait = next(image_.waits_);

@@ -7,9 +7,7 @@
 namespace weft {
 namespace {
 
-// Beyond this a call's time is in its data, and lines are better taken as they come.
-constexpr size_t kBytes = 32 << 10;
-constexpr size_t kLines = 8;
+constexpr size_t kLines = 8;  // beyond this they are better taken as they come
 
 bool is_short(const Operand& operand) {
   if (operand.buffer == Buffer::window) return true;
@@ -21,7 +19,8 @@ bool is_short(const Plan& plan, const PlanStep& step) {
     return std::all_of(operands.begin(), operands.end(),
                        [](const Operand& o) { return is_short(o); });
   };
-  const size_t most = step.lines ? kLines * plan.line_elements : kBytes / plan.element_bytes;
+  const size_t most =
+      step.lines ? kLines * plan.line_elements : kShortStepBytes / plan.element_bytes;
   return !step.from && !step.to && step.times == 1 && step.first.size <= most &&
          all_short(step.sources) && all_short(step.targets);
 }

@@ -156,6 +156,10 @@ struct Cost {
   int chunks_sent = 0;  // chunks that the busiest rank sends over links, or writes into a window
 };
 
+// A step alone in its lane moves at most so many bytes in a round where the executor has worked it
+// out beforehand (executor/short_steps.h), and is priced so.
+inline constexpr size_t kShortStepBytes = 32 << 10;
+
 // The chunk of the i-th time round a step's loop.
 template <class AnyStep>  // a Step, or what it was lowered to
 int chunk_at(const AnyStep& step, int i, int chunks) {

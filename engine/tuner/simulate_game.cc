@@ -29,9 +29,8 @@ Game::Game(const Plan& plan, const Trial& trial, const Network& network, const S
 
 // Whether the executor runs it by short steps (executor/short_steps.h).
 bool Game::is_short(int rounds) const {
-  constexpr double kBytes = 32 << 10;
   return network_.short_step_s > 0 && rounds == 1 && plan_.window_slots > 0 &&
-         plan_.links.empty() && sizes_.round_bytes <= kBytes &&
+         plan_.links.empty() && sizes_.round_bytes <= kShortStepBytes &&
          std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& r) { return r.lanes == 1; });
 }
 

@@ -9,39 +9,33 @@
 #include <map>
 #include <string>
 
+#include "base/text.h"
+
 namespace weft {
 namespace {
 
 constexpr std::string_view kSecret = "correct horse battery staple";
 
-ConstBytes bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
-
 Environment environment(std::map<std::string, std::string, std::less<>> values) {
   return Environment(std::move(values));
 }
 
-std::string hex(ConstBytes of) {
-  std::string text;
-  for (const std::byte b : of)
-    for (const int shift : {4, 0}) text += "0123456789abcdef"[(static_cast<int>(b) >> shift) & 15];
-  return text;
-}
-
 TEST(Key, ProvesWhatWasSaidInWhichRole) {
   const Key key(kSecret);
-  const Proof proof = key.prove("caller", {bytes("one"), bytes("two")});
-  EXPECT_TRUE(key.proves(proof, "caller", {bytes("one"), bytes("two")}));
-  EXPECT_FALSE(key.proves(proof, "callee", {bytes("one"), bytes("two")}));
-  EXPECT_FALSE(key.proves(proof, "caller", {bytes("one"), bytes("tw0")}));
-  EXPECT_FALSE(key.proves(proof, "caller", {bytes("onet"), bytes("wo")}));
-  EXPECT_FALSE(key.proves(proof, "caller", {bytes("onetwo")}));
-  EXPECT_FALSE(key.proves(proof, "calleron", {bytes("e"), bytes("two")}));
-  EXPECT_FALSE(key.proves({}, "caller", {bytes("one"), bytes("two")}));
-  EXPECT_FALSE(key.proves(ConstBytes(proof).first(31), "caller", {bytes("one"), bytes("two")}));
+  const Proof proof = key.prove("caller", {bytes_of("one"), bytes_of("two")});
+  EXPECT_TRUE(key.proves(proof, "caller", {bytes_of("one"), bytes_of("two")}));
+  EXPECT_FALSE(key.proves(proof, "callee", {bytes_of("one"), bytes_of("two")}));
+  EXPECT_FALSE(key.proves(proof, "caller", {bytes_of("one"), bytes_of("tw0")}));
+  EXPECT_FALSE(key.proves(proof, "caller", {bytes_of("onet"), bytes_of("wo")}));
+  EXPECT_FALSE(key.proves(proof, "caller", {bytes_of("onetwo")}));
+  EXPECT_FALSE(key.proves(proof, "calleron", {bytes_of("e"), bytes_of("two")}));
+  EXPECT_FALSE(key.proves({}, "caller", {bytes_of("one"), bytes_of("two")}));
+  EXPECT_FALSE(
+      key.proves(ConstBytes(proof).first(31), "caller", {bytes_of("one"), bytes_of("two")}));
   for (size_t bit = 0; bit < 256; ++bit) {
     Proof wrong = proof;
     wrong[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-    EXPECT_FALSE(key.proves(wrong, "caller", {bytes("one"), bytes("two")})) << bit;
+    EXPECT_FALSE(key.proves(wrong, "caller", {bytes_of("one"), bytes_of("two")})) << bit;
   }
 }
 
@@ -63,7 +57,7 @@ TEST(Key, DiffersWithSecretPurposeAndContext) {
 TEST(Key, IsHmacSha256) {
   EXPECT_EQ(hex(Key(kSecret).bytes()),
             "e71a689d57e4827a231203c6f27e92226741c551c66c33c7de7dfea88457bd28");
-  EXPECT_EQ(hex(Key(kSecret).prove("caller", {bytes("one")})),
+  EXPECT_EQ(hex(Key(kSecret).prove("caller", {bytes_of("one")})),
             "c2b7bea474e3ac819886665d487ca0f7f72d94d3f213eb1bfe2bf62e4502fc73");
 }
 
@@ -89,7 +83,7 @@ class KeyFile : public ::testing::Test {
 };
 
 TEST_F(KeyFile, HoldsTheSecretInOneLine) {
-  write(std::string(kSecret) + "\n");
+  write(concat(kSecret, "\n"));
   const Result<Key> key = read();
   ASSERT_TRUE(key.ok()) << key.status().to_string();
   EXPECT_EQ(hex(key->bytes()), hex(Key(kSecret).bytes()));

@@ -64,10 +64,12 @@ TEST(ParseBool, TakesTheUsualWords) {
   for (const char* text : {"", "2", "y", "enabled"}) EXPECT_FALSE(parse_bool(text).ok()) << text;
 }
 
-TEST(Concat, JoinsTextAndNumbers) {
-  EXPECT_EQ(concat("rank ", 3, std::string(" of "), size_t{8}, std::string_view("!")),
-            "rank 3 of 8!");
-  EXPECT_EQ(concat(), "");
+TEST(ParseWord, TakesWhatIsListed) {
+  constexpr std::string_view kWords[] = {"auto", "ll"};
+  EXPECT_EQ(*parse_word("ll", kWords), "ll");
+  for (const char* text : {"", "l", "LL", "auto,ll"})
+    EXPECT_FALSE(parse_word(text, kWords).ok()) << text;
+  EXPECT_EQ(parse_word("x", kWords).status().message(), "\"x\" is not one of auto, ll.");
 }
 
 }  // namespace

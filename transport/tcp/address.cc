@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parse.h"
+#include "base/text.h"
 
 namespace weft::tcp {
 namespace {
@@ -66,12 +67,7 @@ Result<RankAddress> decode_rank_address(std::string_view text) {
     return invalid_argument(message.append(". Do all ranks use the same version of weft?"));
   };
   std::string_view rest = text;
-  const auto word = [&] {
-    const size_t end = std::min(rest.find(' '), rest.size());
-    const std::string_view first = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return first;
-  };
+  const auto word = [&rest] { return take_word(rest, ' '); };
   if (word() != kWord) return bad("it does not begin with its format's name");
   const Result<int64_t> streams = parse_int(word(), 1, 1024);
   const Result<int64_t> count = parse_int(word(), 0, 1024);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "transport/backends.h"
+#include "transport/shape.h"
 
 namespace weft::tcp {
 namespace {
@@ -266,9 +267,7 @@ double TcpTransport::silence_s(Rank peer) const {
 }
 
 Result<std::unique_ptr<Transport>> make_tcp(const TransportConfig& config, const Times& times) {
-  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
-    return invalid_argument("Rank " + std::to_string(config.rank) + " is not one of " +
-                            std::to_string(config.size) + " ranks.");
+  WEFT_TRY(check_rank(config));
   if (config.streams < 1 || config.streams > kStreamsMax)
     return invalid_argument("There cannot be " + std::to_string(config.streams) +
                             " connections per pair of ranks over TCP; give 1 to " +

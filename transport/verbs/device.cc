@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/name_filter.h"
 #include "base/text.h"
 
 namespace weft::verbs {
@@ -18,28 +19,13 @@ constexpr std::string_view kRule = " Name others with WEFT_IB_HCA.";
 
 std::string port_name(std::string_view device, int port) { return concat(device, " port ", port); }
 
-// One of the words of VerbsOptions::devices: "mlx5", "mlx5_0:1".
-bool matches_word(std::string_view word, bool exact, std::string_view device, int port) {
-  const size_t colon = word.find(':');
-  if (colon != std::string_view::npos && word.substr(colon + 1) != std::to_string(port))
-    return false;
-  const std::string_view name = word.substr(0, colon);
-  return exact ? device == name : device.starts_with(name);
-}
-
-bool matches(std::string_view filter, std::string_view device, int port) {
-  if (filter.empty()) return true;
-  const bool without = filter[0] == '^';
-  if (without) filter.remove_prefix(1);
-  const bool exact = !filter.empty() && filter[0] == '=';
-  if (exact) filter.remove_prefix(1);
-  bool found = false;
-  while (!filter.empty()) {
-    const size_t end = std::min(filter.find(','), filter.size());
-    found = found || matches_word(filter.substr(0, end), exact, device, port);
-    filter.remove_prefix(std::min(end + 1, filter.size()));
-  }
-  return found != without;
+// Words are devices, or ports of devices: "mlx5", "mlx5_0:1".
+bool chosen(const NameFilter& filter, std::string_view device, int port) {
+  return filter.empty() || filter.accepts_if([&](std::string_view word, bool exact) {
+    const std::string_view name = take_word(word, ':');
+    const bool named = exact ? device == name : device.starts_with(name);
+    return named && (word.empty() || word == std::to_string(port));
+  });
 }
 
 bool is_ipv4(const ibv_gid& gid) {
@@ -92,6 +78,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Verbs> verbs,
   if (!list)
     return unsupported(concat("RDMA devices cannot be listed: ", std::strerror(errno),
                               ". Is the kernel's module ib_uverbs loaded?"));
+  const NameFilter filter(options.devices);
   std::vector<Candidate> candidates;
   std::vector<ibv_context*> contexts;
   std::string left_out;
@@ -112,7 +99,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Verbs> verbs,
       ibv_port_attr attributes{};
       if (verbs->query_port(context, port, &attributes) != 0)
         leave_out(port_name(name, port) + " cannot be asked for its state");
-      else if (!matches(options.devices, name, port))
+      else if (!chosen(filter, name, port))
         leave_out(port_name(name, port) + " is not in WEFT_IB_HCA");
       else if (attributes.state != IBV_PORT_ACTIVE)
         leave_out(concat(port_name(name, port), " is ", state_text(attributes.state)));
@@ -120,15 +107,15 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Verbs> verbs,
         candidates.push_back({list[i], context, name, port});
     }
   }
-  ibv_context* chosen = nullptr;
+  ibv_context* used = nullptr;
   std::unique_ptr<Device> device;
   if (!candidates.empty()) {
     const Candidate& taken = candidates[static_cast<size_t>(turn) % candidates.size()];
-    chosen = taken.context;
+    used = taken.context;
     device.reset(new Device(verbs, taken));
   }
   for (ibv_context* const context : contexts)
-    if (context != chosen) verbs->close_device(context);
+    if (context != used) verbs->close_device(context);
   verbs->free_device_list(list);
   if (count == 0) return unsupported("There is no RDMA device on this host.");
   if (!device)

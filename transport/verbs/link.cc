@@ -106,8 +106,7 @@ VerbsSendLink::VerbsSendLink(Pair& pair, LinkId id, LinkShape shape)
 }
 
 bool VerbsSendLink::may_send() const {
-  return !quiet() && next_ < released_ + shape_.slots &&
-         channel_.room(static_cast<int>(next_ % static_cast<uint64_t>(channel_.queues())), 2);
+  return !quiet() && next_ < released_ + shape_.slots && channel_.room(queue_of_next(), 2);
 }
 
 bool VerbsSendLink::has_credit() {
@@ -146,7 +145,7 @@ std::optional<Ticket> VerbsSendLink::send(ConstBytes memory, uint64_t tag) {
     transmit({slot(), memory.size()}, staging_.lkey(), tag, false);
     return ++tickets_;
   }
-  const int queue = static_cast<int>(next_ % static_cast<uint64_t>(channel_.queues()));
+  const int queue = queue_of_next();
   const uint64_t number = transmit(memory, registered->second.mr->lkey, tag, true);
   ++memory_users_;
   transfer(++tickets_) = {queue, number, true, registered};
@@ -163,7 +162,7 @@ const Placement* VerbsSendLink::placement(size_t bytes) const {
 // the header with the immediate, where the header goes elsewhere than the data and is needed, for a
 // tag that is not the one before; and where packets may overtake each other.
 uint64_t VerbsSendLink::transmit(ConstBytes data, uint32_t lkey, uint64_t tag, bool signal) {
-  const int queue = static_cast<int>(next_ % static_cast<uint64_t>(channel_.queues()));
+  const int queue = queue_of_next();
   const Placement* const placed = placement(data.size());
   const bool apart = hub_.options.adaptive_routing && data.size() > hub_.tuning.announce;
   const bool split = data.size() > 0 && (apart || (placed && (next_ == 0 || tag != last_tag_)));

@@ -124,6 +124,9 @@ class VerbsSendLink final : public SendLink, public LinkEnd {
   bool may_send() const;
   Transfer& transfer(Ticket ticket) { return transfers_[ticket % shape_.slots]; }
   bool make_staging();
+  int queue_of_next() const {
+    return static_cast<int>(next_ % static_cast<uint64_t>(channel_.queues()));
+  }
   std::byte* slot() { return staging_.data() + next_ % shape_.slots * shape_.slot_bytes; }
   uint64_t transmit(ConstBytes data, uint32_t lkey, uint64_t tag, bool signal);
   const Placement* placement(size_t bytes) const;

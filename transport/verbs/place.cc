@@ -13,16 +13,6 @@ namespace {
 constexpr std::string_view kWord = "weft-verbs/1";
 static_assert(std::endian::native == std::endian::little);
 
-std::string hex(const ibv_gid& gid) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const uint8_t byte : gid.raw) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 bool unhex(std::string_view text, ibv_gid& gid) {
   if (text.size() != 2 * sizeof gid.raw) return false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -50,17 +40,12 @@ std::string encode(const RankPlace& rank) {
   const size_t space = p.port.find(' ');
   return concat(kWord, " ", p.port.substr(0, space), " ", p.port.substr(p.port.rfind(' ') + 1), " ",
                 p.infiniband ? "ib" : "roce", " ", p.gid_type, " ", p.mtu, " ", p.queues, " ",
-                p.lid, " ", hex(p.gid), " ", rank.control);
+                p.lid, " ", hex(std::as_bytes(std::span(p.gid.raw))), " ", rank.control);
 }
 
 Result<RankPlace> decode_rank_place(std::string_view text) {
   std::string_view rest = text;
-  const auto word = [&] {
-    const size_t end = std::min(rest.find(' '), rest.size());
-    const std::string_view first = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return first;
-  };
+  const auto word = [&rest] { return take_word(rest, ' '); };
   const bool known = word() == kWord;
   RankPlace rank;
   const std::string_view device = word(), port = word(), layer = word();

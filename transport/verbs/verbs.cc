@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "transport/backends.h"
+#include "transport/shape.h"
 
 namespace weft::verbs {
 namespace {
@@ -155,9 +156,7 @@ Status VerbsTransport::peer_status(Rank peer) const {
 
 Result<std::unique_ptr<Transport>> make_verbs(const TransportConfig& config,
                                               std::shared_ptr<Verbs> verbs, const Tuning& tuning) {
-  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
-    return invalid_argument(
-        concat("Rank ", config.rank, " is not one of ", config.size, " ranks."));
+  WEFT_TRY(check_rank(config));
   if (config.encrypt)
     return unsupported(
         "RDMA cannot be encrypted, and WEFT_ENCRYPT asks for that; use tcp between hosts.");

@@ -304,6 +304,7 @@ TEST(VerbsDevice, FiltersChoose) {
   EXPECT_EQ((*open(fabric, devices("other,fake:2")))->port(), 2);
   EXPECT_EQ((*open(fabric, devices("=fake0:2")))->port(), 2);
   EXPECT_EQ((*open(fabric, devices("^fake0:1")))->port(), 2);
+  EXPECT_EQ((*open(fabric, devices("mlx5,,fake0:2")))->port(), 2);
   for (const char* none : {"=fake", "^fake", "mlx5"}) {
     const Status status = open(fabric, devices(none)).status();
     EXPECT_EQ(status.code(), Code::unsupported) << none;
