@@ -19,6 +19,7 @@
 #include "engine/dump_signal.h"
 #include "engine/executor/shared_state.h"
 #include "engine/import.h"
+#include "engine/notes.h"
 #include "engine/operation.h"
 #include "engine/origin.h"
 #include "engine/progress.h"
@@ -211,7 +212,7 @@ class Engine final : public Communicator {
     int64_t at_ns = 0;
   };
   std::map<Rank, Said> said_;                        // where peers are that wait for this one
-  std::vector<Rank> reporters_;                      // of failures; written by who holds driver_
+  Words words_;                                      // written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 
   // For dumps: what this rank waits for, guarded by failure_mutex_.

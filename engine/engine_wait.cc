@@ -85,7 +85,7 @@ void Engine::state_call(Operation& op, int64_t now_ns) {
 Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
     if (auto failure = parse_failure_note(note->text)) {
-      reporters_.push_back(note->from);
+      words_.emplace(note->from, *failure);
       const bool news = !failed_.load(std::memory_order_acquire);
       const Status status = fail(std::move(*failure), false);
       // Who told may have no connection to some that this rank has one to. (After a timeout every
@@ -132,39 +132,41 @@ Status Engine::time_out(Operation& op) {
 }
 
 // After a timeout, which all ranks of the call tell each other: those who are waited for may
-// themselves have waited for somebody, and their word goes into the report; whoever says nothing is
-// not in the call, or stuck. (A rank can only tell of those that it deals with.)
+// themselves have waited for somebody, and the word of who waited for the last of them goes into
+// the report; whoever says nothing is not in the call, or stuck. (A rank can only tell of those
+// that it deals with.)
 Status Engine::with_last_words(const Status& status, const std::vector<Rank>& blamed,
                                bool default_deadline) {
-  const auto among = [](const std::vector<Rank>& ranks, Rank r) {
-    return std::find(ranks.begin(), ranks.end(), r) != ranks.end();
-  };
   const auto silent = [&] {
     std::vector<Rank> ranks;
     for (Rank r = 0; r < size(); ++r)
-      if (media_->acquainted(r) && !among(reporters_, r)) ranks.push_back(r);
+      if (media_->acquainted(r) && !words_.contains(r)) ranks.push_back(r);
     return ranks;
   };
-  std::optional<Status> cause;
   const Deadline patience = Deadline::after(kLastWords_s, media_->clock());
   while (!patience.expired() && !silent().empty()) {
     media_->poll();
-    while (const auto note = media_->hear()) {
-      const auto theirs = parse_failure_note(note->text);
-      if (!theirs) continue;
-      if (!among(reporters_, note->from)) reporters_.push_back(note->from);
-      if (!cause && among(blamed, note->from)) cause = theirs;
-    }
+    while (const auto note = media_->hear())
+      if (auto theirs = parse_failure_note(note->text))
+        words_.emplace(note->from, *std::move(theirs));
     media_->wait(patience);
   }
   const std::vector<Rank> missing = silent();
+  const Culprit culprit = find_culprit(blamed, words_, rank());
+  const Status* cause = culprit.word;
+  for (const Rank peer : blamed)
+    if (const auto word = words_.find(peer); !cause && word != words_.end()) cause = &word->second;
   std::string text;
   if (!missing.empty()) text = concat("no word from ", rank_list(missing), ": ");
   text.append(status.message());
   if (cause) text.append("; ").append(cause->message());
   if (default_deadline)
     text.append(" (for a longer deadline set WEFT_TIMEOUT, in seconds, or Options::timeout_s)");
-  const Rank peer = !missing.empty() ? missing.front() : cause ? cause->peer() : status.peer();
+  const bool certain = std::ranges::find(missing, culprit.rank) != missing.end();
+  const Rank peer = !missing.empty() && !certain ? missing.front()
+                    : culprit.rank >= 0          ? culprit.rank
+                    : cause                      ? cause->peer()
+                                                 : status.peer();
   return Status(Code::timeout, std::move(text), peer);
 }
 

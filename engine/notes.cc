@@ -1,6 +1,8 @@
 #include "engine/notes.h"
 
+#include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "transport/transport.h"
 
@@ -36,6 +38,20 @@ std::optional<Status> parse_failure_note(std::string_view text) {
   if (!teller || *code <= 0 || *code > static_cast<int>(Code::internal)) return std::nullopt;
   return Status(static_cast<Code>(*code),
                 "rank " + std::to_string(*teller) + " reported: " + std::string(text), *peer);
+}
+
+Culprit find_culprit(const std::vector<Rank>& waited_for, const Words& words, Rank me) {
+  std::vector<Culprit> reached;
+  for (const Rank rank : waited_for) reached.push_back({rank, nullptr});
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const auto word = words.find(reached[i].rank);
+    if (word == words.end()) return reached[i];
+    const Rank next = word->second.peer();
+    const bool known = std::any_of(reached.begin(), reached.end(),
+                                   [next](const Culprit& c) { return c.rank == next; });
+    if (next >= 0 && next != me && !known) reached.push_back({next, &word->second});
+  }
+  return {};
 }
 
 }  // namespace weft

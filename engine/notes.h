@@ -1,9 +1,11 @@
 // What engines tell each other outside their calls: that one has failed, and why.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "base/types.h"
@@ -14,5 +16,17 @@ namespace weft {
 std::string failure_note(const Status& status, Rank teller);
 // nullopt where the text is no such note. The status says who told it.
 std::optional<Status> parse_failure_note(std::string_view text);
+
+// What other ranks told of a failure, by who told it.
+using Words = std::map<Rank, Status>;
+
+// The rank that everyone waited for in the end.
+struct Culprit {
+  Rank rank = -1;                // -1: all of them waited for each other
+  const Status* word = nullptr;  // of the one that waited for it; nullptr: only this rank did
+};
+// Goes from those that rank `me` waited for to those that they waited for themselves, as they told,
+// to the first rank that told nothing. The word is one of `words`.
+Culprit find_culprit(const std::vector<Rank>& waited_for, const Words& words, Rank me);
 
 }  // namespace weft
