@@ -64,29 +64,39 @@ std::string trimmed(const std::ostringstream& line) {
 
 std::string table(const Plan& plan, const Timeline& timeline) {
   const size_t lanes = plan.lanes.size();
-  std::vector<std::vector<std::string>> cells(timeline.end, std::vector<std::string>(lanes));
+  // The last row is for what never starts.
+  std::vector<std::vector<std::string>> cells(timeline.end + 1, std::vector<std::string>(lanes));
+  bool blocks = false;
   std::vector<int> widths;
   for (size_t l = 0; l < lanes; ++l) {
     const PlanLane& lane = plan.lanes[l];
     size_t width = column_name(plan, lane).size();
     for (int i = lane.ops.begin; i < lane.ops.end; ++i) {
-      if (timeline.starts[i] == Timeline::kNever) continue;
+      const bool never = timeline.starts[i] == Timeline::kNever;
       const Op& op = plan.ops[i];
-      std::string& cell = cells[timeline.starts[i]][l];
+      std::string& cell = cells[never ? timeline.end : timeline.starts[i]][l];
       cell = shorthand(plan.step(lane, op), chunks_of(op));
       width = std::max(width, cell.size());
+      blocks = blocks || never;
+      if (never) break;
     }
     widths.push_back(int(width));
   }
   std::string out(kLegend);
-  for (int t = -1; t < timeline.end; ++t) {
+  for (int t = -1; t < timeline.end + (blocks ? 1 : 0); ++t) {
     std::ostringstream line;
-    line << std::setw(4) << (t < 0 ? "time" : std::to_string(t)) << std::left;
+    line << std::setw(4)
+         << (t < 0              ? "time"
+             : t < timeline.end ? std::to_string(t)
+                                : "stop")
+         << std::left;
     for (size_t l = 0; l < lanes; ++l)
       line << "  " << std::setw(widths[l])
            << (t < 0 ? column_name(plan, plan.lanes[l]) : cells[t][l]);
     out += trimmed(line);
   }
+  if (blocks)
+    out += "\nThe lanes of the last row wait there for ever; weft-schedule verify says why.\n";
   return out;
 }
 

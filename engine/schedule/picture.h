@@ -1,6 +1,6 @@
 // Pictures of who sends what to whom when: one round, every step taking one unit of time, messages
-// and signals none, links with room for everything. A schedule that blocks is shown up to there;
-// one that cannot be lowered is an error.
+// and signals none, links with room for everything. A schedule that blocks is shown up to there,
+// with what blocks in the table's last row; one that cannot be lowered is an error.
 #pragma once
 
 #include <string>

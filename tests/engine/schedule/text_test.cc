@@ -96,7 +96,10 @@ TEST(Diagram, ShowsABlockedScheduleUpToThere) {
   s.programs[1].lanes[0].steps[0].wait(0, 0);
   const Result<std::string> diagram = to_diagram(s);
   ASSERT_TRUE(diagram.ok());
-  EXPECT_EQ(diagram->substr(diagram->find("time")), "time  rank 0  rank 1\n");
+  EXPECT_EQ(diagram->substr(diagram->find("time")),
+            "time  rank 0    rank 1\n"
+            "stop  c0 ?=w!  c0 ?=w!\n\n"
+            "The lanes of the last row wait there for ever; weft-schedule verify says why.\n");
 }
 
 TEST(Diagram, OfNonsenseIsAnError) {
