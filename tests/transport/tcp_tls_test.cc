@@ -165,5 +165,109 @@ TEST(TcpTls, AChangedByteNeverArrives) {
   EXPECT_GT(again, 5) << "a handshake that was disturbed is made anew";
 }
 
+// Lets ranks 0 and 2 say their hellos to 1 and 3, and then joins what 0 says to 3, and 2 to 1.
+class Splicer {
+ public:
+  Splicer(const SocketAddress& to_1, const SocketAddress& to_3) : calls_{Call(to_1), Call(to_3)} {}
+  SocketAddress address(int call) const { return local_address(calls_[call].listener).take(); }
+  bool spliced() const { return calls_[0].greeted() && calls_[1].greeted(); }
+
+  void run() {
+    for (int i = 0; i < 2; ++i) {
+      Call& call = calls_[i];
+      if (!call.caller.valid()) {
+        Result<Fd> caller = accept_from(call.listener);
+        if (!caller.ok() || !caller->valid()) continue;
+        call.caller = caller.take();
+        call.callee = start_connect(call.to).take();
+      }
+      if (!call.greeted()) {
+        pass(call.callee, call.caller, call.answered, kChallengeBytes + kAnswerBytes);
+        pass(call.caller, call.callee, call.asked, kHelloBytes + kFrameBytes);
+      } else if (spliced()) {
+        Call& other = calls_[1 - i];
+        size_t any = 0;
+        pass(call.caller, other.callee, any, SIZE_MAX);
+        any = 0;
+        pass(other.callee, call.caller, any, SIZE_MAX);
+      }
+    }
+  }
+
+ private:
+  struct Call {
+    explicit Call(const SocketAddress& there)
+        : to(there), listener(listen_on(SocketAddress::parse("127.0.0.1:0").take()).take()) {}
+    bool greeted() const {
+      return asked == kHelloBytes + kFrameBytes && answered == kChallengeBytes + kAnswerBytes;
+    }
+    SocketAddress to;
+    Fd listener, caller, callee;
+    size_t asked = 0, answered = 0;  // bytes
+  };
+
+  static void pass(Fd& from, Fd& to, size_t& count, size_t most) {
+    char bytes[4096];
+    if (!from.valid() || !to.valid() || !peer_address(to).ok() || count >= most) return;
+    const size_t room = std::min(sizeof bytes, most - count);
+    const ssize_t got = ::recv(from.get(), bytes, room, MSG_DONTWAIT);
+    if (got > 0 && send_all(to, {reinterpret_cast<std::byte*>(bytes), size_t(got)}, soon()).ok())
+      count += static_cast<size_t>(got);
+  }
+
+  Call calls_[2];
+};
+
+// Whether rank 3 gets from "rank 2" what rank 0 sent to rank 1.
+bool deceived(bool encrypt, bool& spliced) {
+  std::vector<std::unique_ptr<Transport>> ranks;
+  Times times;
+  times.close = 0;
+  for (Rank r = 0; r < 4; ++r) {
+    TransportConfig config = config_of(r, 4);
+    config.key = Key("a secret of enough bytes");
+    config.encrypt = encrypt;
+    ranks.push_back(make_tcp(config, times).take());
+  }
+  const auto real = [&](Rank r) {
+    return decode_rank_address(ranks[r]->address()).take().listeners.front();
+  };
+  Splicer splicer(real(1), real(3));
+  const auto false_address = [&](int call) {
+    return encode(RankAddress{"one host", 1, {splicer.address(call)}});
+  };
+  for (const auto& rank : ranks)
+    EXPECT_TRUE(
+        rank->join({ranks[0]->address(), false_address(0), ranks[2]->address(), false_address(1)})
+            .ok());
+  SendLink& from_0 = ranks[0]->open_send(1, 1, kShape);
+  SendLink& from_2 = ranks[2]->open_send(3, 1, kShape);
+  RecvLink* at_3 = nullptr;
+  bool sent = false;
+  const Deadline deadline = Deadline::after(3);
+  while (!deadline.expired()) {
+    splicer.run();
+    for (const auto& rank : ranks) rank->poll();
+    if (!at_3 && ranks[3]->acquainted(2)) at_3 = &ranks[3]->open_recv(2, 1, kShape);
+    if (!sent && !from_0.reserve().empty()) {
+      from_0.commit(8, 7);
+      sent = true;
+    }
+    (void)from_2.reserve();
+    if (at_3 && at_3->peek()) return true;
+    spliced = splicer.spliced();
+    if (spliced && !ranks[3]->peer_status(2).ok()) return false;
+  }
+  return false;
+}
+
+TEST(TcpTls, TwoConnectionsCannotBeJoinedCrosswise) {
+  bool spliced = false;
+  EXPECT_TRUE(deceived(false, spliced)) << "the test is blind";
+  spliced = false;
+  EXPECT_FALSE(deceived(true, spliced));
+  EXPECT_TRUE(spliced);
+}
+
 }  // namespace
 }  // namespace weft::tcp

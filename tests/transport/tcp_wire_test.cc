@@ -130,6 +130,22 @@ TEST(TcpWire, ProofsHoldForOneConnectionOfOneJobWithOneSecret) {
   }
 }
 
+TEST(TcpWire, EveryConnectionIsBoundToItsOwnWords) {
+  const Key key("a secret of enough bytes");
+  Challenge challenge;
+  challenge.nonce[3] = std::byte{1};
+  Hello hello{.from = 0, .to = 1};
+  const Proof bound = binding_of(key, challenge, hello);
+  EXPECT_EQ(binding_of(key, challenge, hello), bound);
+  EXPECT_NE(binding_of(Key("another secret of enough bytes"), challenge, hello), bound);
+  EXPECT_NE(binding_of(key, Challenge(), hello), bound);
+  for (const Hello& other : {Hello{.from = 2, .to = 1}, Hello{.from = 0, .to = 3},
+                             Hello{.from = 0, .to = 1, .stream = 1}})
+    EXPECT_NE(binding_of(key, challenge, other), bound);
+  hello.nonce[0] = std::byte{9};
+  EXPECT_NE(binding_of(key, challenge, hello), bound);
+}
+
 TEST(TcpWire, StrangersAreTellableByTheirFirstByte) {
   const HelloBytes hello = encode(Hello{}, Key(), Challenge{});
   for (size_t bytes = 0; bytes <= hello.size(); ++bytes)
@@ -154,9 +170,10 @@ TEST(TcpAddress, SurvivesWithAnyHost) {
 }
 
 TEST(TcpAddress, NonsenseIsAnErrorThatShowsIt) {
-  for (const char* text : {"", "nonsense", "weft-tcp/2 1 0 h", "weft-tcp/1", "weft-tcp/1 0 0 h",
-                           "weft-tcp/1 1 2 10.0.0.1:1 h", "weft-tcp/1 1 1 @unix h",
-                           "weft-tcp/1 1 99999999999 h", "weft-tcp/1 1 1 10.0.0.1 h"}) {
+  for (const char* text :
+       {"", "nonsense", "weft-tcp/2 1 0 h", "weft-tcp/1", "weft-tcp/1 0 0 h", "weft-tcp/1 1 0 h",
+        "weft-tcp/1 1 2 10.0.0.1:1 h", "weft-tcp/1 1 1 @unix h", "weft-tcp/1 1 99999999999 h",
+        "weft-tcp/1 1 1 10.0.0.1 h"}) {
     const auto decoded = decode_rank_address(text);
     ASSERT_FALSE(decoded.ok()) << text;
     EXPECT_NE(decoded.status().message().find(text), std::string_view::npos);

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/text.h"
 
 namespace weft::shm {
 namespace {
@@ -67,8 +68,8 @@ void Pair::want() {
 void Pair::connect() {
   Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket.valid())
-    return lose("cannot be connected to: " + std::string(std::strerror(errno)) +
-                "; raise the limit with ulimit -n.");
+    return lack(concat("cannot be connected to: ", std::strerror(errno),
+                       "; raise the limit with ulimit -n."));
   if (::connect(socket.get(), address_.data(), address_.size()) != 0) {
     if (errno == EAGAIN || errno == EINTR) return;  // its queue is full: later
     return lose(
@@ -94,7 +95,7 @@ bool Pair::take_socket(Fd socket) {
   event.events = EPOLLIN;
   event.data.u64 = static_cast<uint64_t>(peer_);
   if (::epoll_ctl(context_.epoll.get(), EPOLL_CTL_ADD, socket_.get(), &event) == 0) return true;
-  lose("cannot be watched: " + std::string(std::strerror(errno)) + ".");
+  lack(concat("cannot be watched: ", std::strerror(errno), "."));
   return false;
 }
 
@@ -237,11 +238,19 @@ void Pair::ended() {
 }
 
 void Pair::lose(std::string_view why) {
+  end(Status(Code::peer_lost, concat("rank ", peer_, " ", why), peer_));
+}
+
+// This rank is short of something, which is no fault of the peer's.
+void Pair::lack(std::string_view why) {
+  end(Status(Code::system, concat("rank ", peer_, " ", why), context_.rank));
+}
+
+void Pair::end(Status status) {
   if (state_ == State::lost) return;
   close_socket();
   state_ = State::lost;
-  status_ =
-      Status(Code::peer_lost, "rank " + std::to_string(peer_) + " " + std::string(why), peer_);
+  status_ = std::move(status);
   outbox_.clear();
 }
 

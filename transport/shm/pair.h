@@ -107,6 +107,8 @@ class Pair {
   const Status& status() const { return status_; }  // not ok: the peer is lost
   // `why` goes on from "rank 3".
   void lose(std::string_view why);
+  void lack(std::string_view why);
+  void end(Status status);
 
  private:
   enum class State { idle, wanted, greeting, connected, lost };

@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "transport/backends.h"
@@ -30,6 +29,7 @@ constexpr size_t kPage = 4096;        // a home's first one holds the bell, the 
 constexpr size_t kUnsentMax = 64;     // notes are dropped where more frames are queued
 constexpr size_t kUnheardMax = 1024;  // or where more notes have come
 constexpr int kFramesPerPoll = 256;   // of one peer
+constexpr int kCallersAtOnce = 64;
 
 // The first sleep after an announcement is short (bell.h, invariant 3); sockets do not ring, so
 // the later ones are not long either.
@@ -281,20 +281,26 @@ void ShmTransport::poll() {
   }
 }
 
+// So many at a time: who calls without end does not keep the rank here.
 void ShmTransport::accept_strangers() {
-  while (true) {
+  for (int i = 0; i < kCallersAtOnce; ++i) {
     Result<Fd> accepted = accept_from(listener_);
     if (!accepted.ok() && !std::exchange(accept_failed_, true))
       log_line(LogLevel::warning, config_.rank,
                "shared memory: " + std::string(accepted.status().message()));
     if (!accepted.ok() || !accepted->valid()) break;
     if (is_foreign(*accepted))
-      log_line(LogLevel::warning, config_.rank,
-               "shared memory: a process of another user connected and was refused.");
+      refuse("a process of another user");
     else if (watch(context_.epoll, *accepted, kStranger))
       strangers_.push_back(accepted.take());
   }
   std::erase_if(strangers_, [this](Fd& stranger) { return greet(stranger); });
+}
+
+void ShmTransport::refuse(std::string_view who) {
+  if (!refused_.next()) return;
+  log_line(LogLevel::warning, config_.rank,
+           concat("shared memory: ", who, " connected and was refused.", refused_.place()));
 }
 
 // Whether this connection is no stranger's any more: adopted by its pair, or refused.
@@ -305,8 +311,7 @@ bool ShmTransport::greet(Fd& stranger) {
   ::epoll_ctl(context_.epoll.get(), EPOLL_CTL_DEL, stranger.get(), nullptr);
   if (!got.ok() || got->closed) return true;
   if (got->bytes != sizeof hello || !same_job(context_, hello) || !reaches(hello.from)) {
-    log_line(LogLevel::warning, config_.rank,
-             "shared memory: a process that is no rank of this job connected and was refused.");
+    refuse("a process that is no rank of this job");
     const Frame answer = make_hello(context_);  // so that it can say what is wrong
     ::send(stranger.get(), &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
     return true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "transport/shm/links.h"
 #include "transport/shm/pair.h"
 #include "transport/transport.h"
@@ -80,6 +81,7 @@ class ShmTransport final : public Transport {
   void settle(Peer& peer);
 
   void accept_strangers();
+  void refuse(std::string_view who);
   bool greet(Fd& stranger);
   void hear_peer(Peer& peer);
   void handle(Peer& peer, Incoming incoming);
@@ -101,6 +103,7 @@ class ShmTransport final : public Transport {
   std::vector<Rank> unsettled_;  // peers whose connection has something to try again
   std::vector<Fd> strangers_;    // accepted, hello not yet read
   bool accept_failed_ = false;   // and was reported
+  Thinned refused_;
   std::deque<Note> notes_;
   int64_t nap_ns_ = 0;  // how long the next sleep may be
 };

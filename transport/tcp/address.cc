@@ -70,7 +70,7 @@ Result<RankAddress> decode_rank_address(std::string_view text) {
   const auto word = [&rest] { return take_word(rest, ' '); };
   if (word() != kWord) return bad("it does not begin with its format's name");
   const Result<int64_t> streams = parse_int(word(), 1, 1024);
-  const Result<int64_t> count = parse_int(word(), 0, 1024);
+  const Result<int64_t> count = parse_int(word(), 1, 1024);
   if (!streams.ok() || !count.ok()) return bad("its counts are not numbers");
   RankAddress address;
   address.streams = static_cast<int>(*streams);

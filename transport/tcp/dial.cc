@@ -17,10 +17,12 @@ namespace {
 // Once might be a host that is short of something.
 constexpr int kRefusedRoundsMax = 3;
 
-constexpr std::string_view kGone =
-    "has closed its communicator or ended, or it has taken this rank for lost";
-
 Status said(std::string_view what) { return Status(Code::system, std::string(what)); }
+
+Status gone() {
+  return Status(Code::peer_lost,
+                "has closed its communicator or ended, or it has taken this rank for lost");
+}
 
 }  // namespace
 
@@ -48,8 +50,8 @@ void Dial::start() {
   const SocketAddress& address = candidates_[at_];
   Result<Fd> socket = start_connect(address);
   if (!socket.ok() && (errno == EMFILE || errno == ENFILE))  // socket(2)'s; waiting does not help
-    return give_up(concat("cannot be connected to: ", socket.status().message(),
-                          "; raise the limit with ulimit -n"));
+    return give_up(said(concat("cannot be connected to: ", socket.status().message(),
+                               "; raise the limit with ulimit -n")));
   if (!socket.ok()) return failed(socket.status());
   state_ = State::connecting;
   due_ns_ = in_ns(hub_.times.connect);
@@ -109,14 +111,15 @@ void Dial::answered(Answer answer) {
   if (answer != Answer::welcome) {
     // It is the right rank, and calls us: its connection will come; if not, we call again.
     if (answer == Answer::crossed || answer == Answer::connected) return pause();
-    return answer == Answer::closed ? give_up(kGone) : failed(said(text(answer)));
+    return answer == Answer::closed ? give_up(gone()) : failed(said(text(answer)));
   }
   const FrameHeader start = encode(Frame{});
   const ssize_t sent = ::send(socket_.get(), start.data(), start.size(), MSG_NOSIGNAL);
   if (sent != static_cast<ssize_t>(start.size()))
     return failed(said("it hung up after its welcome"));
   state_ = State::over;
-  tell_(socket_.take(), candidates_[at_], "");
+  tell_(Connection{socket_.take(), candidates_[at_], true,
+                   binding_of(hub_.badge.key, challenge_, hello_)});
 }
 
 void Dial::failed(const Status& why) {
@@ -129,7 +132,7 @@ void Dial::failed(const Status& why) {
   if (why.code() == Code::peer_lost) ++refusals_;
   if (++at_ == candidates_.size()) {
     refused_rounds_ = refusals_ == at_ ? refused_rounds_ + 1 : 0;
-    if (refused_rounds_ == kRefusedRoundsMax) return give_up(kGone);
+    if (refused_rounds_ == kRefusedRoundsMax) return give_up(gone());
     at_ = refusals_ = 0;
     return pause();
   }
@@ -138,9 +141,9 @@ void Dial::failed(const Status& why) {
   due_ns_ = 0;  // at the next tick
 }
 
-void Dial::give_up(std::string_view why) {
+void Dial::give_up(Status why) {
   state_ = State::over;
-  tell_(Fd(), candidates_.front(), why);
+  tell_(std::move(why));
 }
 
 void Dial::pause() {

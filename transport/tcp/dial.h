@@ -15,9 +15,9 @@ namespace weft::tcp {
 
 class Dial final : public Pollable {
  public:
-  // Called once, with the connection on which the peer has said welcome, or without one and with
-  // the reason where there never will be one.
-  using Connected = std::function<void(Fd, const SocketAddress&, std::string_view why)>;
+  // Called once, with the connection on which the peer has said welcome, or with the reason why
+  // there never will be one: Code::peer_lost, or what this rank lacks. It reads on behind "rank 1".
+  using Connected = std::function<void(Result<Connection>)>;
 
   Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, Connected connected);
 
@@ -46,7 +46,7 @@ class Dial final : public Pollable {
   void answered(Answer answer);
   // Goes on to the next address, or pauses after the last.
   void failed(const Status& why);
-  void give_up(std::string_view why);
+  void give_up(Status why);
   void pause();
   int64_t in_ns(double seconds) const;
 

@@ -119,6 +119,10 @@ bool proves(std::span<const std::byte, kHelloBytes> hello, const Key& key,
                     {challenge.nonce, hello.first<kHelloProof>()});
 }
 
+Proof binding_of(const Key& key, const Challenge& challenge, const Hello& hello) {
+  return key.prove("connection", {encode(challenge), encode(hello, key, challenge)});
+}
+
 bool may_be_hello(ConstBytes bytes) {
   std::array<std::byte, 8> magic;
   put(magic.data(), kHelloMagic);

@@ -109,6 +109,8 @@ bool proves(std::span<const std::byte, kHelloBytes> hello, const Key& key,
             const Challenge& challenge);
 bool proves(std::span<const std::byte, kAnswerBytes> answer, const Key& key,
             const Challenge& challenge, const Hello& hello);
+// What tells the connection on which these were said from all others of the job.
+Proof binding_of(const Key& key, const Challenge& challenge, const Hello& hello);
 // Whether these first bytes (any number) can be the beginning of a hello.
 bool may_be_hello(ConstBytes bytes);
 

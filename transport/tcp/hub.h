@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/fd.h"
+#include "base/socket.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/poller.h"
 #include "transport/tcp/tls.h"
@@ -22,6 +24,14 @@ struct Times {
   double retry_max = 1;
   double vanish = 30;  // for a host to acknowledge what was sent to it
   double close = 2;    // for what is on its way when the transport is destroyed
+};
+
+// On which two ranks have proven to each other that they belong to the job.
+struct Connection {
+  Fd socket;
+  SocketAddress remote;
+  bool calling = false;  // this rank has made it
+  Proof binding{};       // binding_of() the words that were said
 };
 
 struct Hub {

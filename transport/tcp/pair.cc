@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace weft::tcp {
 namespace {
 
@@ -30,24 +32,26 @@ void Pair::limit_streams(int streams) {
   if (live_.empty()) streams_.resize(count);
 }
 
-void Pair::attach(int index, Fd socket, const SocketAddress& remote, bool calling) {
+// One that there shall not be any more, since the peer wants fewer, is closed.
+void Pair::attach(int index, Connection connection) {
+  if (!status_.ok() || index >= streams() || has_stream(index)) return;
   std::unique_ptr<Stream>& place = streams_[static_cast<size_t>(index)];
-  if (!status_.ok() || place) return;
+  Fd& socket = connection.socket;
   if (streams_.size() > 1)
     (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
                        sizeof kUnsentBytesMax);
-  if (where_.empty()) where_ = remote.to_string();
-  place = std::make_unique<Stream>(hub_.poller, remote, *this);
+  if (where_.empty()) where_ = connection.remote.to_string();
+  place = std::make_unique<Stream>(hub_.poller, connection.remote, *this);
   live_.push_back(place.get());
   hub_.news = true;
   std::unique_ptr<Tls> tls;
   if (hub_.tls) {
-    auto made = hub_.tls->wrap(socket.get(), calling);
-    if (!made.ok()) return end("cannot be talked to: " + std::string(made.status().message()));
+    auto made = hub_.tls->wrap(socket.get(), connection.calling, connection.binding);
+    if (!made.ok()) return refused(made.status().within("cannot be talked to"));
     tls = made.take();
   }
   if (const Status started = place->start(std::move(socket), std::move(tls)); !started.ok())
-    return end("cannot be watched: " + std::string(started.message()));
+    return refused(started.within("cannot be watched"));
   if (live_.size() > 1) return;
   for (const auto& [id, link] : send_links_) announce(FrameKind::open_send, id, link->shape());
   for (const auto& [id, link] : recv_links_) announce(FrameKind::open_recv, id, link->shape());
@@ -298,9 +302,19 @@ void Pair::lost(Stream& stream, std::string why) {
     end_if_closed();
 }
 
-void Pair::end(std::string what) {
+// What this rank lacks is no fault of the peer's.
+void Pair::refused(const Status& why) {
+  const bool lost = why.code() == Code::peer_lost;
+  end(Status(why.code(), concat(who(), " ", why.message(), "."), lost ? peer_ : hub_.rank));
+}
+
+void Pair::end(const std::string& what) {
+  end(Status(Code::peer_lost, who() + " " + what + ".", peer_));
+}
+
+void Pair::end(Status status) {
   if (!status_.ok()) return;
-  status_ = Status(Code::peer_lost, who() + " " + what + ".", peer_);
+  status_ = std::move(status);
   for (Stream* stream : live_) stream->close();
   owing_.clear();
   hub_.news = true;

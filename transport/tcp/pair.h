@@ -27,12 +27,11 @@ class Pair final : public FrameSink, public FrameOwner {
   void limit_streams(int streams);
   bool has_stream(int index) const { return streams_[static_cast<size_t>(index)] != nullptr; }
   bool complete() const { return live_.size() == streams_.size(); }
-  // There will be no connection.
-  void refused(const std::string& why) { end(why); }
+  // There will be no connection, for a reason that reads on behind "rank 1".
+  void refused(const Status& why);
   // A connection that was on its way will not come.
   void caller_left();
-  // `calling`: this rank has made the connection.
-  void attach(int index, Fd socket, const SocketAddress& remote, bool calling);
+  void attach(int index, Connection connection);
 
   // For the links. A message goes whole over the stream with the least before it, at once where
   // that is nothing.
@@ -79,7 +78,8 @@ class Pair final : public FrameSink, public FrameOwner {
   void take_bye(const Frame& frame);
   void end_if_closed();
   bool any_open() const;
-  void end(std::string what);
+  void end(const std::string& what);
+  void end(Status status);
 
   Hub& hub_;
   const Rank peer_;

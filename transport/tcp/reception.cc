@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr double kAcceptAgain_s = 0.1;
+constexpr int kCallersAtOnce = 64;
 
 // How many callers may be silent at a time.
 size_t silent_max() {
@@ -34,13 +35,15 @@ class Reception::Listener final : public Pollable {
   explicit Listener(Reception& reception) : reception_(reception), socket_(reception.hub_.poller) {}
   Status watch(Fd socket) { return socket_.watch(std::move(socket), *this); }
 
+  // So many at a time: who calls without end does not keep the rank here.
   void ready(uint32_t) override {
-    while (true) {
+    for (int i = 0; i < kCallersAtOnce; ++i) {
       Result<Fd> caller = accept_from(socket_.fd());
       if (!caller.ok()) return reception_.cannot_accept(caller.status());
       if (!caller->valid()) return;
       reception_.enter(caller.take());
     }
+    reception_.accept_again_ns_ = 0;  // at the next tick
   }
 
  private:
@@ -144,10 +147,11 @@ class Reception::Guest final : public Pollable {
         decode_frame(std::span<const std::byte>(buffer_).first<kFrameBytes>());
     if (!frame || frame->kind != FrameKind::start)
       return reception_.turn_away(*this, "it did not begin with a start frame");
-    Fd socket = socket_.take();
+    Connection connection{socket_.take(), remote_, false,
+                          binding_of(badge().key, challenge_, hello_)};
     Reception& reception = reception_;
     reception.bury(reception.remove(*this));
-    reception.host_.arrived(hello_, std::move(socket), remote_);
+    reception.host_.arrived(hello_, std::move(connection));
   }
 
   Reception& reception_;

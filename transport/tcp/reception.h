@@ -23,7 +23,7 @@ namespace weft::tcp {
 class Host {
  public:
   virtual Answer admit(const Hello& hello) = 0;
-  virtual void arrived(const Hello& hello, Fd socket, const SocketAddress& remote) = 0;
+  virtual void arrived(const Hello& hello, Connection connection) = 0;
   // A guest that was admitted has left before it started.
   virtual void left(const Hello& hello) = 0;
 

@@ -139,19 +139,17 @@ void TcpTransport::dial(Rank peer, uint32_t stream, const RankAddress& address) 
   hello.streams = static_cast<uint32_t>(config_.streams);
   dials_[{peer, stream}] =
       std::make_unique<Dial>(hub_, hello, candidates(address, config_.host, interfaces_),
-                             [this, line = Line(peer, stream)](
-                                 Fd socket, const SocketAddress& remote, std::string_view why) {
-                               connected(line, std::move(socket), remote, std::string(why));
+                             [this, line = Line(peer, stream)](Result<Connection> connection) {
+                               connected(line, std::move(connection));
                              });
 }
 
-void TcpTransport::connected(Line line, Fd socket, const SocketAddress& remote,
-                             const std::string& why) {
+void TcpTransport::connected(Line line, Result<Connection> connection) {
   const auto [peer, stream] = line;
   drop_dial(line);
-  if (!socket.valid()) return pair(peer).refused(why);
+  if (!connection.ok()) return pair(peer).refused(connection.status());
   reception_.dismiss(peer, stream);
-  pair(peer).attach(static_cast<int>(stream), std::move(socket), remote, true);
+  pair(peer).attach(static_cast<int>(stream), connection.take());
 }
 
 void TcpTransport::drop_dial(Line line) {
@@ -182,9 +180,9 @@ Answer TcpTransport::admit(const Hello& hello) {
   return Answer::welcome;
 }
 
-void TcpTransport::arrived(const Hello& hello, Fd socket, const SocketAddress& remote) {
+void TcpTransport::arrived(const Hello& hello, Connection connection) {
   drop_dial({hello.from, hello.stream});
-  pair(hello.from).attach(static_cast<int>(hello.stream), std::move(socket), remote, false);
+  pair(hello.from).attach(static_cast<int>(hello.stream), std::move(connection));
 }
 
 void TcpTransport::left(const Hello& hello) {

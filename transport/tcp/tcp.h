@@ -52,7 +52,7 @@ class TcpTransport final : public Transport, public Host {
   Hub& hub() { return hub_; }
 
   Answer admit(const Hello& hello) override;
-  void arrived(const Hello& hello, Fd socket, const SocketAddress& remote) override;
+  void arrived(const Hello& hello, Connection connection) override;
   void left(const Hello& hello) override;
 
  private:
@@ -62,7 +62,7 @@ class TcpTransport final : public Transport, public Host {
   Pair& wanted_pair(Rank peer);
   void dial_missing();
   void dial(Rank peer, uint32_t stream, const RankAddress& address);
-  void connected(Line line, Fd socket, const SocketAddress& remote, const std::string& why);
+  void connected(Line line, Result<Connection> connection);
   void drop_dial(Line line);
   // Does what is due, then what is ready, sleeping for it at most so long.
   void move(int timeout_ms);

@@ -108,7 +108,8 @@ TlsContext::~TlsContext() {
   ::BIO_meth_free(method_);
 }
 
-Result<std::unique_ptr<Tls>> TlsContext::wrap(int socket, bool calling) const {
+Result<std::unique_ptr<Tls>> TlsContext::wrap(int socket, bool calling,
+                                              const Proof& binding) const {
   BIO* const bio = ::BIO_new(method_);
   SSL* const ssl = ::SSL_new(context_);
   if (!bio || !ssl) {
@@ -126,7 +127,8 @@ Result<std::unique_ptr<Tls>> TlsContext::wrap(int socket, bool calling) const {
   } else {
     ::SSL_set_accept_state(ssl);
   }
-  return std::unique_ptr<Tls>(new Tls(ssl, key_));
+  const std::string_view bound(reinterpret_cast<const char*>(binding.data()), binding.size());
+  return std::unique_ptr<Tls>(new Tls(ssl, key_.derive("connection", bound)));
 }
 
 Tls::Tls(SSL* ssl, const Key& key) : ssl_(ssl), key_(key), record_(new std::byte[kRecordBytes]) {

@@ -52,8 +52,10 @@ class TlsContext {
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
-  // The end of who called, or of who was called. The handshake is made by the sends and receives.
-  Result<std::unique_ptr<Tls>> wrap(int socket, bool calling) const;
+  // The end of who called, or of who was called. The handshake is made by the sends and receives;
+  // it fails where the two ends differ in `binding`, which is to tell this connection from all
+  // others: else somebody between the ranks could join the halves of two connections.
+  Result<std::unique_ptr<Tls>> wrap(int socket, bool calling, const Proof& binding) const;
 
  private:
   TlsContext(const Key& key, ssl_ctx_st* context, bio_method_st* method)
