@@ -10,9 +10,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "base/parse.h"
 #include "base/text.h"
@@ -91,6 +96,46 @@ Status wait_ready(const Fd& socket, short events, const Deadline& deadline, cons
   }
 }
 
+// Port 0. As long as it takes.
+Result<std::vector<SocketAddress>> look_up(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  if (error != 0)
+    return Status(Code::system, concat("The host name \"", host,
+                                       "\" cannot be resolved: ", ::gai_strerror(error), "."));
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* entry = found; entry; entry = entry->ai_next)
+    if (is_inet(entry->ai_family))
+      addresses.push_back(SocketAddress::from(entry->ai_addr, entry->ai_addrlen));
+  if (!addresses.empty()) return addresses;
+  return Status(Code::system, concat("The host name \"", host, "\" has no IPv4 or IPv6 address."));
+}
+
+Result<std::vector<SocketAddress>> look_up(const std::string& host, const Deadline& deadline) {
+  struct Search {
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::optional<Result<std::vector<SocketAddress>>> found;
+  };
+  const auto search = std::make_shared<Search>();
+  std::thread([search, host] {
+    auto found = look_up(host);
+    const std::lock_guard lock(search->mutex);
+    search->found = std::move(found);
+    search->ended.notify_one();
+  }).detach();
+  std::unique_lock lock(search->mutex);
+  const auto patience = std::chrono::milliseconds(deadline.left_ms(1'000'000'000));
+  if (search->ended.wait_for(lock, patience, [&] { return search->found.has_value(); }))
+    return std::move(*search->found);
+  return Status(Code::timeout, concat("The host name \"", host,
+                                      "\" could not be resolved within the time given; is the name "
+                                      "server there?"));
+}
+
 }  // namespace
 
 Result<SocketAddress> SocketAddress::parse(std::string_view text) {
@@ -130,23 +175,15 @@ Result<SocketAddress> SocketAddress::parse(std::string_view text) {
   return address;
 }
 
-Result<std::vector<SocketAddress>> SocketAddress::resolve(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-  if (error != 0)
-    return Status(Code::system, concat("The host name \"", host,
-                                       "\" cannot be resolved: ", ::gai_strerror(error), "."));
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* entry = found; entry; entry = entry->ai_next) {
-    if (!is_inet(entry->ai_family)) continue;
-    addresses.push_back(from(entry->ai_addr, entry->ai_addrlen));
-    addresses.back().set_port(port);
-  }
-  if (!addresses.empty()) return addresses;
-  return Status(Code::system, concat("The host name \"", host, "\" has no IPv4 or IPv6 address."));
+Result<std::vector<SocketAddress>> SocketAddress::resolve(const std::string& host, int port,
+                                                          const Deadline& deadline) {
+  const bool six = host.find(':') != std::string::npos;
+  const auto number = parse(six ? concat("[", host, "]:", port) : concat(host, ":", port));
+  if (number.ok()) return std::vector<SocketAddress>{*number};
+  Result<std::vector<SocketAddress>> found = look_up(host, deadline);
+  if (!found.ok()) return found;
+  for (SocketAddress& address : *found) address.set_port(port);
+  return found;
 }
 
 SocketAddress SocketAddress::abstract_unix(std::string_view name) {

@@ -23,9 +23,10 @@ class SocketAddress {
   SocketAddress() = default;
   static Result<SocketAddress> parse(std::string_view text);
   // All addresses of a host name (A and AAAA), the likeliest first, at least one; `port` in host
-  // order. A number is not looked up; a name is, for as long as the system's resolver takes, which
-  // knows no deadline (seconds where name servers do not answer: resolv.conf(5), timeout).
-  static Result<std::vector<SocketAddress>> resolve(const std::string& host, int port);
+  // order. A number is not looked up; a name is, until the deadline at most (Code::timeout): the
+  // system's resolver, which knows none, is left behind in a thread of its own then.
+  static Result<std::vector<SocketAddress>> resolve(const std::string& host, int port,
+                                                    const Deadline& deadline);
   static SocketAddress abstract_unix(std::string_view name);
   static SocketAddress from(const sockaddr* address, socklen_t length);
 

@@ -28,7 +28,6 @@ class Connection {
   bool receive();
   // The next whole frame of those received; an error when the bytes can never become one.
   Result<std::optional<wire::Frame>> next(size_t max_payload);
-  bool has_partial_frame() const { return !received_.empty(); }
 
   // Frames may be shared between connections: a table goes to everybody.
   void queue(std::shared_ptr<const std::string> frame) { queued_.push_back(std::move(frame)); }

@@ -58,6 +58,20 @@ void take(Cursor& cursor, Bytes to) {
   std::copy(taken.begin(), taken.end(), to.begin());
 }
 
+std::string header(uint16_t version, Type type, size_t payload_bytes) {
+  std::string bytes(kMagic);
+  put(bytes, version);
+  put(bytes, static_cast<uint16_t>(type));
+  put(bytes, static_cast<uint32_t>(payload_bytes));
+  return bytes;
+}
+
+// The same on both sides, so that many callers' proofs cost one reading of what they are told.
+Proof digest_of(Type type, std::string_view payload, const Key& meeting) {
+  const std::string number = std::to_string(static_cast<int>(type));
+  return meeting.prove("answer", {bytes_of(number), bytes_of(payload)});
+}
+
 // An offer up to its proof.
 std::string head_of(const Offer& offer) {
   std::string head;
@@ -73,11 +87,7 @@ std::string head_of(const Offer& offer) {
 }  // namespace
 
 std::string encode(const Frame& frame) {
-  std::string bytes(kMagic);
-  put(bytes, frame.version);
-  put(bytes, static_cast<uint16_t>(frame.type));
-  put(bytes, static_cast<uint32_t>(frame.payload.size()));
-  return bytes.append(frame.payload);
+  return header(frame.version, frame.type, frame.payload.size()).append(frame.payload);
 }
 
 std::string encode(const Nonce& challenge) {
@@ -90,26 +100,26 @@ std::string encode(const Offer& offer) {
   return encode(Frame{kVersion, Type::offer, std::move(payload)});
 }
 
-std::string encode_welcome(const Proof& proof) {
-  return encode(Frame{kVersion, Type::welcome, std::string(text_of(proof))});
+std::string encode(const Refusal& refusal) {
+  return encode(Frame{kVersion, Type::refusal, payload_of(refusal)});
 }
 
-std::string encode(const Refusal& refusal) {
+std::string payload_of(const Refusal& refusal) {
   std::string payload;
   put(payload, static_cast<uint8_t>(refusal.elsewhere));
   put(payload, static_cast<uint8_t>(refusal.status.code()));
   put(payload, static_cast<int32_t>(refusal.status.peer()));
   payload.append(refusal.status.message().substr(0, kRefusalBytes - payload.size()));
-  return encode(Frame{kVersion, Type::refusal, std::move(payload)});
+  return payload;
 }
 
-std::string encode_table(const std::vector<std::string>& blobs) {
+std::string payload_of(const std::vector<std::string>& blobs) {
   std::string payload;
   for (const std::string& blob : blobs) {
     put(payload, static_cast<uint32_t>(blob.size()));
     payload.append(blob);
   }
-  return encode(Frame{kVersion, Type::table, std::move(payload)});
+  return payload;
 }
 
 Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payload, size_t* used) {
@@ -124,7 +134,7 @@ Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payl
   frame.version = header.integer<uint16_t>();
   frame.type = static_cast<Type>(header.integer<uint16_t>());
   const size_t length = header.integer<uint32_t>();
-  if (frame.type < Type::offer || frame.type > Type::challenge)
+  if (frame.type < Type::offer || frame.type > Type::verdict)
     return invalid_argument(
         concat("It sent a message of the unknown type ", static_cast<int>(frame.type), "."));
   if (length > max_payload)
@@ -166,7 +176,10 @@ std::optional<Refusal> parse_refusal(std::string_view payload) {
   const auto code = static_cast<Code>(cursor.integer<uint8_t>());
   const int peer = cursor.integer<int32_t>();
   if (!cursor.ok() || code == Code::ok || code > Code::internal) return std::nullopt;
-  return Refusal{elsewhere, Status(code, std::string(cursor.rest()), peer)};
+  std::string text(cursor.rest());
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  return Refusal{elsewhere, Status(code, std::move(text), peer)};
 }
 
 std::optional<std::vector<std::string>> parse_table(std::string_view payload, size_t ranks) {
@@ -189,13 +202,26 @@ bool proves(const Offer& offer, const Key& meeting, const Nonce& challenge) {
                         {challenge, bytes_of(head_of(offer)), bytes_of(offer.blob)});
 }
 
-Proof prove_welcome(const Offer& offer, const Key& meeting, const Nonce& challenge) {
-  return meeting.prove("welcome", {offer.nonce, challenge});
+Answer::Answer(Type type, std::string payload, const Key& meeting)
+    : type_(type),
+      payload_(std::make_shared<const std::string>(std::move(payload))),
+      digest_(digest_of(type, *payload_, meeting)) {}
+
+std::string Answer::head(const Key& meeting, const Nonce& offer, const Nonce& challenge) const {
+  const Proof proof = meeting.prove("answered", {offer, challenge, digest_});
+  return header(kVersion, type_, proof.size() + payload_->size()).append(text_of(proof));
 }
 
-bool proves_welcome(std::string_view payload, const Offer& offer, const Key& meeting,
-                    const Nonce& challenge) {
-  return meeting.proves(bytes_of(payload), "welcome", {offer.nonce, challenge});
+std::optional<std::string_view> proven_payload(const Frame& answer, const Nonce& offer,
+                                               const Key& meeting, const Nonce& challenge) {
+  const std::string_view all = answer.payload;
+  if (all.size() < sizeof(Proof)) return std::nullopt;
+  const std::string_view payload = all.substr(sizeof(Proof));
+  const Proof digest = digest_of(answer.type, payload, meeting);
+  if (!meeting.proves(bytes_of(all.substr(0, sizeof(Proof))), "answered",
+                      {offer, challenge, digest}))
+    return std::nullopt;
+  return payload;
 }
 
 std::string list_ranks(const std::vector<Rank>& ascending) {

@@ -13,6 +13,8 @@
 namespace weft {
 namespace {
 
+constexpr double kResolve_s = 5;
+
 class Alone final : public Rendezvous {
  public:
   Rank rank() const override { return 0; }
@@ -40,11 +42,17 @@ Made server(const Wanted& config, std::string job, Fd listener,
                            std::move(listener), std::move(announcement));
 }
 
-Made meet_at(const Wanted& config, const std::string& targets) {
+Made meet_at(const Wanted& config, const std::string& targets, std::string_view interfaces) {
   if (config.rank != 0) return client(config, known_place(targets, config.job));
-  Result<Fd> listener = listen_at(targets);
+  Result<Fd> listener = listen_at(targets, interfaces);
   if (!listener.ok()) return listener.status().within("Rank 0 cannot listen");
   return server(config, config.job, listener.take(), known_place(targets, config.job));
+}
+
+// Another user may have taken one of them.
+std::string local_names(std::string_view name) {
+  const std::string first = concat("@weft-", ::geteuid(), "-", name);
+  return concat(first, ",", first, "-2,", first, "-3");
 }
 
 Made meet_by_id(const Wanted& config) {
@@ -104,16 +112,17 @@ Made meet_by_pmi(const Wanted& config, const Environment& env, std::string_view 
 
 // Nobody but mpirun knows which host rank 0 is on, but all know mpirun's host. The first rank there
 // serves; of several that think so, the one that gets the port.
-Made meet_at_mpirun(const Wanted& config, const std::string& targets, const Environment& env) {
+Made meet_at_mpirun(const Wanted& config, const std::string& targets, const Environment& env,
+                    std::string_view interfaces) {
   auto place = known_place(targets, config.job,
                            " Where no rank runs on mpirun's host, set "
                            "WEFT_RENDEZVOUS=tcp://HOST:PORT for all ranks, HOST being rank 0's.");
-  const auto found = place->look(Deadline::after(0));
+  const auto found = place->look(Deadline::after(kResolve_s));
   const bool here = found.ok() && found->has_value() &&
                     std::any_of((**found).addresses.begin(), (**found).addresses.end(), is_local);
   if (here && env.get_int("OMPI_COMM_WORLD_LOCAL_RANK").value_or(0) == 0) {
     const int port = (**found).addresses.front().port();
-    Result<Fd> listener = listen_at(concat("*:", port));
+    Result<Fd> listener = listen_at(concat("*:", port), interfaces);
     if (listener.ok()) return server(config, config.job, listener.take(), std::move(place));
   }
   return client(config, std::move(place));
@@ -140,15 +149,16 @@ Result<std::unique_ptr<Rendezvous>> make_rendezvous(const RendezvousConfig& aske
   if (!key.ok()) return key.status();
   const Wanted config{asked, *key};
   const std::string interfaces = env.get("WEFT_SOCKET_IFNAME").value_or("");
-  if (const auto targets = after(config.where, "tcp://")) return meet_at(config, *targets);
+  if (const auto targets = after(config.where, "tcp://"))
+    return meet_at(config, *targets, interfaces);
   if (const auto name = after(config.where, "unix:"))
-    return meet_at(config, concat("@weft-", ::geteuid(), "-", *name));
+    return meet_at(config, local_names(*name), {});
   if (const auto path = after(config.where, "file://"))
     return meet_by_file(config, *path, interfaces);
   if (config.where.starts_with("id:")) return meet_by_id(config);
   if (const auto number = after(config.where, "fd:")) return meet_on_inherited(config, *number);
   if (const auto targets = after(config.where, "hnp:"))
-    return meet_at_mpirun(config, *targets, env);
+    return meet_at_mpirun(config, *targets, env, interfaces);
   if (config.where == "pmi") return meet_by_pmi(config, env, interfaces);
   return invalid_argument(concat("\"", config.where, "\" is no rendezvous for ", config.size,
                                  " ranks; WEFT_RENDEZVOUS takes tcp://HOST:PORT, file:///PATH, "

@@ -1,6 +1,7 @@
 #include "bootstrap/place.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +15,8 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kIdScheme = "id:";
+constexpr double kResolve_s = 5;
+constexpr int64_t kLookAgainNs = 500'000'000;  // at names that could not be resolved
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -38,7 +41,8 @@ Result<HostPort> split_port(const std::string& target) {
   return HostPort{std::move(host), static_cast<int>(*port)};
 }
 
-Result<std::vector<SocketAddress>> addresses_of(const std::string& target) {
+Result<std::vector<SocketAddress>> addresses_of(const std::string& target,
+                                                const Deadline& deadline) {
   if (target.starts_with('@')) {
     const Result<SocketAddress> name = SocketAddress::parse(target);
     if (!name.ok()) return name.status();
@@ -46,7 +50,7 @@ Result<std::vector<SocketAddress>> addresses_of(const std::string& target) {
   }
   const Result<HostPort> parts = split_port(target);
   if (!parts.ok()) return parts.status();
-  return SocketAddress::resolve(parts->host, parts->port);
+  return SocketAddress::resolve(parts->host, parts->port, deadline);
 }
 
 class KnownPlace final : public Announcement {
@@ -62,11 +66,13 @@ class KnownPlace final : public Announcement {
     return targets_.empty() ? place_.addresses.size() == 1 : split(targets_, ',').size() == 1;
   }
 
-  Result<std::optional<Place>> look(const Deadline&) override {
+  Result<std::optional<Place>> look(const Deadline& deadline) override {
     if (place_.addresses.empty()) {
+      if (steady_clock().now_ns() < look_again_ns_) return std::optional<Place>();
+      look_again_ns_ = steady_clock().now_ns() + kLookAgainNs;
       Place found{{}, place_.job};
       for (const std::string& target : split(targets_, ',')) {
-        const auto addresses = addresses_of(target);
+        const auto addresses = addresses_of(target, deadline);
         if (!addresses.ok()) return addresses.status();
         found.addresses.insert(found.addresses.end(), addresses->begin(), addresses->end());
       }
@@ -79,7 +85,25 @@ class KnownPlace final : public Announcement {
   std::string targets_;
   std::string advice_;
   Place place_;  // addresses are empty until the names could be resolved
+  int64_t look_again_ns_ = 0;
 };
+
+// Empty where there is none yet. Whatever else may lie there in a folder that others use, too, is
+// not waited for.
+Result<std::string> read_announcement(const std::string& path) {
+  constexpr size_t kMost = 64 << 10;
+  const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+  if (!file.valid()) return std::string();
+  struct stat about {};
+  if (::fstat(file.get(), &about) != 0) return system_error(path);
+  if (!S_ISREG(about.st_mode))
+    return invalid_argument(concat("The rendezvous file ", path, " is not a file; name another."));
+  std::string text(kMost, '\0');
+  const ssize_t got = ::read(file.get(), text.data(), text.size());
+  if (got < 0) return system_error(path);
+  text.resize(static_cast<size_t>(got));
+  return text;
+}
 
 class FileAnnouncement final : public Announcement {
  public:
@@ -113,10 +137,11 @@ class FileAnnouncement final : public Announcement {
 
   bool certain() const override { return false; }
   Result<std::optional<Place>> look(const Deadline&) override {
-    std::ifstream file(path_);
-    std::string id, job;
-    if (!std::getline(file, id) || !std::getline(file, job) || job != job_)
-      return std::optional<Place>();
+    const Result<std::string> text = read_announcement(path_);
+    if (!text.ok()) return text.status();
+    std::string_view rest = *text;
+    const std::string_view id = take_word(rest, '\n');
+    if (!text->ends_with('\n') || take_word(rest, '\n') != job_) return std::optional<Place>();
     const Result<Place> place = parse_id(id);
     return place.ok() ? std::optional<Place>(*place) : std::optional<Place>();
   }
@@ -128,14 +153,22 @@ class FileAnnouncement final : public Announcement {
   bool announced_ = false;
 };
 
-// On every address of this host, IPv4 and IPv6; where there is no IPv6, on every IPv4 one.
-Result<Fd> listen_everywhere(int port) {
+// On every address of this host, IPv4 and IPv6; where there is no IPv6, on every IPv4 one. Where
+// interfaces are chosen, on the first one's only.
+Result<Fd> listen_on_all(int port, std::string_view interfaces) {
+  if (!interfaces.empty()) {
+    Result<std::vector<Interface>> list = list_interfaces(interfaces);
+    if (!list.ok()) return list.status();
+    SocketAddress address = list->front().address;
+    address.set_port(port);
+    return listen_on(address);
+  }
   Result<Fd> listener = listen_on(*SocketAddress::parse(concat("[::]:", port)));
   return listener.ok() ? std::move(listener)
                        : listen_on(*SocketAddress::parse(concat("0.0.0.0:", port)));
 }
 
-Result<Fd> listen_at_one(const std::string& target) {
+Result<Fd> listen_at_one(const std::string& target, std::string_view interfaces) {
   if (target.starts_with('@')) {
     const Result<SocketAddress> name = SocketAddress::parse(target);
     return name.ok() ? listen_on(*name) : Result<Fd>(name.status());
@@ -145,11 +178,12 @@ Result<Fd> listen_at_one(const std::string& target) {
   const bool six = parts->host.find(':') != std::string::npos;
   const std::string number = six ? concat("[", parts->host, "]:", parts->port) : target;
   if (parts->host == "localhost" || SocketAddress::parse(number).ok()) {
-    const auto addresses = SocketAddress::resolve(parts->host, parts->port);
+    const auto addresses =
+        SocketAddress::resolve(parts->host, parts->port, Deadline::after(kResolve_s));
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i)
       if (is_local((*addresses)[i])) return listen_on((*addresses)[i]);
   }
-  return listen_everywhere(parts->port);
+  return listen_on_all(parts->port, interfaces);
 }
 
 }  // namespace
@@ -195,10 +229,10 @@ bool is_local(const SocketAddress& address) {
   return listen_on(any_port, 1).ok();
 }
 
-Result<Fd> listen_at(std::string_view targets) {
+Result<Fd> listen_at(std::string_view targets, std::string_view interfaces) {
   Result<Fd> listener = invalid_argument("There is no address to listen at.");
   for (const std::string& target : split(targets, ',')) {
-    listener = listen_at_one(target);
+    listener = listen_at_one(target, interfaces);
     if (listener.ok()) break;
   }
   return listener;
@@ -210,7 +244,7 @@ Result<OpenPlace> open_place(std::string_view interfaces) {
   if (!interfaces.empty()) list->resize(1);
   if (list->empty()) return unsupported("This host has no network interface that is up.");
   Result<Fd> listener =
-      interfaces.empty() ? listen_everywhere(0) : listen_on(list->front().address);
+      interfaces.empty() ? listen_on_all(0, {}) : listen_on(list->front().address);
   if (!listener.ok()) return listener.status();
   const Result<SocketAddress> bound = local_address(*listener);
   if (!bound.ok()) return bound.status();

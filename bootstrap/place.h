@@ -53,8 +53,9 @@ std::unique_ptr<Announcement> known_place(Place place);
 std::unique_ptr<Announcement> file_announcement(std::string path, std::string job, Place place);
 
 // Listens where others will look for it: on the first target that can be had; a target that is a
-// number of this host (or "localhost") on that address alone, any other on all addresses.
-Result<Fd> listen_at(std::string_view targets);
+// number of this host (or "localhost") on that address alone, any other on all addresses, or on the
+// first of the chosen interfaces (Options::interfaces).
+Result<Fd> listen_at(std::string_view targets, std::string_view interfaces = {});
 // Whether `address` belongs to this host.
 bool is_local(const SocketAddress& address);
 

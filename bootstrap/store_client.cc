@@ -59,7 +59,8 @@ class StoreClient final : public Rendezvous {
     if (!failure_.ok()) return failure_;
     WEFT_TRY(check_blob(mine));
     failure_ = round_ == 0 ? meet(mine, deadline) : Status();
-    if (failure_.ok() && round_ > 0) send_offer(store_, challenge_, mine, deadline);
+    if (failure_.ok() && round_ > 0)
+      offered_ = send_offer(store_, challenge_, mine, deadline).nonce;
     std::vector<std::string> table;
     if (failure_.ok()) failure_ = await_table(deadline, table);
     if (!failure_.ok()) {
@@ -82,7 +83,7 @@ class StoreClient final : public Rendezvous {
     offer.job = config_.job;
     offer.nonce = fresh_nonce();
     offer.blob = blob;
-    offer.proof = wire::prove(offer, wire::meeting_key(config_.key, config_.job), challenge);
+    offer.proof = wire::prove(offer, key_of_meeting(), challenge);
     to.queue(wire::encode(offer));
     ++stats_.messages_sent;
     return offer;
@@ -212,25 +213,50 @@ class StoreClient final : public Rendezvous {
 
   Status judge(Attempt& attempt, const wire::Frame& frame) {
     ++stats_.messages_received;
-    if (frame.type == wire::Type::refusal) {
-      const std::optional<wire::Refusal> refusal = wire::parse_refusal(frame.payload);
-      // Where there is but one place, whoever answers there is who was meant.
-      if (refusal && (!refusal->elsewhere || announcement_->certain())) return refusal->status;
-      put_off_stranger(attempt, refusal ? refusal->status.message() : "nonsense");
-    } else if (frame.type != wire::Type::welcome || frame.version != wire::kVersion) {
+    if (frame.type == wire::Type::refusal) return judge_refusal(attempt, frame.payload);
+    if (frame.version != wire::kVersion) {
       put_off_stranger(attempt, concat("it speaks version ", frame.version,
                                        " of weft's protocol, this rank version ", wire::kVersion));
-    } else if (!attempt.challenge ||
-               !wire::proves_welcome(frame.payload, attempt.offer,
-                                     wire::meeting_key(config_.key, config_.job),
-                                     *attempt.challenge)) {
-      put_off_stranger(attempt, "it does not prove that it has the secret of this job");
-    } else {
+      return {};
+    }
+    const auto payload =
+        attempt.challenge
+            ? wire::proven_payload(frame, attempt.offer.nonce, key_of_meeting(), *attempt.challenge)
+            : std::nullopt;
+    if (payload && frame.type == wire::Type::verdict) return verdict(*payload);
+    if (payload && frame.type == wire::Type::welcome) {
       store_ = std::move(attempt.connection);
       challenge_ = *attempt.challenge;
+      offered_ = attempt.offer.nonce;
+    } else {
+      put_off_stranger(attempt, "it does not prove that it has the secret of this job");
     }
     return {};
   }
+
+  // Anybody could have said it. Where the job has no secret, and there is but one place, whoever
+  // answers there is taken for who was meant; else it is known at the deadline.
+  Status judge_refusal(Attempt& attempt, std::string_view payload) {
+    const std::optional<wire::Refusal> refusal = wire::parse_refusal(payload);
+    const bool believed = !config_.key.secret();
+    if (refusal && believed && (!refusal->elsewhere || announcement_->certain()))
+      return refusal->status;
+    const std::string why(refusal ? refusal->status.message() : "nonsense");
+    if (refusal && !believed && warnings_.next())
+      log_line(LogLevel::warning, config_.rank,
+               concat(attempt.address.to_string(), " refuses this rank: ", why,
+                      " It has not proven to be of this job, so others are waited for.",
+                      warnings_.place()));
+    put_off_stranger(attempt, why);
+    return {};
+  }
+
+  static Status verdict(std::string_view payload) {
+    const std::optional<wire::Refusal> refusal = wire::parse_refusal(payload);
+    return refusal ? refusal->status : broken("It sent a verdict that makes no sense.");
+  }
+
+  Key key_of_meeting() const { return wire::meeting_key(config_.key, config_.job); }
 
   void put_off_stranger(Attempt& attempt, std::string_view why) {
     log_line(LogLevel::info, config_.rank,
@@ -252,7 +278,8 @@ class StoreClient final : public Rendezvous {
 
   Status await_table(const Deadline& deadline, std::vector<std::string>& table) {
     const size_t limit =
-        std::max(wire::kRefusalBytes, static_cast<size_t>(config_.size) * (wire::kBlobBytes + 4));
+        std::max(wire::kRefusalBytes, static_cast<size_t>(config_.size) * (wire::kBlobBytes + 4)) +
+        sizeof(Proof);
     bool open = true;
     while (true) {
       open = store_.flush() && open;
@@ -280,11 +307,10 @@ class StoreClient final : public Rendezvous {
 
   Status read_answer(const wire::Frame& frame, std::vector<std::string>& table) {
     ++stats_.messages_received;
-    if (frame.type == wire::Type::refusal) {
-      const std::optional<wire::Refusal> refusal = wire::parse_refusal(frame.payload);
-      return refusal ? refusal->status : broken("It sent a refusal that makes no sense.");
-    }
-    auto parsed = wire::parse_table(frame.payload, static_cast<size_t>(config_.size));
+    const auto payload = wire::proven_payload(frame, offered_, key_of_meeting(), challenge_);
+    if (!payload) return broken("Its answer was changed on its way, or is another's.");
+    if (frame.type == wire::Type::verdict) return verdict(*payload);
+    auto parsed = wire::parse_table(*payload, static_cast<size_t>(config_.size));
     if (frame.type != wire::Type::table || !parsed)
       return broken("It sent something else than the table of all ranks.");
     table = std::move(*parsed);
@@ -301,8 +327,10 @@ class StoreClient final : public Rendezvous {
   std::vector<Attempt> attempts_;
   Connection store_;
   Nonce challenge_{};  // the store's
+  Nonce offered_{};    // of the last offer to it
   uint32_t round_ = 0;
   std::string problem_;  // why the last attempt failed
+  Thinned warnings_;
   Status failure_;
   RendezvousStats stats_;
 };

@@ -13,7 +13,8 @@ namespace weft {
 namespace {
 
 constexpr int64_t kMillisecond = 1'000'000;
-constexpr size_t kGuests = 256;         // strangers served at a time
+constexpr size_t kGuests = 256;  // strangers served at a time
+constexpr int kCallersAtOnce = 64;
 constexpr double kFarewellSeconds = 1;  // for ranks that come while the job is failing
 
 // One connection. A guest has said nothing yet; a member has a rank; one who leaves is only sent
@@ -25,6 +26,7 @@ struct Peer {
   Rank rank = -1;
   uint64_t process = 0;
   Nonce challenge = fresh_nonce();
+  std::optional<Nonce> proven;  // that of its last offer, once it has proven to be of the job
 };
 
 class StoreServer final : public Rendezvous {
@@ -97,8 +99,9 @@ class StoreServer final : public Rendezvous {
     std::erase_if(peers_, [](const auto& peer) { return peer->state == Peer::State::gone; });
   }
 
+  // So many at a time: the others have their turn, too.
   void accept_all() {
-    while (true) {
+    for (int i = 0; i < kCallersAtOnce; ++i) {
       Result<Fd> socket = accept_from(listener_);
       if (!socket.ok() && lose_oldest_guest()) continue;  // for want of descriptors, mostly
       if (!socket.ok()) fail(socket.status().within("The store cannot accept more connections"));
@@ -181,11 +184,21 @@ class StoreServer final : public Rendezvous {
   void leave(Peer& peer, bool elsewhere, const Status& why) {
     peer.state = Peer::State::leaving;
     ++stats_.store_sent;
-    peer.connection.queue(wire::encode(wire::Refusal{elsewhere, why}));
+    const wire::Refusal refusal{elsewhere, why};
+    if (peer.proven)
+      answer(peer, wire::Answer(wire::Type::verdict, wire::payload_of(refusal), key_));
+    else
+      peer.connection.queue(wire::encode(refusal));
     if (!peer.connection.flush() || !peer.connection.sending()) {
       peer.state = Peer::State::gone;
       peer.connection.close();
     }
+  }
+
+  // REQUIRES: it has proven what it asked.
+  void answer(Peer& peer, const wire::Answer& answer) {
+    peer.connection.queue(answer.head(key_, *peer.proven, peer.challenge));
+    if (!answer.payload()->empty()) peer.connection.queue(answer.payload());
   }
 
   void listen_to(Peer& peer) {
@@ -216,8 +229,9 @@ class StoreServer final : public Rendezvous {
         concat("Rank ", offer.rank, " at ", peer.connection.peer(), " speaks version ", version,
                " of weft's protocol, rank ", config_.rank, " version ", wire::kVersion,
                "; use the same build of weft everywhere.");
-    if (offer.job == config_.job && refused_.size() < 4) refused_.push_back(who);
-    refuse(peer, false, Status(Code::mismatch, who, static_cast<int>(offer.rank)));
+    const bool ours = offer.job == config_.job;
+    if (ours && refused_.size() < 4) refused_.push_back(who);
+    refuse(peer, !ours, Status(Code::mismatch, who, static_cast<int>(offer.rank)));
   }
 
   void refuse_unproven(Peer& peer, const wire::Offer& offer) {
@@ -243,6 +257,7 @@ class StoreServer final : public Rendezvous {
       refuse_unproven(peer, offer);
       return false;
     }
+    peer.proven = offer.nonce;
     if (failure_.ok() && offer.size != static_cast<uint32_t>(config_.size))
       fail(Status(Code::mismatch,
                   concat(who, " says that the job has ", offer.size, " ranks, rank ", config_.rank,
@@ -281,7 +296,7 @@ class StoreServer final : public Rendezvous {
     peer.rank = static_cast<Rank>(offer.rank);
     peer.process = offer.process;
     ++stats_.store_sent;
-    peer.connection.queue(wire::encode_welcome(wire::prove_welcome(offer, key_, peer.challenge)));
+    answer(peer, wire::Answer(wire::Type::welcome, "", key_));
     take(peer, std::move(offer));
     if (!peer.connection.flush()) lose(peer);
   }
@@ -289,6 +304,7 @@ class StoreServer final : public Rendezvous {
   void take(Peer& peer, wire::Offer offer) {
     if (!wire::proves(offer, key_, peer.challenge))
       return reject(peer, invalid_argument("What it offered is not proven to be its own."));
+    peer.proven = offer.nonce;
     if (offer.rank != static_cast<uint32_t>(peer.rank) || offer.round != round_)
       return fail(Status(Code::mismatch,
                          concat("Rank ", peer.rank, " is at meeting ", offer.round,
@@ -318,11 +334,11 @@ class StoreServer final : public Rendezvous {
 
   // Sends the table to everybody; ranks that were not there at the start can no longer join.
   void answer(const Deadline& deadline) {
-    const auto table = std::make_shared<const std::string>(wire::encode_table(offers_));
+    const wire::Answer table(wire::Type::table, wire::payload_of(offers_), key_);
     for (const auto& peer : peers_) {
       if (peer->state != Peer::State::member) continue;
       ++stats_.store_sent;
-      peer->connection.queue(table);
+      answer(*peer, table);
       if (!peer->connection.flush()) lose(*peer);
     }
     // Whoever has its answer may leave, so only those who have not are watched here.
@@ -334,9 +350,9 @@ class StoreServer final : public Rendezvous {
           polled.push_back({peer->connection.socket().get(), POLLOUT, 0});
           if (!peer->connection.flush()) lose(*peer);
         }
-    } while (::poll(polled.data(), polled.size(), polled.empty() ? 0 : deadline.left_ms(1000)) >=
-                 0 &&
-             !polled.empty() && !deadline.expired());
+      // A signal may end it early.
+      (void)::poll(polled.data(), polled.size(), polled.empty() ? 0 : deadline.left_ms(1000));
+    } while (!polled.empty() && !deadline.expired());
     for (const auto& peer : peers_)
       if (peer->state == Peer::State::member && peer->connection.sending())
         fail(Status(Code::timeout,

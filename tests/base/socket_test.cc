@@ -87,17 +87,25 @@ TEST(SocketAddress, KnowsLinkLocalOnes) {
 
 TEST(SocketAddress, ResolvesNamesAndNumbers) {
   for (const auto& [host, text] : {std::pair("127.0.0.1", "127.0.0.1:80"), {"::1", "[::1]:80"}}) {
-    const auto number = SocketAddress::resolve(host, 80);
+    const auto number = SocketAddress::resolve(host, 80, Deadline::after(0));
     ASSERT_TRUE(number.ok()) << number.status().to_string();
     ASSERT_EQ(number->size(), 1u);
     EXPECT_EQ(number->front().to_string(), text);
   }
-  const auto local = SocketAddress::resolve("localhost", 81);
+  const auto local = SocketAddress::resolve("localhost", 81, Deadline::after(20));
   ASSERT_TRUE(local.ok()) << local.status().to_string();
   for (const SocketAddress& address : *local) EXPECT_EQ(address.port(), 81);
-  const auto missing = SocketAddress::resolve("no-such-host.invalid", 80);
+  const auto missing = SocketAddress::resolve("no-such-host.invalid", 80, Deadline::after(60));
   ASSERT_FALSE(missing.ok());
   EXPECT_NE(missing.status().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(SocketAddress, ResolvesNoLongerThanItMay) {
+  const int64_t begin_ns = steady_clock().now_ns();
+  const auto late = SocketAddress::resolve("no-such-host.invalid", 80, Deadline::after(0));
+  EXPECT_LT(steady_clock().now_ns() - begin_ns, 1'000'000'000);
+  ASSERT_FALSE(late.ok());
+  EXPECT_NE(late.status().message().find("no-such-host.invalid"), std::string::npos);
 }
 
 TEST(Socket, ConnectsOverEveryFamily) {

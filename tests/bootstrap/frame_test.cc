@@ -76,30 +76,52 @@ TEST(Frame, AnOfferProvesItselfToOneStoreOfOneJobWithOneSecret) {
   EXPECT_FALSE(changed([](Offer& o) { o.nonce = fresh_nonce(); }));
   EXPECT_FALSE(changed([](Offer& o) { o.proof[31] ^= std::byte{1}; }));
   EXPECT_FALSE(changed([](Offer& o) { o.blob += "x"; }));
+}
 
-  const Proof welcome = prove_welcome(offer, key, challenge);
-  const std::string_view text(reinterpret_cast<const char*>(welcome.data()), welcome.size());
-  EXPECT_TRUE(proves_welcome(text, offer, key, challenge));
-  EXPECT_FALSE(proves_welcome("", offer, key, challenge));
-  EXPECT_FALSE(proves_welcome(text, offer, key, fresh_nonce()));
-  EXPECT_FALSE(proves_welcome(text, sample(), key, challenge));
-  EXPECT_FALSE(proves_welcome(text, offer, meeting_key(Key(), offer.job), challenge));
+Frame frame_of(const std::string& bytes) {
+  size_t used = 0;
+  return parse_frame(bytes, 1 << 20, &used).take().value();
+}
+
+TEST(Frame, AnswersProveThemselvesToOneOffer) {
+  const Nonce nonce = fresh_nonce(), challenge = fresh_nonce();
+  const Key key = meeting_key(Key("a secret of enough bytes"), "job");
+  for (const auto& [type, payload] :
+       {std::pair(Type::welcome, ""), {Type::table, "blobs"}, {Type::verdict, "why"}}) {
+    const Answer answer(type, payload, key);
+    const std::string bytes = answer.head(key, nonce, challenge) + *answer.payload();
+    const Frame frame = frame_of(bytes);
+    EXPECT_EQ(proven_payload(frame, nonce, key, challenge), payload);
+    EXPECT_FALSE(proven_payload(frame, fresh_nonce(), key, challenge));
+    EXPECT_FALSE(proven_payload(frame, nonce, key, fresh_nonce()));
+    EXPECT_FALSE(proven_payload(frame, nonce, meeting_key(Key(), "job"), challenge));
+    for (size_t at = 0; at < frame.payload.size(); ++at) {
+      Frame changed = frame;
+      changed.payload[at] = static_cast<char>(changed.payload[at] ^ 4);
+      EXPECT_FALSE(proven_payload(changed, nonce, key, challenge)) << at;
+    }
+    for (const Type other : {Type::welcome, Type::table, Type::verdict}) {
+      Frame changed = frame;
+      changed.type = other;
+      EXPECT_EQ(proven_payload(changed, nonce, key, challenge).has_value(), other == type);
+    }
+    EXPECT_FALSE(proven_payload(Frame{kVersion, type, ""}, nonce, key, challenge));
+  }
 }
 
 TEST(Frame, TablesAndRefusalsRoundTrip) {
   const std::vector<std::string> blobs{"", "a", std::string(70000, 'x'), std::string("\0\1", 2)};
-  size_t used = 0;
-  const auto table = parse_frame(encode_table(blobs), 1 << 20, &used);
-  EXPECT_EQ(*parse_table((**table).payload, 4), blobs);
-  EXPECT_FALSE(parse_table((**table).payload, 3));
-  EXPECT_FALSE(parse_table((**table).payload, 5));
+  const std::string table = payload_of(blobs);
+  EXPECT_EQ(*parse_table(table, 4), blobs);
+  EXPECT_FALSE(parse_table(table, 3));
+  EXPECT_FALSE(parse_table(table, 5));
 
-  const auto frame = parse_frame(
-      encode(Refusal{true, Status(Code::peer_lost, "Rank 3 is gone.", 3)}), kRefusalBytes, &used);
-  const auto refusal = parse_refusal((**frame).payload);
+  const Frame frame =
+      frame_of(encode(Refusal{true, Status(Code::peer_lost, "Rank 3 is\n\x1b[31mgone.", 3)}));
+  const auto refusal = parse_refusal(frame.payload);
   ASSERT_TRUE(refusal);
   EXPECT_TRUE(refusal->elsewhere);
-  EXPECT_EQ(refusal->status.to_string(), "peer lost: Rank 3 is gone.");
+  EXPECT_EQ(refusal->status.to_string(), "peer lost: Rank 3 is  [31mgone.");
   EXPECT_EQ(refusal->status.peer(), 3);
 }
 
@@ -154,7 +176,7 @@ TEST(Frame, AnyBytesAreEitherRefusedOrExactlyAFrame) {
       EXPECT_EQ(encode(*offer).substr(kHeaderBytes), payload);
     }
     if (const auto table = parse_table(payload, 2)) {
-      EXPECT_EQ(encode_table(*table).substr(kHeaderBytes), payload);
+      EXPECT_EQ(payload_of(*table), payload);
     }
     (void)parse_refusal(payload);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -270,6 +271,34 @@ TEST(Rendezvous, AStaleFileMisleadsNobody) {
   });
   for (const std::string& text : said) EXPECT_EQ(text, test::expected_table(3, 0));
   EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the file was not removed";
+}
+
+TEST(Rendezvous, WhatIsNoFileIsNotWaitedFor) {
+  Ways ways("file");
+  const std::string path = ways.address().substr(7);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const int64_t begin_ns = steady_clock().now_ns();
+  EXPECT_TRUE(contains(test::join(ways, 1, 2, 20), "is not a file"));
+  EXPECT_LT(steady_clock().now_ns() - begin_ns, 10'000'000'000);
+  EXPECT_EQ(::unlink(path.c_str()), 0);
+}
+
+TEST(Rendezvous, ALocalNameThatIsTakenIsPassedOver) {
+  const std::string name = concat("rendezvous-taken-", ::getpid());
+  const auto taken = listen_on(*SocketAddress::parse(concat("@weft-", ::geteuid(), "-", name)));
+  ASSERT_TRUE(taken.ok());
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) {
+    auto meeting = make_rendezvous({r, 3, concat("unix:", name), "j"}, Environment());
+    return test::describe((*meeting)->all_gather(concat(r), Deadline::after(20)));
+  });
+  for (const std::string& text : said) EXPECT_EQ(text, "ok: 0,1,2");
+}
+
+TEST(Rendezvous, ListensOnTheChosenInterfaceOnly) {
+  const int port = test::free_port();
+  const auto listener = listen_at(concat("a-name-of-some-host:", port), "=lo");
+  ASSERT_TRUE(listener.ok()) << listener.status().to_string();
+  EXPECT_EQ(local_address(*listener)->to_string(), concat("127.0.0.1:", port));
 }
 
 TEST(Rendezvous, AFileOfAnotherJobIsLeftAlone) {

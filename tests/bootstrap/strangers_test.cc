@@ -2,6 +2,8 @@
 // log line and the job goes on. And whoever is of the job, but slow, is waited for.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,10 +30,6 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-ConstBytes bytes_of(std::string_view text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
 // A plain socket to the store.
 class Raw {
  public:
@@ -55,6 +53,10 @@ class Raw {
     offer.proof =
         wire::prove(offer, wire::meeting_key(key, offer.job), challenge.value_or(Nonce()));
     return wire::encode(offer);
+  }
+  void read(size_t bytes) {
+    std::vector<std::byte> room(bytes);
+    EXPECT_TRUE(recv_all(socket_, room, Deadline::after(20)).ok());
   }
   void close() { socket_.reset(); }
   // All that comes until the other end closes.
@@ -207,7 +209,7 @@ TEST(Strangers, ARankWithoutTheSecretIsRefusedAndTold) {
     std::string told;
     const auto come = [&](int port) {
       auto client = make_rendezvous({1, 2, concat("tcp://127.0.0.1:", port), kJob}, theirs);
-      told = describe((*client)->all_gather("x", Deadline::after(20)));
+      told = describe((*client)->all_gather("x", Deadline::after(0.7)));
     };
     const Outcome outcome = job_with(come, with_secret(kSecret));
     expect_undisturbed(outcome);
@@ -222,7 +224,7 @@ TEST(Strangers, ARankWithASecretDoesNotJoinAJobWithoutOne) {
   const Outcome outcome = job_with([](int port) {
     const Environment theirs = with_secret(kSecret);
     auto client = make_rendezvous({1, 2, concat("tcp://127.0.0.1:", port), kJob}, theirs);
-    const std::string told = describe((*client)->all_gather("x", Deadline::after(20)));
+    const std::string told = describe((*client)->all_gather("x", Deadline::after(0.7)));
     EXPECT_TRUE(contains(told, "does not have the secret of this job")) << told;
   });
   expect_undisturbed(outcome);
@@ -255,8 +257,8 @@ TEST(Strangers, AReplayedOfferIsRefused) {
   expect_undisturbed(job_with(replay, with_secret(kSecret)));
 }
 
-// Who listens where the store might be, and welcomes everybody, gets nobody.
-TEST(Strangers, AStoreWithoutTheSecretIsLeftAlone) {
+// Who listens where the store might be, and says this to everybody who calls, gets nobody.
+void expect_impostor_left_alone(const std::string& answer) {
   const Fd listener = listen_on(*SocketAddress::parse("127.0.0.1:0")).take();
   const int trap = local_address(listener)->port(), port = test::free_port();
   const std::string where = concat("tcp://127.0.0.1:", trap, ",127.0.0.1:", port);
@@ -266,7 +268,7 @@ TEST(Strangers, AStoreWithoutTheSecretIsLeftAlone) {
       const Fd caller = accept_from(listener).take();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if (!caller.valid()) continue;
-      const std::string said = wire::encode(Nonce()) + wire::encode_welcome(Proof());
+      const std::string said = wire::encode(Nonce()) + answer;
       (void)send_all(caller, bytes_of(said), Deadline::after(5));
       std::byte offer[26];
       if (recv_all(caller, offer, Deadline::after(5)).ok()) caught = true;
@@ -287,6 +289,90 @@ TEST(Strangers, AStoreWithoutTheSecretIsLeftAlone) {
   impostor.join();
   EXPECT_EQ(rank0, "ok: 0,1");
   EXPECT_TRUE(caught) << "it was never called; nothing is tested";
+}
+
+TEST(Strangers, AStoreWithoutTheSecretIsLeftAlone) {
+  const Key guess = wire::meeting_key(Key("a guess that is wrong"), kJob);
+  const wire::Answer welcome(wire::Type::welcome, "", guess);
+  expect_impostor_left_alone(welcome.head(guess, Nonce(), Nonce()));
+}
+
+TEST(Strangers, ARefusalWithoutTheSecretIsNotBelieved) {
+  testing::internal::CaptureStderr();
+  const wire::Refusal refusal{false, Status(Code::mismatch, "Go away, rank 7 is broken.", 7)};
+  expect_impostor_left_alone(wire::encode(refusal));
+  const Key guess = wire::meeting_key(Key("a guess that is wrong"), kJob);
+  const wire::Answer verdict(wire::Type::verdict, wire::payload_of(refusal), guess);
+  expect_impostor_left_alone(verdict.head(guess, Nonce(), Nonce()) + *verdict.payload());
+  testing::internal::GetCapturedStderr();
+}
+
+// Stands between rank 1 and the store and changes one byte of what the store says.
+class Relay {
+ public:
+  Relay(int port, size_t target)
+      : port_(port),
+        target_(target),
+        listener_(listen_on(*SocketAddress::parse("127.0.0.1:0")).take()),
+        thread_([this] { run(); }) {}
+  ~Relay() {
+    done_ = true;
+    thread_.join();
+  }
+  int port() const { return local_address(listener_)->port(); }
+  bool changed() const { return seen_ > target_; }
+
+ private:
+  void run() {
+    Fd caller, store;
+    while (!done_) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      if (!caller.valid()) {
+        caller = accept_from(listener_).take();
+        if (caller.valid())
+          store = start_connect(*SocketAddress::parse(concat("127.0.0.1:", port_))).take();
+      }
+      if (!caller.valid() || !peer_address(store).ok()) continue;
+      pass(caller, store, false);
+      pass(store, caller, true);
+    }
+  }
+  void pass(const Fd& from, const Fd& to, bool change) {
+    char bytes[4096];
+    const ssize_t got = ::recv(from.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got <= 0) return;
+    const size_t seen = seen_, count = static_cast<size_t>(got);
+    if (change && target_ >= seen && target_ < seen + count) bytes[target_ - seen] ^= 4;
+    if (change) seen_ = seen + count;
+    (void)send_all(to, bytes_of({bytes, count}), Deadline::after(5));
+  }
+
+  const int port_;
+  const size_t target_;
+  const Fd listener_;
+  std::atomic<bool> done_{false};
+  std::atomic<size_t> seen_{0};
+  std::thread thread_;
+};
+
+TEST(Strangers, AChangedTableIsNotBelieved) {
+  constexpr size_t kWelcomed = 2 * wire::kHeaderBytes + sizeof(Nonce) + sizeof(Proof);
+  for (const size_t target : {kWelcomed + wire::kHeaderBytes, kWelcomed + wire::kHeaderBytes + 40,
+                              kWelcomed + wire::kHeaderBytes + 37}) {
+    const int port = test::free_port();
+    std::thread first([&] {
+      auto store =
+          make_rendezvous({0, 2, concat("tcp://127.0.0.1:", port), kJob}, with_secret(kSecret));
+      (void)(*store)->all_gather("a blob", Deadline::after(20));
+    });
+    Relay relay(port, target);
+    auto client = make_rendezvous({1, 2, concat("tcp://127.0.0.1:", relay.port()), kJob},
+                                  with_secret(kSecret));
+    const std::string told = describe((*client)->all_gather("another", Deadline::after(20)));
+    first.join();
+    EXPECT_TRUE(relay.changed());
+    EXPECT_TRUE(contains(told, "changed on its way")) << told;
+  }
 }
 
 TEST(Strangers, AFloodCostsNothing) {
@@ -369,6 +455,44 @@ TEST(SlowRanks, WhoDoesNotReadItsAnswerIsNamed) {
   EXPECT_TRUE(contains(said[0], "timeout: Rank 5 did not take the answer")) << said[0];
   for (const Rank r : {1, 2, 3, 4, 6, 7})
     EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "ok: xxx"));
+}
+
+// While the store waits for a rank that reads slowly.
+TEST(SlowRanks, ASignalDoesNotMakeOneLate) {
+  constexpr int kSize = 8;
+  const std::string name = concat("signals-", ::getpid());
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(::sigaction(SIGUSR2, &action, &before), 0);
+  const auto said = test::run(test::Mode::threads, kSize, [&](Rank r) -> std::string {
+    if (r != 5) {
+      std::atomic<bool> met{false};
+      std::thread signals;
+      if (r == 0)
+        signals = std::thread([&met, store = ::pthread_self()] {
+          while (!met) {
+            ::pthread_kill(store, SIGUSR2);
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+          }
+        });
+      auto meeting = make_rendezvous({r, kSize, concat("unix:", name), kJob}, Environment());
+      const std::string blob(wire::kBlobBytes, 'x');
+      const std::string text = describe((*meeting)->all_gather(blob, Deadline::after(20)));
+      met = true;
+      if (signals.joinable()) signals.join();
+      return text.substr(0, 60);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Raw raw(*SocketAddress::parse(concat("@weft-", ::geteuid(), "-", name)));
+    raw.send(raw.proven(offer_of(5, kSize)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    raw.read((kSize - 1) * wire::kBlobBytes);  // and a little more
+    return "";
+  });
+  ::sigaction(SIGUSR2, &before, nullptr);
+  for (const Rank r : {0, 1, 2, 3, 4, 6, 7})
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "ok: xxx")) << said[static_cast<size_t>(r)];
 }
 
 }  // namespace
