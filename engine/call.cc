@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "base/hash.h"
+#include "base/text.h"
+#include "engine/executor/layout.h"
 #include "engine/schedule/collective.h"
 
 namespace weft {
@@ -42,7 +45,10 @@ Status check_in_place_pairs(const Call& call) {
   const auto same = [](std::span<const size_t> a, std::span<const size_t> b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   };
-  if (same(call.counts, call.recv_counts) && same(call.offsets, call.recv_offsets)) return {};
+  if (same(call.counts, call.recv_counts) &&
+      same(given_or_packed(call.offsets, call.counts),
+           given_or_packed(call.recv_offsets, call.recv_counts)))
+    return {};
   return invalid_argument(
       "input and output are the same memory, but recv_counts or recv_offsets differ from counts or "
       "offsets; all_to_all in place needs equal ones, else give it an output of its own");
@@ -63,11 +69,30 @@ Status validate_varying(const Call& call, int ranks, Rank me) {
     case Kind::reduce_scatter: return check_counts("counts", call.counts, call.offsets, ranks);
     case Kind::gather:
     case Kind::scatter:
-      return me == call.root ? check_counts("counts", call.counts, call.offsets, ranks) : Status();
+      if (me == call.root) return check_counts("counts", call.counts, call.offsets, ranks);
+      return call.count <= kCountMax ? Status()
+                                     : invalid_argument("count is " + std::to_string(call.count) +
+                                                        ", which no memory can hold");
     default:
       return invalid_argument(std::string(name(call.kind)) +
                               " has no form with varying counts; set varying to false");
   }
+}
+
+// Chunks of a group are numbered, so many for every pair of ranks as one pair has transfers.
+Status check_pairs(std::span<const Transfer> group, int ranks) {
+  const size_t most = std::numeric_limits<int>::max() / (static_cast<size_t>(ranks) * ranks);
+  if (group.size() <= most) return {};
+  std::vector<size_t> sends(static_cast<size_t>(ranks)), receives(sends);
+  for (const Transfer& t : group) {
+    const bool send = t.direction == Transfer::Direction::send;
+    if (++(send ? sends : receives)[static_cast<size_t>(t.peer)] > most)
+      return invalid_argument("a group may have " + std::to_string(most) +
+                              " transfers to or from one of " + std::to_string(ranks) +
+                              " ranks; it has more with rank " + std::to_string(t.peer) +
+                              ": make it several groups");
+  }
+  return {};
 }
 
 // Elements that this rank reads from input and writes to output.
@@ -78,8 +103,9 @@ struct Needs {
 Needs needs(const Call& call, int ranks, Rank me) {
   const Collective c{call.kind, ranks, call.root, false};
   Needs result;
-  const size_t all = call.varying ? total(call.counts) : call.count * ranks;
-  const size_t own = call.varying && !call.counts.empty() ? call.counts[me] : call.count;
+  const std::span<const size_t> counts = known_counts(call, me);
+  const size_t all = call.varying ? total(counts) : call.count * ranks;
+  const size_t own = call.varying && !counts.empty() ? counts[me] : call.count;
   switch (call.kind) {
     case Kind::all_to_all: result = {all, call.varying ? total(call.recv_counts) : all}; break;
     case Kind::all_gather:
@@ -105,6 +131,9 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type) {
 }
 
 Status validate(const Call& call, int ranks, Rank me) {
+  if (!(call.timeout_s >= 0))
+    return invalid_argument("timeout_s is " + number_text(call.timeout_s) +
+                            "; give seconds, or 0 for the communicator's");
   if (call.kind == Kind::barrier) return {};
   if (call.kind == Kind::exchange)
     return invalid_argument("exchange is not a call of this form; pass a group of transfers");
@@ -160,7 +189,7 @@ Status validate(std::span<const Transfer> group, int ranks) {
     if (t.count > 0 && !t.memory)
       return invalid_argument(which + "memory is null, but count is " + std::to_string(t.count));
   }
-  return {};
+  return check_pairs(group, ranks);
 }
 
 Signature signature(const Call& call) {

@@ -68,6 +68,13 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 Status validate(const Call& call, int ranks, Rank me);
 Status validate(std::span<const Transfer> group, int ranks);
 
+// The v-forms' counts as rank `me` knows them: of gather and scatter only the root has all, and
+// what stands there elsewhere says nothing.
+inline std::span<const size_t> known_counts(const Call& call, Rank me) {
+  const bool rooted = call.kind == Kind::gather || call.kind == Kind::scatter;
+  return rooted && me != call.root ? std::span<const size_t>() : call.counts;
+}
+
 // What the ranks that make a call must agree on.
 struct Signature {
   // As in Call.

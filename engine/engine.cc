@@ -77,7 +77,7 @@ Status Engine::run_complete(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return health();
   {
     const std::unique_lock lock(driver_, std::try_to_lock);
-    if (lock.owns_lock() && repeated(call)) {
+    if (lock.owns_lock() && !failed_.load(std::memory_order_acquire) && repeated(call)) {
       inline_.call = call;
       return run_planned(inline_, *repeatable_);
     }

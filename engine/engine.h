@@ -194,6 +194,8 @@ class Engine final : public Communicator {
   bool repeatable_in_place_ = false;
   std::vector<std::unique_ptr<Operation>> active_;  // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
+  size_t waiting_groups_ = 0;                       // of those
+  bool admit_ = false;                              // one of them may perhaps start now
   Backoff backoff_;
   uint32_t polls_ = 0;  // of active_
 

@@ -5,6 +5,7 @@
 // and receives run beside them and beside each other, but in order per peer and direction, because
 // the k-th send to a peer meets its k-th receive.
 #include <algorithm>
+#include <utility>
 
 #include "engine/engine.h"
 #include "engine/notes.h"
@@ -12,8 +13,6 @@
 namespace weft {
 namespace {
 
-// How many waiting operations are looked at for one that may start.
-constexpr size_t kLookAhead = 256;
 // Blocked operations beside moving ones are looked after once in that many polls, plus one.
 constexpr uint32_t kLookEvery = 255;
 
@@ -28,6 +27,7 @@ class Occupied {
       return t.direction == Transfer::Direction::send ? sends_[t.peer] : receives_[t.peer];
     });
   }
+  bool collective() const { return collective_; }
   void add(const Operation& op) {
     collective_ |= !op.is_group;
     for (const Transfer& t : op.group)
@@ -76,27 +76,36 @@ bool Engine::advance(bool may_wait) {
 bool Engine::serve_queue() {
   {
     const std::lock_guard queue_lock(queue_mutex_);
-    for (auto& op : queue_) waiting_.push_back(std::move(op));
+    admit_ |= !queue_.empty();
+    for (auto& op : queue_) {
+      waiting_groups_ += op->is_group;
+      waiting_.push_back(std::move(op));
+    }
     queue_.clear();
   }
-  admit();
+  if (std::exchange(admit_, false) || failed_.load(std::memory_order_relaxed)) admit();
   return poll_active();
 }
 
-// Starts every waiting operation that nothing ahead of it stands in the way of.
+// Starts every waiting operation that nothing ahead of it stands in the way of; called when one was
+// queued, or one that stood in the way has ended.
 void Engine::admit() {
   if (waiting_.empty()) return;
   Occupied occupied(size());
   for (const auto& op : active_) occupied.add(*op);
   if (inline_.plan) occupied.add(inline_);  // the call of the thread that drives
-  for (size_t i = 0; i < std::min(waiting_.size(), kLookAhead);) {
+  size_t groups = waiting_groups_;          // that have not been looked at
+  for (size_t i = 0; i < waiting_.size();) {
     Operation& op = *waiting_[i];
     const bool failed = failed_.load(std::memory_order_acquire);
+    if (!failed && occupied.collective() && groups == 0) break;  // nothing but collectives
+    groups -= op.is_group;
     if (!failed && !occupied.admits(op)) {
       occupied.add(op);
       ++i;
       continue;
     }
+    waiting_groups_ -= op.is_group;
     auto entry = failed ? Result<PlanCache::Entry*>(health()) : first_plan(op);
     if (entry.ok()) {
       begin(op, **entry);

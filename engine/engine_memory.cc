@@ -6,6 +6,7 @@
 // buffers are mapped, which matters only where the call then fails: see withdraw().
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -14,6 +15,8 @@
 
 namespace weft {
 namespace {
+
+constexpr size_t kBytesMost = std::numeric_limits<size_t>::max() / 2;
 
 // What every rank says about an allocation: the bytes it wants, and what went wrong, if anything.
 Status agree_on_memory(const std::vector<std::string>& said, int ranks) {
@@ -48,12 +51,18 @@ Result<std::shared_ptr<std::byte>> plain_memory(size_t bytes) {
 
 Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) {
   if (failed_.load(std::memory_order_acquire)) return health();
-  const size_t size_or_one = std::max<size_t>(1, bytes);
+  const size_t size_or_one = std::clamp<size_t>(bytes, 1, kBytesMost);
   const RunCall run = [this](const Call& call) { return run_internal(call); };
   const auto agreed = [&](const Status& own) -> Status {
     const auto said = gather_texts(size(), run, statement(bytes, own));
     return said.ok() ? agree_on_memory(*said, size()) : said.status();
   };
+  if (bytes > kBytesMost) {
+    const Status refused = invalid_argument(
+        concat("allocate: bytes is ", bytes, ", at most ", kBytesMost, " are possible"));
+    (void)agreed(refused);
+    return refused;
+  }
   if (!media_->shares_memory()) {
     auto memory = plain_memory(size_or_one);
     WEFT_TRY(agreed(memory.status()));

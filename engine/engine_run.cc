@@ -35,7 +35,9 @@ void count_one(std::atomic<uint64_t>& counter) {
 
 }  // namespace
 
+// Another thread's call may have failed since this one looked, and memory has been let go of.
 Status Engine::run_now(Operation& op) {
+  if (failed_.load(std::memory_order_acquire)) return health();
   repeatable_ = nullptr;
   auto entry = first_plan(op);
   if (!entry.ok()) return entry.status();
@@ -88,6 +90,7 @@ void Engine::release(Operation& op, const Status& status) {
                   op.waited);
   }
   op.plan = nullptr;
+  admit_ = true;
   media_->forget_memory();
   op.executor.drop();
   op.group = {};

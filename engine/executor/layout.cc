@@ -1,17 +1,6 @@
 #include "engine/executor/layout.h"
 
 namespace weft {
-namespace {
-
-bool pairs(Kind kind) { return kind == Kind::all_to_all || kind == Kind::exchange; }
-
-std::vector<size_t> given_or_packed(std::span<const size_t> offsets,
-                                    std::span<const size_t> counts) {
-  if (!offsets.empty()) return {offsets.begin(), offsets.end()};
-  return packed(counts);
-}
-
-}  // namespace
 
 std::vector<size_t> packed(std::span<const size_t> counts) {
   std::vector<size_t> offsets(counts.size());
@@ -23,6 +12,12 @@ std::vector<size_t> packed(std::span<const size_t> counts) {
   return offsets;
 }
 
+std::vector<size_t> given_or_packed(std::span<const size_t> offsets,
+                                    std::span<const size_t> counts) {
+  if (!offsets.empty()) return {offsets.begin(), offsets.end()};
+  return packed(counts);
+}
+
 Layout::Layout(const Collective& collective, Rank me, const Call& call, int pieces)
     : collective_(collective), me_(me), pieces_(pieces), uniform_(call.count) {
   // In place too, the pointer to a buffer of one block points at that block, not at what it is part
@@ -32,6 +27,12 @@ Layout::Layout(const Collective& collective, Rank me, const Call& call, int piec
   output_.is_input = false;
   uniform_piece_ = piece_size(uniform_);
   if (!call.varying) return;
+  const std::span<const size_t> counts = known_counts(call, me);
+  if (counts.empty()) {  // gather, scatter away from the root: only the own block is known
+    sizes_.assign(collective.ranks, 0);
+    sizes_[me] = call.count;
+    return;
+  }
   switch (call.kind) {
     case Kind::all_to_all:
       sizes_.assign(call.counts.begin(), call.counts.end());
@@ -40,14 +41,10 @@ Layout::Layout(const Collective& collective, Rank me, const Call& call, int piec
       output_.offsets = given_or_packed(call.recv_offsets, call.recv_counts);
       return;
     case Kind::all_gather:
-    case Kind::gather: output_.offsets = given_or_packed(call.offsets, call.counts); break;
-    default: input_.offsets = given_or_packed(call.offsets, call.counts); break;
+    case Kind::gather: output_.offsets = given_or_packed(call.offsets, counts); break;
+    default: input_.offsets = given_or_packed(call.offsets, counts); break;
   }
-  sizes_.assign(call.counts.begin(), call.counts.end());
-  if (sizes_.empty()) {  // gather, scatter away from the root: only the own block is known
-    sizes_.assign(collective.ranks, 0);
-    sizes_[me] = call.count;
-  }
+  sizes_.assign(counts.begin(), counts.end());
 }
 
 Layout::Layout(const Collective& collective, Rank me, std::span<const Transfer> group, int pieces)
@@ -82,7 +79,7 @@ size_t Layout::piece_size(size_t block_elements) const {
 
 size_t Layout::block_size(int block) const {
   if (sizes_.empty()) return uniform_;
-  if (!pairs(collective_.kind)) return sizes_[block];
+  if (!pairwise(collective_.kind)) return sizes_[block];
   return block / collective_.ranks == me_ ? sizes_[block % collective_.ranks]
                                           : recv_sizes_[block / collective_.ranks];
 }

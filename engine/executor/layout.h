@@ -69,5 +69,8 @@ class Layout {
 
 // Offsets that pack blocks of these sizes one after the other.
 std::vector<size_t> packed(std::span<const size_t> counts);
+// The offsets that were given, or those of blocks packed in order.
+std::vector<size_t> given_or_packed(std::span<const size_t> offsets,
+                                    std::span<const size_t> counts);
 
 }  // namespace weft

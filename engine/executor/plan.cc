@@ -164,6 +164,7 @@ class Lowering {
     if (!lowered.begins || !lowered.ends) return {};  // several chunks share the slots
     if (lowered.to && step.sources.size() == 1 && !lowered.from && step.targets.empty())
       lowered.sends_memory = lowered.to->traits().send_from_memory && !plan_->scales &&
+                             !(step.finish && plan_->divisor != 1) &&
                              step.sources[0].buffer != Buffer::window;
     if (lowered.from && step.sources.empty() && !lowered.to && step.targets.size() == 1)
       lowered.receives_memory = lowered.from->traits().recv_into_memory && !step.finish;

@@ -3,7 +3,6 @@
 namespace weft {
 namespace {
 
-bool pairwise(Kind kind) { return kind == Kind::all_to_all || kind == Kind::exchange; }
 
 }  // namespace
 

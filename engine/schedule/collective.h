@@ -33,6 +33,8 @@ struct Collective {
   friend bool operator==(const Collective&, const Collective&) = default;
 };
 
+// Whether every ordered pair of ranks has a block of its own.
+inline bool pairwise(Kind kind) { return kind == Kind::all_to_all || kind == Kind::exchange; }
 int blocks(const Collective& c);
 
 // Whether block `b` is part of rank's Input (Output).

@@ -171,13 +171,14 @@ bool may_use_registered(const Call& call, Surroundings around, const Options& op
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
   const Collective c = collective_of(call, around);
-  const bool priced = call.kind != Kind::exchange && call.kind != Kind::barrier;
+  // Ranks that do not know the same sizes would not come to the same prices.
+  const bool priced =
+      call.kind != Kind::exchange && call.kind != Kind::barrier && !pair_sizes(call);
   if (!around.tuner || !priced || around.ranks < 2) return nullptr;
   Demand demand;
   demand.collective = c;
   demand.windows = around.windows;
   demand.rank_order = options.deterministic;
-  demand.any_counts = pair_sizes(call);
   demand.slot_bytes = around.slot_bytes;
   demand.slots = around.slots;
   demand.radix = options.radix;

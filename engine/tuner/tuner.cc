@@ -26,7 +26,6 @@ bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (!algorithm.suits(demand.collective)) return false;
   if (algorithm.windows && !demand.windows) return false;
   if (algorithm.registered) return false;  // not a matter of price: see choose()
-  if (demand.any_counts && !algorithm.any_counts) return false;
   return !demand.rank_order || !reduces(demand.collective.kind) || algorithm.canonical;
 }
 
@@ -51,9 +50,19 @@ size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
 
 const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
-  const Key key{d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.rank_order,
-                d.any_counts,      d.slot_bytes,       d.slots,           d.radix,   d.copies,
-                d.segment_bytes,   d.may_ll,           d.must_ll,         rounded};
+  const Key key{d.collective.kind,
+                d.collective.ranks,
+                d.collective.root,
+                d.windows,
+                d.rank_order,
+                d.slot_bytes,
+                d.slots,
+                d.radix,
+                d.copies,
+                d.segment_bytes,
+                d.may_ll,
+                d.must_ll,
+                rounded};
   const auto [at, fresh] = known_.try_emplace(key);
   if (fresh) at->second = price(d, rounded);
   return at->second;

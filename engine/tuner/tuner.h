@@ -31,7 +31,6 @@ struct Demand {
   Collective collective;
   bool windows = false;     // every rank's window is mapped in every other
   bool rank_order = false;  // reductions fold in rank order
-  bool any_counts = false;  // sizes are known to the two ends of a pair only
   size_t slot_bytes = 0;    // of links
   int slots = 0;
   // What is not left to the tuner; 0: it is.
@@ -54,7 +53,7 @@ class Tuner {
   std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
   void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key = std::tuple<Kind, int, Rank, bool, bool, bool, size_t, int, int, int, size_t, bool,
+  using Key = std::tuple<Kind, int, Rank, bool, bool, size_t, int, int, int, size_t, bool,
                          bool, size_t>;
   const Network network_;
   std::map<Key, std::vector<Offer>> known_;

@@ -83,6 +83,34 @@ void expect_right(Communicator& c) {
   }
 }
 
+// The root folds, keeps the sum, and divides only when it sends: over a medium that sends from
+// memory this must not become a send of the sum.
+TEST_F(Import, AnAverageIsDividedWhereTheScheduleSaysSo) {
+  Schedule schedule{{Kind::all_reduce, 2, 0, false}, std::vector<Program>(2)};
+  const Operand scratch{.buffer = Buffer::scratch};
+  Program& root = schedule.programs[0];
+  root.scratch_slots = 1;
+  Lane& folds = root.lane();
+  folds.step(0).recv({1, 0}).read({.buffer = Buffer::input}).write(scratch);
+  folds.step(0).read(scratch).send({1, 0}).finished();
+  folds.step(0).read(scratch).write({.buffer = Buffer::output}).finished();
+  Lane& other = schedule.programs[1].lane();
+  other.step(0).read({.buffer = Buffer::input}).send({0, 0});
+  other.step(0).recv({0, 0}).write({.buffer = Buffer::output});
+  const std::string file = write("average.json", to_json(ScheduleFile{"average", "", {schedule}}));
+  for (const char* transport : {"shm", "tcp"})
+    run_ranks(cluster(2, file, transport), [](Communicator& c) {
+      for (const size_t count : {size_t{3}, size_t{100'000}}) {
+        const std::vector<float> in(count, static_cast<float>(c.rank() * 2 + 1));
+        std::vector<float> out(count);
+        const Status status =
+            c.all_reduce(in.data(), out.data(), count, DataType::float32, ReduceOp::avg);
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        EXPECT_EQ(out, std::vector<float>(count, 2.0f));
+      }
+    });
+}
+
 TEST_F(Import, RunsLikeOneThatIsBuiltIn) {
   const std::string file = write("my.json", some_of_everything());
   for (const char* transport : {"shm", "tcp"}) {

@@ -55,6 +55,30 @@ TEST_P(Works, ManyCollectivesEndInOrderWithRightResults) {
   });
 }
 
+TEST_P(Works, ManySendsDoNotHoldUpWhatIsBehindThem) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    constexpr int kSends = 600;  // more than links hold
+    std::vector<int> numbers(kSends);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    std::vector<Work> works;
+    if (c.rank() == 0) {
+      for (const int& number : numbers) {
+        const Transfer send = send_to(1, &number, 1, DataType::int32);
+        works.push_back(c.start(std::span(&send, 1)));
+      }
+      ASSERT_TRUE(c.barrier().ok());
+    } else {
+      ASSERT_TRUE(c.barrier().ok());
+      for (int i = 0; i < kSends; ++i) {
+        int got = -1;
+        ASSERT_TRUE(c.recv(0, &got, 1, DataType::int32).ok());
+        ASSERT_EQ(got, i);
+      }
+    }
+    for (const Work& work : works) ASSERT_TRUE(work.wait().ok());
+  });
+}
+
 TEST_P(Works, ReceivesStartedFirstDoNotBlockSends) {
   run_ranks(cluster(2), [](Communicator& c) {
     constexpr size_t kCount = 1 << 20;  // far more than links hold

@@ -82,9 +82,6 @@ TEST(Tuner, OffersOnlyWhatMayRun) {
   EXPECT_FALSE(all([](const Algorithm& a) { return !a.windows; }));
   d.rank_order = true;
   EXPECT_TRUE(all([](const Algorithm& a) { return a.canonical; }));
-  d = demand(Kind::all_to_all, 4);
-  d.any_counts = true;
-  EXPECT_TRUE(all([](const Algorithm& a) { return a.any_counts; }));
 }
 
 TEST(Tuner, SizesUpToAPowerOfTwoAreOne) {
