@@ -34,13 +34,13 @@ struct VerbsOptions {
 };
 
 // What Options::transport and Options::protocol may be.
-inline constexpr std::string_view kTransportWords[] = {"auto", "shm", "tcp", "verbs"};
+inline constexpr std::string_view kTransportWords[] = {"auto", "shm", "tcp", "verbs", "shm+tcp"};
 inline constexpr std::string_view kProtocolWords[] = {"auto", "ll", "simple"};
 
 // See the top of this file; docs name them by their environment variables.
 struct Options {
   // Which media may be used: "auto" (shm inside a host; between hosts verbs where every rank has
-  // it, else tcp), "shm", "tcp", "verbs".  WEFT_TRANSPORT
+  // it, else tcp), "shm+tcp" (the same without verbs), "shm", "tcp", "verbs".  WEFT_TRANSPORT
   std::string transport = "auto";
   // "auto", a name that `weft-schedule list` prints, or a file "my.json" (docs/your-algorithm.md),
   // which all ranks can read and which is proven first; used where it suits the collective, an

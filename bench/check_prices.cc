@@ -32,7 +32,7 @@ struct Part {
 std::vector<Part> parts_of(const BenchOptions& options) {
   const std::string& asked = options.engine.transport;
   std::vector<std::string> transports{asked};
-  if (asked == "auto") transports = {"shm", "tcp"};
+  if (asked == "auto" || asked == "shm+tcp") transports = {"shm", "tcp"};
   std::vector<int> ranks{options.ranks};
   if (options.ranks == 0) ranks = {2, 4};
   std::vector<Part> parts;

@@ -276,6 +276,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvou
                       .make = make_transport};
   if (options.transport == "auto")
     config.names = {"shm", "verbs", "tcp"};
+  else if (options.transport == "shm+tcp")
+    config.names = {"shm", "tcp"};
   else
     config.names = {options.transport};
   return create_communicator(rendezvous, config);

@@ -17,9 +17,11 @@ void announce(const ncclComm& comm, const Communicator& engine) {
   info(Subsystem::init, comm.device,
        concat("comm ", comm.config.comm_name.empty() ? "(no name)" : comm.config.comm_name,
               " rank ", engine.rank(), " nranks ", engine.size(), " hosts ", count, ", over ",
-              transport != "auto" ? transport
-              : count == 1        ? "shared memory"
-                                  : "shared memory inside a host and sockets between hosts",
+              transport != "auto" && transport != "shm+tcp" ? transport
+              : count == 1                                  ? "shared memory"
+              : transport == "auto" ? "shared memory inside a host, InfiniBand (where all have it) "
+                                      "or sockets between hosts"
+                                    : "shared memory inside a host and sockets between hosts",
               ", host memory - Init COMPLETE"));
 }
 

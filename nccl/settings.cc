@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 
 #include "base/log.h"
 #include "base/parse.h"
@@ -29,13 +30,13 @@ constexpr std::array kSettings{
     Setting{"NCCL_DEBUG_SUBSYS", "INIT,ENV,TUNING", Use::honoured},
     Setting{"NCCL_GRAPH_MIXING_SUPPORT", "1", Use::no_gpu},
     Setting{"NCCL_HOSTID", "", Use::honoured},
-    Setting{"NCCL_IB_DISABLE", "0", Use::no_verbs},
-    Setting{"NCCL_IB_GID_INDEX", "-1", Use::no_verbs},
-    Setting{"NCCL_IB_HCA", "", Use::no_verbs},
-    Setting{"NCCL_IB_QPS_PER_CONNECTION", "1", Use::no_verbs},
-    Setting{"NCCL_IB_RETRY_CNT", "7", Use::no_verbs},
-    Setting{"NCCL_IB_TC", "0", Use::no_verbs},
-    Setting{"NCCL_IB_TIMEOUT", "20", Use::no_verbs},
+    Setting{"NCCL_IB_DISABLE", "0", Use::honoured},
+    Setting{"NCCL_IB_GID_INDEX", "-1", Use::honoured},
+    Setting{"NCCL_IB_HCA", "", Use::honoured},
+    Setting{"NCCL_IB_QPS_PER_CONNECTION", "1", Use::honoured},
+    Setting{"NCCL_IB_RETRY_CNT", "7", Use::honoured},
+    Setting{"NCCL_IB_TC", "0", Use::honoured},
+    Setting{"NCCL_IB_TIMEOUT", "18", Use::honoured},
     Setting{"NCCL_LAUNCH_MODE", "PARALLEL", Use::no_gpu},
     Setting{"NCCL_LAUNCH_ORDER_IMPLICIT", "0", Use::no_gpu},
     Setting{"NCCL_MAX_CTAS", "64", Use::honoured},
@@ -43,7 +44,7 @@ constexpr std::array kSettings{
     Setting{"NCCL_MIN_CTAS", "1", Use::honoured},
     Setting{"NCCL_MIN_NCHANNELS", "1", Use::honoured},
     Setting{"NCCL_MULTI_RANK_GPU_ENABLE", "1", Use::honoured},
-    Setting{"NCCL_NET", "Socket", Use::honoured},
+    Setting{"NCCL_NET", "", Use::honoured},
     Setting{"NCCL_NET_GDR_LEVEL", "", Use::no_gpu},
     Setting{"NCCL_NET_PLUGIN", "none", Use::no_plugin},
     Setting{"NCCL_NSOCKS_PERTHREAD", "1", Use::honoured},
@@ -62,7 +63,6 @@ constexpr std::array kSettings{
 std::string_view why_unused(Use use) {
   switch (use) {
     case Use::no_gpu: return "it is about GPUs, and memory is the host's";
-    case Use::no_verbs: return "there is no InfiniBand transport";
     case Use::no_plugin: return "there are no plugins";
     case Use::honoured: break;
   }
@@ -95,6 +95,27 @@ std::string protocol_named(const std::string& text) {
   return name == "simple" ? "simple" : "auto";
 }
 
+bool without_verbs(const Environment& env) {
+  return env.get_int("NCCL_IB_DISABLE").value_or(0) != 0 ||
+         lower(env.get("NCCL_NET").value_or("")) == "socket";
+}
+
+// With NCCL's settings of InfiniBand as weft's, where those are not set.
+Environment with_verbs_settings(Environment env) {
+  constexpr std::pair<const char*, const char*> kNames[] = {
+      {"NCCL_IB_GID_INDEX", "WEFT_IB_GID_INDEX"},
+      {"NCCL_IB_HCA", "WEFT_IB_HCA"},
+      {"NCCL_IB_QPS_PER_CONNECTION", "WEFT_IB_QPS"},
+      {"NCCL_IB_RETRY_CNT", "WEFT_IB_RETRY_CNT"},
+      {"NCCL_IB_TC", "WEFT_IB_TC"},
+      {"NCCL_IB_TIMEOUT", "WEFT_IB_TIMEOUT"}};
+  for (const auto& [theirs, ours] : kNames) {
+    const auto value = env.get(theirs);
+    if (value && *value != "-1" && !env.get(ours)) env.set(ours, *value);  // -1: the default
+  }
+  return env;
+}
+
 void take_choices(const Environment& env, Options& options) {
   if (is_set(env, "NCCL_ALGO", "WEFT_ALGORITHM"))
     options.algorithm = algorithm_named(*env.get("NCCL_ALGO"));
@@ -102,6 +123,8 @@ void take_choices(const Environment& env, Options& options) {
     options.protocol = protocol_named(*env.get("NCCL_PROTO"));
   if (is_set(env, "NCCL_SHM_DISABLE", "WEFT_TRANSPORT") && env.get_int("NCCL_SHM_DISABLE") != 0)
     options.transport = "tcp";
+  else if (!env.get("WEFT_TRANSPORT") && without_verbs(env))
+    options.transport = "shm+tcp";
   if (is_set(env, "NCCL_SOCKET_IFNAME", "WEFT_SOCKET_IFNAME"))
     options.interfaces = *env.get("NCCL_SOCKET_IFNAME");
   if (is_set(env, "NCCL_HOSTID", "WEFT_HOST")) options.host = *env.get("NCCL_HOSTID");
@@ -141,7 +164,7 @@ const Setting* find_setting(std::string_view name) {
 }
 
 Result<Options> options_for(const CommConfig& config, const Environment& env) {
-  Result<Options> options = options_from(env);
+  Result<Options> options = options_from(with_verbs_settings(env));
   if (!options.ok()) return options;
   take_choices(env, *options);
   take_lanes(config, env, *options);
@@ -164,9 +187,9 @@ void report_unused(const Environment& env, int rank) {
       info(Subsystem::env, 0, concat(name, " set by environment to ", value));
   }
   const std::string net = lower(env.get("NCCL_NET").value_or("socket"));
-  if (net != "socket")
+  if (net != "socket" && net != "ib")
     log_line(LogLevel::warning, rank,
-             concat("NCCL_NET=", net, " is not there; data goes over sockets"));
+             concat("NCCL_NET=", net, " is not there; data goes over InfiniBand or sockets"));
 }
 
 }  // namespace weft::nccl

@@ -16,7 +16,6 @@ struct Setting {
   enum class Use : uint8_t {
     honoured,   // means what it means to NCCL
     no_gpu,     // about GPUs, NVLink or NVSwitch: nothing, as long as memory is the host's
-    no_verbs,   // about InfiniBand: there is no such transport
     no_plugin,  // about plugins: there are none
   };
   std::string_view name;

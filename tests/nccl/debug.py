@@ -56,9 +56,9 @@ def check_settings(program):
     expect("algorithm ring, protocol simple" in out, "NCCL_ALGO", out)
     out, _ = run(program, NCCL_DEBUG="INFO", NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="=lo")
     expect("over tcp" in out and "over shm" not in out, "NCCL_SHM_DISABLE", out)
-    _, err = run(program, NCCL_IB_HCA="mlx5", NCCL_P2P_LEVEL="NVL", NCCL_NET="IB")
-    expect(err.count("NCCL_IB_HCA=mlx5 does nothing here: there is no InfiniBand") == 1, "once", err)
-    expect("NCCL_P2P_LEVEL=NVL does nothing" in err and "data goes over sockets" in err, "all", err)
+    _, err = run(program, NCCL_IB_HCA="mlx5", NCCL_P2P_LEVEL="NVL", NCCL_NET="Smoke")
+    expect(err.count("NCCL_P2P_LEVEL=NVL does nothing here: it is about GPUs") == 1, "once", err)
+    expect("NCCL_IB_HCA" not in err and "NCCL_NET=smoke is not there" in err, "all", err)
 
 
 def main():
