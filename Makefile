@@ -6,8 +6,8 @@ JOBS ?= $(shell nproc)
 export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
-# What `make tidy` and `make format` read.
-FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl bench tools examples tests)
+# What `make format` writes; `make tidy` reads all of it but the tests.
+FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl plot bench tools examples tests)
 
 .DEFAULT_GOAL := help
 
@@ -52,11 +52,13 @@ fuzz: ## what reads bytes from outside, under libFuzzer (FUZZ_RUNS=1000000 input
 	$(MAKE) build-fuzz
 	tests/fuzz/run.sh build/fuzz $(FUZZ_RUNS)
 
-tidy: build-release ## layers, sizes, formatting, headers that compile alone, clang-tidy
+tidy: ## layers, sizes, formatting, headers that compile alone, clang-tidy
+	@cmake/deps.sh clang-format-14 clang-tidy-14:run-clang-tidy-14
+	$(MAKE) build-release
 	ctest --preset release -L tidy
 	cmake --build --preset release -j $(JOBS) --target weft_headers_alone
 	run-clang-tidy-14 -quiet -p build/release -j $(JOBS) \
-	  '^$(CURDIR)/(base|kernels|transport|bootstrap|engine|fabric|nccl|bench|tools|examples)/.*\.cc$$'
+	  '^$(CURDIR)/($(subst $(eval) ,|,$(filter-out tests,$(FOLDERS))))/.*\.cc$$'
 
 docs: ## reference of the public headers in build/docs/html; fails on what is not documented
 	@cmake/deps.sh doxygen
@@ -64,6 +66,7 @@ docs: ## reference of the public headers in build/docs/html; fails on what is no
 	doxygen docs/Doxyfile
 
 format: ## clang-format everything in place
+	@cmake/deps.sh clang-format-14
 	find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs clang-format-14 -i
 
