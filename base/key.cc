@@ -52,6 +52,17 @@ Result<Key> key_of_file(const std::string& path) {
   return key_of(*text);
 }
 
+// Who sets one meant to have a secret, say from a file that was not there.
+Status check_not_empty(const Environment& env) {
+  for (const std::string_view name : {"WEFT_SECRET", "WEFT_SECRET_FILE"}) {
+    const auto found = env.values().find(name);
+    if (found != env.values().end() && found->second.empty())
+      return invalid_argument(concat(
+          name, " is set but empty, which gives no secret; unset it if the job shall have none."));
+  }
+  return {};
+}
+
 }  // namespace
 
 Nonce fresh_nonce() {
@@ -94,6 +105,7 @@ Result<Key> key_of(std::string_view secret) {
 }
 
 Result<Key> key_of(const Environment& env) {
+  WEFT_TRY(check_not_empty(env));
   const auto secret = env.get("WEFT_SECRET"), path = env.get("WEFT_SECRET_FILE");
   if (secret && path)
     return invalid_argument("Both WEFT_SECRET and WEFT_SECRET_FILE are set; set one of them.");

@@ -46,8 +46,8 @@ class Key {
 };
 
 // The key of the secret that WEFT_SECRET holds, or the file that WEFT_SECRET_FILE names, which must
-// be readable by its owner alone; without either, that of no secret. An error names what is wrong
-// and never the secret.
+// be readable by its owner alone; without either, that of no secret. One that is set but empty is
+// an error. An error names what is wrong and never the secret.
 Result<Key> key_of(const Environment& env);
 // The same of a secret given otherwise: at least 16 bytes, else an error.
 Result<Key> key_of(std::string_view secret);

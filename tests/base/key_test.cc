@@ -128,5 +128,17 @@ TEST(KeyOfEnvironment, IsThatOfOneSecretAtMost) {
   EXPECT_NE(brief.status().to_string().find("WEFT_SECRET"), std::string::npos);
 }
 
+TEST(KeyOfEnvironment, SaysThatItIsSetButEmpty) {
+  for (const std::string name : {"WEFT_SECRET", "WEFT_SECRET_FILE"}) {
+    const auto key = key_of(environment({{name, ""}}));
+    ASSERT_FALSE(key.ok()) << name;
+    EXPECT_EQ(key.status().code(), Code::invalid_argument);
+    EXPECT_TRUE(key.status().message().starts_with(name + " is set but empty"))
+        << key.status().to_string();
+  }
+  EXPECT_FALSE(
+      key_of(environment({{"WEFT_SECRET", std::string(kSecret)}, {"WEFT_SECRET_FILE", ""}})).ok());
+}
+
 }  // namespace
 }  // namespace weft
