@@ -1,19 +1,54 @@
-// Reads JSON objects strictly: what is missing, unknown or of the wrong type is named with its
-// path.
+// Reads JSON from outside strictly: what nests too deep, is missing, unknown or of the wrong type
+// is an error; JsonObject's name the place.
 #pragma once
 
 #include <algorithm>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/text.h"
 
 namespace weft {
+
+// Copying, comparing and writing JSON takes stack for every level.
+inline constexpr int kJsonLevelsMax = 64;
+
+// Of text that is no JSON it may say either.
+inline bool nests_too_deep(std::string_view text) {
+  int levels = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') in_string = !in_string;
+    if (in_string && c == '\\') ++i;
+    if (in_string) continue;
+    if (c == '[' || c == '{') ++levels;
+    if (c == ']' || c == '}') --levels;
+    if (levels > kJsonLevelsMax) return true;
+  }
+  return false;
+}
+
+// Errors begin with `what`: "The schedule".
+inline Result<nlohmann::json> parse_json(std::string_view what, std::string_view text) {
+  constexpr size_t kSaidMax = 300;  // it repeats the text's own words
+  if (nests_too_deep(text))
+    return invalid_argument(
+        concat(what, " nests lists and objects more than ", kJsonLevelsMax, " deep."));
+  try {
+    return nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    return invalid_argument(
+        concat(what, " is not JSON: ", std::string_view(error.what()).substr(0, kSaidMax), "."));
+  }
+}
 
 // The first complaint of a reading is kept; after it, reading goes on without effect.
 struct JsonReading {
@@ -80,6 +115,26 @@ class JsonObject {
     if (item->is_string()) return item->get<std::string>();
     complain(at(key), "a text is expected");
     return {};
+  }
+
+  // The members of an object of texts.
+  std::map<std::string, std::string> texts(const char* key) {
+    std::map<std::string, std::string> all;
+    object(key, [&all](JsonObject in) {
+      for (const auto& [name, item] : in.value_.items()) all[name] = in.text(name.c_str());
+    });
+    return all;
+  }
+
+  void read(const char* key, std::vector<int>& out) {
+    const json* item = find(key);
+    if (!item) return;
+    const auto whole = [](const json& number) {
+      return number.is_number_unsigned() && number <= static_cast<unsigned>(kLargest);
+    };
+    if (!item->is_array() || !std::all_of(item->begin(), item->end(), whole))
+      return complain(at(key), "a list of whole numbers is expected");
+    out = item->get<std::vector<int>>();
   }
 
   // Calls each(JsonObject) for every object of a list.

@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/json_object.h"
 #include "base/text.h"
 
 namespace weft {
@@ -152,16 +153,12 @@ std::string to_json(const Topology& topology) {
 }
 
 Result<Topology> topology_from_json(std::string_view text) {
-  json value;
-  try {
-    value = json::parse(text);
-  } catch (const json::exception& error) {
-    return invalid_argument(concat("The topology is not JSON: ", error.what(), "."));
-  }
+  const Result<json> value = parse_json("The topology", text);
+  if (!value.ok()) return value.status();
   Topology topology;
   Status status;
   {
-    Object object(value, "", &status);
+    Object object(*value, "", &status);
     object.read("hosts", topology.hosts);
   }
   if (!status.ok()) return status;

@@ -11,7 +11,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;  // of the format
+constexpr int kVersion = 1;         // of the format
+constexpr int kRanksMax = 1 << 20;  // as many as launchers may start
 
 // Whole numbers of any size that are not negative; 0 where there is none.
 uint64_t number(const json& object, const char* key) {
@@ -77,7 +78,9 @@ std::string to_json(const Dump& dump) {
 }
 
 Result<Dump> dump_from_json(std::string_view text) {
-  const json file = json::parse(text, nullptr, false);
+  const Result<json> parsed = parse_json("The dump", text);
+  if (!parsed.ok()) return parsed.status();
+  const json& file = *parsed;
   if (!file.is_object()) return invalid_argument("The dump is no JSON object.");
   JsonReading reading{"the dump's JSON", {}};
   JsonObject in(file, "", reading);
@@ -110,6 +113,9 @@ Result<Dump> dump_from_json(std::string_view text) {
   if (version != kVersion)
     return unsupported(
         concat("The dump is of version ", version, ", this weft reads version ", kVersion, "."));
+  if (dump.size > kRanksMax)
+    return invalid_argument(
+        concat("The dump is of ", dump.size, " ranks; there can be ", kRanksMax, "."));
   if (dump.rank >= dump.size)
     return invalid_argument(concat("The dump is of rank ", dump.rank, " of ", dump.size, "."));
   return dump;

@@ -1,6 +1,29 @@
 #include "engine/gather_texts.h"
 
+#include <algorithm>
+#include <numeric>
+
+#include "base/text.h"
+
 namespace weft {
+namespace {
+
+// All ranks have the same lengths, so all refuse the same one.
+Status check_lengths(const std::vector<uint64_t>& lengths) {
+  const auto longest = std::max_element(lengths.begin(), lengths.end());
+  const auto rank = static_cast<Rank>(longest - lengths.begin());
+  const auto refused = [&](std::string_view which, size_t most) {
+    return Status(Code::mismatch,
+                  concat("rank ", rank, " announces a text of ", *longest, " bytes; ", which,
+                         " may have ", most),
+                  rank);
+  };
+  if (*longest > kTextBytesMax) return refused("a rank's text", kTextBytesMax);
+  const uint64_t total = std::accumulate(lengths.begin(), lengths.end(), uint64_t{0});
+  return total > kTextsBytesMax ? refused("all texts together", kTextsBytesMax) : Status();
+}
+
+}  // namespace
 
 Result<std::vector<std::string>> gather_texts(int ranks, const RunCall& run,
                                               const std::string& mine) {
@@ -11,10 +34,9 @@ Result<std::vector<std::string>> gather_texts(int ranks, const RunCall& run,
                 .output = lengths.data(),
                 .count = 1,
                 .type = DataType::uint64}));
+  WEFT_TRY(check_lengths(lengths));
   std::vector<size_t> counts(lengths.begin(), lengths.end());
-  size_t total = 0;
-  for (const size_t count : counts) total += count;
-  std::string all(total, '\0');
+  std::string all(std::accumulate(counts.begin(), counts.end(), size_t{0}), '\0');
   WEFT_TRY(run({.kind = Kind::all_gather,
                 .input = mine.data(),
                 .output = all.data(),

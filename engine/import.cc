@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "base/hash.h"
+#include "base/json_object.h"
 #include "base/text.h"
 #include "engine/executor/window_layout.h"
 #include "engine/schedule/prove.h"
@@ -12,7 +13,13 @@
 namespace weft {
 namespace {
 
+using nlohmann::json;
+
 static_assert(kSignalCells == WindowLayout::kCells);
+
+std::string text_of(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 }  // namespace
 
@@ -29,26 +36,34 @@ Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options&
   return std::make_shared<const ImportedAlgorithm>(std::move(imported));
 }
 
-nlohmann::json prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options) {
+std::string prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options) {
   std::vector<int> slots(std::begin(kUsualSlots), std::end(kUsualSlots));
   if (options.slots > 0) slots.push_back(options.slots);
   const Result<Evidence> evidence = prove(*imported.file, ranks, slots);
   if (!evidence.ok())
-    return {{"refused", concat(options.algorithm, ": ", evidence.status().message())}};
-  return {{"proof",
-           {{"canonical", evidence->canonical},
-            {"lines", evidence->lines},
-            {"also_in_place", evidence->also_in_place}}}};
+    return text_of({{"refused", concat(options.algorithm, ": ", evidence.status().message())}});
+  return text_of({{"proof",
+                   {{"canonical", evidence->canonical},
+                    {"lines", evidence->lines},
+                    {"also_in_place", evidence->also_in_place}}}});
 }
 
 Result<std::shared_ptr<const ImportedAlgorithm>> with_proof(const ImportedAlgorithm& imported,
-                                                            const nlohmann::json& told) {
-  if (told.contains("refused")) return invalid_argument(told.value("refused", ""));
-  const nlohmann::json proof = told.value("proof", nlohmann::json::object());
+                                                            std::string_view told) {
+  const Result<json> parsed = parse_json("Rank 0's proof of the algorithm", told);
+  if (!parsed.ok()) return parsed.status();
+  JsonReading reading{"rank 0's proof of the algorithm", {}};
+  JsonObject in(*parsed, "", reading);
+  if (in.has("refused")) return invalid_argument(in.text("refused"));
+  in.required("proof");
   Evidence evidence;
-  evidence.canonical = proof.value("canonical", false);
-  evidence.lines = proof.value("lines", false);
-  evidence.also_in_place = proof.value("also_in_place", std::vector<int>());
+  in.object("proof", [&evidence](JsonObject proof) {
+    for (const char* key : {"canonical", "lines", "also_in_place"}) proof.required(key);
+    proof.read("canonical", evidence.canonical);
+    proof.read("lines", evidence.lines);
+    proof.read("also_in_place", evidence.also_in_place);
+  });
+  WEFT_TRY(reading.status);
   ImportedAlgorithm proven = imported;
   proven.algorithm = weft::imported(proven.file, evidence);
   return std::make_shared<const ImportedAlgorithm>(std::move(proven));

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "base/options.h"
 #include "engine/algorithms/imported.h"
@@ -21,11 +21,11 @@ struct ImportedAlgorithm {
 // Null where options name no file. An error says what is wrong with the file.
 Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options& options);
 
-// On rank 0: what is to be told to all, {"proof": ...} or {"refused": why}.
-nlohmann::json prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options);
+// On rank 0: what is to be told to all, as JSON: {"proof": ...} or {"refused": why}.
+std::string prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options);
 
 // On all ranks, from what rank 0 told.
 Result<std::shared_ptr<const ImportedAlgorithm>> with_proof(const ImportedAlgorithm& imported,
-                                                            const nlohmann::json& told);
+                                                            std::string_view told);
 
 }  // namespace weft

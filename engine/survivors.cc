@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -26,22 +27,39 @@ std::string to_text(const std::vector<T>& list) {
   return json(list).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// Empty where it is no such list.
-template <class T>
-std::vector<T> list_from(const std::string& text) {
-  const json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  std::vector<T> values;
-  for (const json& value : list.is_array() ? list : json::array()) {
-    const auto* const found =
-        value.get_ptr<const std::conditional_t<std::is_same_v<T, std::string>, json::string_t,
-                                               json::number_integer_t>*>();
-    if (!found) return {};
-    values.push_back(static_cast<T>(*found));
+}  // namespace
+
+Result<std::vector<Rank>> survivors_from(std::string_view text, int ranks, Rank leader) {
+  const Result<json> list = parse_json("The list", text);
+  std::vector<Rank> survivors;
+  std::vector<bool> there(static_cast<size_t>(ranks));
+  bool good = list.ok() && list->is_array();
+  for (const json& rank : good ? *list : json::array()) {
+    const uint64_t number = rank.is_number_unsigned() ? rank.get<uint64_t>() : there.size();
+    good = good && number < there.size() && !there[number];
+    if (!good) break;
+    there[number] = true;
+    survivors.push_back(static_cast<Rank>(number));
   }
-  return values;
+  if (good) return survivors;
+  return Status(Code::internal,
+                concat("rank ", leader, " names survivors that are not different ranks of ", ranks),
+                leader);
 }
 
-}  // namespace
+Result<std::vector<std::string>> survivors_texts_from(std::string_view text, size_t survivors,
+                                                      Rank leader) {
+  const Result<json> list = parse_json("The list", text);
+  std::vector<std::string> texts;
+  if (list.ok() && list->is_array())
+    for (const json& value : *list)
+      if (value.is_string()) texts.push_back(value.get<std::string>());
+  if (texts.size() == survivors) return texts;
+  return Status(
+      Code::internal,
+      concat("rank ", leader, " sent ", texts.size(), " texts of ", survivors, " survivors"),
+      leader);
+}
 
 TextLine& Reunion::line(Rank peer) {
   std::unique_ptr<TextLine>& line = lines_[peer];
@@ -146,7 +164,9 @@ Status Survivors::follow(Rank leader) {
     while (const auto text = line(leader).receive()) {
       if (text->kind != kGo) continue;
       attempt_ = text->attempt;
-      members_ = list_from<Rank>(text->text);
+      Result<std::vector<Rank>> told = survivors_from(text->text, media_.ranks(), leader);
+      if (!told.ok()) return told.status();
+      members_ = told.take();
       if (std::find(members_.begin(), members_.end(), media_.me()) == members_.end())
         return internal_error(concat("rank ", leader, " counts this rank among the lost"));
       return {};
@@ -217,20 +237,13 @@ Status Survivors::flush(const Deadline& deadline) {
   return {};
 }
 
-Result<Survivors::Texts> Survivors::all_from(const std::string& text) const {
-  Texts texts = list_from<std::string>(text);
-  if (texts.size() == members_.size()) return texts;
-  return internal_error(concat("rank ", leader_, " sent ", texts.size(), " texts of ",
-                               members_.size(), " survivors"));
-}
-
 Result<Survivors::Texts> Survivors::gather_as_member(std::string mine, const Deadline& deadline) {
   TextLine& to_leader = line(leader_);
   to_leader.send({kPart, attempt_, std::move(mine)});
   while (!deadline.expired()) {
     while (const auto text = to_leader.receive()) {
       if (text->attempt != attempt_) continue;
-      if (text->kind == kAll) return all_from(text->text);
+      if (text->kind == kAll) return survivors_texts_from(text->text, members_.size(), leader_);
       if (text->kind != kAgain) continue;
       broken_ = true;
       return Status(Code::peer_lost, "a rank was lost while the survivors met");

@@ -15,6 +15,12 @@
 
 namespace weft {
 
+// What a leader tells, read: who is there of `ranks` ranks, each once, and their texts. Errors name
+// the leader.
+Result<std::vector<Rank>> survivors_from(std::string_view text, int ranks, Rank leader);
+Result<std::vector<std::string>> survivors_texts_from(std::string_view text, size_t survivors,
+                                                      Rank leader);
+
 // What all meetings over the same connections share: nothing that was said in one of them may be
 // taken for part of another.
 class Reunion {
@@ -63,7 +69,6 @@ class Survivors final : public Rendezvous {
   bool has_joined(Rank peer);
   Result<Texts> gather_as_leader(std::string mine, const Deadline& deadline);
   Result<Texts> gather_as_member(std::string mine, const Deadline& deadline);
-  Result<Texts> all_from(const std::string& text) const;
   Status take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline);
   Status lose(Rank missing, std::string_view why);
   Status break_up(Status why);

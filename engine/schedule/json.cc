@@ -218,14 +218,6 @@ Schedule read_schedule(Object in) {
   return schedule;
 }
 
-Result<json> parse(std::string_view text) {
-  try {
-    return json::parse(text);
-  } catch (const json::exception& e) {
-    return invalid_argument(std::string("The schedule is not JSON: ") + e.what() + ".");
-  }
-}
-
 // Names are printed in tables and messages, and given to --algorithm.
 bool good_name(std::string_view name) {
   const auto good = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
@@ -270,7 +262,7 @@ std::string to_json(const ScheduleFile& file) {
   return text += '\n';
 }
 Result<Schedule> from_json(std::string_view text) {
-  const Result<json> parsed = parse(text);
+  const Result<json> parsed = parse_json("The schedule", text);
   if (!parsed.ok()) return parsed.status();
   JsonReading reading{"the schedule's JSON", {}};
   Schedule schedule = read_schedule(Object(*parsed, "", reading));
@@ -280,7 +272,7 @@ Result<Schedule> from_json(std::string_view text) {
 }
 
 Result<ScheduleFile> file_from_json(std::string_view text, std::string_view name) {
-  const Result<json> parsed = parse(text);
+  const Result<json> parsed = parse_json("The schedule", text);
   if (!parsed.ok()) return parsed.status();
   if (!parsed->is_object() || !parsed->contains("schedules")) {
     Result<Schedule> one = from_json(text);

@@ -132,11 +132,11 @@ std::string to_json(const Network& network) {
 }
 
 Result<Network> network_from_json(std::string_view text) {
-  const json parsed = json::parse(text, nullptr, false);
-  if (parsed.is_discarded()) return invalid_argument("The network's description is no JSON.");
+  const Result<json> parsed = parse_json("The network's description", text);
+  if (!parsed.ok()) return parsed.status();
   JsonReading reading{"the network's JSON", {}};
   Network network;
-  read(JsonObject(parsed, "", reading), network);
+  read(JsonObject(*parsed, "", reading), network);
   WEFT_TRY(reading.status);
   return network;
 }

@@ -42,10 +42,10 @@ std::string to_json(const Tuning& tuning) {
 }
 
 Result<Tuning> tuning_from_json(std::string_view text) {
-  const json file = json::parse(text, nullptr, false);
-  if (file.is_discarded()) return invalid_argument("The tuning is no JSON.");
+  const Result<json> file = parse_json("The tuning", text);
+  if (!file.ok()) return file.status();
   JsonReading reading{"the tuning's JSON", {}};
-  JsonObject in(file, "", reading);
+  JsonObject in(*file, "", reading);
   in.only({"weft_tuning", "host", "shm", "tcp"});
   in.required("weft_tuning");
   int version = 0;
@@ -56,7 +56,7 @@ Result<Tuning> tuning_from_json(std::string_view text) {
   if (version != kVersion)
     return unsupported(concat("The tuning is of version ", version, ", this weft reads version ",
                               kVersion, "; measure again with weft-bench --tune."));
-  Result<Network> shm = network_at(file, "shm"), tcp = network_at(file, "tcp");
+  Result<Network> shm = network_at(*file, "shm"), tcp = network_at(*file, "tcp");
   if (!shm.ok()) return shm.status();
   if (!tcp.ok()) return tcp.status();
   tuning.shm = shm.take();
@@ -88,7 +88,7 @@ Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& hos
                                std::string_view transport) {
   const int ranks = static_cast<int>(host_of_rank.size());
   const int hosts = ranks > 0 ? host_of_rank.back() + 1 : 1;
-  if (tuning.shm.node_cores > 0 && ranks > kRanksPerCore * hosts * tuning.shm.node_cores)
+  if (tuning.shm.node_cores > 0 && ranks > int64_t{kRanksPerCore} * hosts * tuning.shm.node_cores)
     return unsupported("Too many ranks share a core.");
   if (transport == "verbs") return unsupported("Nothing has measured RDMA.");
   if (hosts == 1) return transport == "tcp" ? tuning.tcp : tuning.shm;

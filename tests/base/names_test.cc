@@ -23,11 +23,18 @@ TEST(RandomName, IsHexadecimalAndNeverTheSame) {
   for (int i = 0; i < 1000; ++i) {
     const std::string name = random_name();
     EXPECT_EQ(name.size(), 32u);
+    EXPECT_TRUE(is_random_name(name));
     EXPECT_TRUE(std::all_of(name.begin(), name.end(),
                             [](unsigned char c) { return std::isxdigit(c) && !std::isupper(c); }));
     names.insert(name);
   }
   EXPECT_EQ(names.size(), 1000u);
+}
+
+TEST(RandomName, IsToldFromOthers) {
+  for (const std::string& text : {std::string(), std::string(31, 'a'), std::string(33, 'a'),
+                                  std::string(32, 'g'), std::string(32, 'A'), std::string(32, '/')})
+    EXPECT_FALSE(is_random_name(text)) << text;
 }
 
 }  // namespace

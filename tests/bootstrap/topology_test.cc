@@ -137,6 +137,7 @@ TEST(Topology, BadJsonIsAClearError) {
   };
   EXPECT_TRUE(contains(error("{"), "is not JSON"));
   EXPECT_TRUE(contains(error(""), "is not JSON"));
+  EXPECT_TRUE(contains(error(std::string(1'000'000, '[')), "more than 64 deep"));
   EXPECT_TRUE(contains(error("[]"), "is not an object"));
   EXPECT_TRUE(contains(error("{\"hosts\": 3}"), ".hosts is not an array"));
   EXPECT_TRUE(contains(error("{\"hosts\": [3]}"), ".hosts[0] is not an object"));

@@ -81,6 +81,10 @@ TEST(Dump, WhatIsNoneIsRefused) {
             std::string::npos);
   EXPECT_NE(why(R"({"weft_dump":1,"communicator":"c","rank":0,"size":1,"x":1})").find("x"),
             std::string::npos);
+  EXPECT_NE(
+      why(R"({"weft_dump":1,"communicator":"c","rank":0,"size":2147483647})").find("2147483647"),
+      std::string::npos);
+  EXPECT_NE(why(std::string(1'000'000, '[')).find("more than 64 deep"), std::string::npos);
 }
 
 TEST(Dump, AnyBytesDoNoHarm) {

@@ -1,5 +1,7 @@
 // Communicators whose algorithm is a file: it runs like one that is built in, or is refused on all
 // ranks at once.
+#include "engine/import.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -179,6 +181,26 @@ TEST_F(Import, AFileThatIsWrongIsRefusedOnAllRanks) {
                      "rank 0, lane 0, step 0");
   expect_refused(cluster(2, write("no.json", "{")), Code::invalid_argument, "is not JSON");
   expect_refused(cluster(2, folder_ + "/none.json"), Code::invalid_argument, "none.json: No such");
+}
+
+TEST_F(Import, AProofThatIsNoneIsRefused) {
+  Options options;
+  options.algorithm = write("my.json", some_of_everything());
+  const auto imported = import_asked_for(options);
+  ASSERT_TRUE(imported.ok()) << imported.status().to_string();
+  EXPECT_TRUE(with_proof(**imported, prove_for(**imported, 2, options)).ok());
+  for (const char* told :
+       {"", "{", "null", "[]", "{}", R"({"refused":1})", R"({"proof":1})", R"({"proof":{}})",
+        R"({"proof":{"canonical":1,"lines":true,"also_in_place":[]}})",
+        R"({"proof":{"canonical":true,"lines":true,"also_in_place":["a"]}})",
+        R"({"proof":{"canonical":true,"lines":true,"also_in_place":[-1]}})",
+        R"({"proof":{"canonical":true,"lines":true,"also_in_place":{"a":1}}})"}) {
+    const auto proven = with_proof(**imported, told);
+    ASSERT_FALSE(proven.ok()) << told;
+    EXPECT_EQ(proven.status().code(), Code::invalid_argument) << told;
+  }
+  const auto refused = with_proof(**imported, R"({"refused":"it is wrong"})");
+  EXPECT_EQ(refused.status().message(), "it is wrong");
 }
 
 // Each rank in a folder of its own.

@@ -92,6 +92,8 @@ TEST(Json, NonsenseIsNoSchedule) {
   for (const char* text : {"", "null", "[]", "3", "{}", "{\"collective\":{},\"programs\":[]}",
                            "{\"collective\":{\"kind\":\"barrier\",\"ranks\":1},\"programs\":[7]}"})
     EXPECT_FALSE(from_json(text).ok()) << text;
+  const Status deep = from_json(std::string(1'000'000, '[')).status();
+  EXPECT_NE(deep.message().find("more than 64 deep"), std::string::npos) << deep.message();
 }
 
 }  // namespace

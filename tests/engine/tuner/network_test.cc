@@ -24,7 +24,7 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
     const char* text;
     const char* part;
   } cases[] = {
-      {"[", "no JSON"},
+      {"[", "not JSON"},
       {"[]", "an object is expected"},
       {R"({"inside": {"latency": 1}})", "inside.latency: there is no such field"},
       {R"({"inside": {"latency_us": -1}})", "inside.latency_us: -1 is negative"},
@@ -45,6 +45,11 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
     EXPECT_NE(network.status().message().find(part), std::string::npos)
         << network.status().message();
   }
+}
+
+TEST(Network, JsonThatNestsTooDeepIsRefused) {
+  const Status deep = network_from_json(std::string(1'000'000, '[')).status();
+  EXPECT_NE(deep.message().find("more than 64 deep"), std::string::npos) << deep.message();
 }
 
 TEST(Network, MemoryRatesAreInterpolated) {

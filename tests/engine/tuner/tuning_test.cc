@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/text.h"
+
 namespace weft {
 namespace {
 
@@ -39,7 +41,7 @@ TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
 }
 
 TEST(Tuning, NamesWhatIsWrong) {
-  EXPECT_TRUE(contains(tuning_from_json("{").status(), "no JSON"));
+  EXPECT_TRUE(contains(tuning_from_json("{").status(), "not JSON"));
   EXPECT_TRUE(contains(tuning_from_json("{}").status(), "weft_tuning: it is missing"));
   EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 3})").status(), "has no \"shm\""));
   std::string text = to_json(sample());
@@ -47,6 +49,15 @@ TEST(Tuning, NamesWhatIsWrong) {
   const Status status = tuning_from_json(text).status();
   EXPECT_TRUE(contains(status, "tuning's tcp") && contains(status, "inside.sent_us"))
       << status.message();
+}
+
+// Its parts are written again for their own reader, which takes stack for every level.
+TEST(Tuning, ThatNestsTooDeepIsRefused) {
+  constexpr size_t kLevels = 1'000'000;
+  const std::string deep = concat(R"({"weft_tuning": 3, "host": "]\"]", "shm": )",
+                                  std::string(kLevels, '['), std::string(kLevels, ']'), "}");
+  const Status status = tuning_from_json(deep).status();
+  EXPECT_TRUE(contains(status, "more than 64 deep")) << status.message();
 }
 
 TEST(Tuning, HasItsPlaceByHostInTheCache) {

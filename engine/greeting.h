@@ -1,0 +1,49 @@
+// What ranks tell each other while they make a communicator, in two all_gathers. These texts come
+// from other processes: whatever is in them, reading them gives values or an error that names the
+// rank. Every rank reads the same ones, so all find the same first thing that is wrong.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/options.h"
+#include "base/status.h"
+
+namespace weft {
+
+// In the first.
+struct Greeting {
+  std::string host;
+  std::string name;                            // for the communicator; rank 0's is taken
+  std::map<std::string, std::string> options;  // those that all ranks must share, as JSON
+  std::string file;    // digest of the algorithm's file; empty: there is none
+  std::string tuning;  // rank 0's, as JSON; empty: it has none
+  std::string error;   // why this rank cannot go on, "cannot use its ..."; empty: it can
+};
+
+// The options that all ranks must share, as text, so that a difference can be shown.
+std::map<std::string, std::string> shared_options(const Options& options);
+
+// At most the 64 KiB that a rendezvous takes: what is longer becomes an error.
+std::string to_text(const Greeting& greeting);
+// By rank, where all ranks can go on together. `algorithm`: as the options name it.
+Result<std::vector<Greeting>> read_greetings(const std::vector<std::string>& texts,
+                                             std::string_view algorithm);
+
+// By rank, the hosts numbered by first appearance.
+std::vector<int> number_hosts(const std::vector<Greeting>& greetings);
+
+// In the second.
+struct Introduction {
+  std::map<std::string, std::string> addresses;  // by transport
+  std::string algorithm;  // rank 0's: what it has proven (engine/import.h); empty: nothing
+  std::string error;      // why this rank cannot go on; empty: it can
+};
+
+// As above.
+std::string to_text(const Introduction& introduction);
+Result<std::vector<Introduction>> read_introductions(const std::vector<std::string>& texts);
+
+}  // namespace weft
