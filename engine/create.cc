@@ -16,15 +16,16 @@ namespace {
 
 constexpr size_t kWindowBytes = 2 << 20;
 
+// What a rank has made so far.
 struct Made {
+  std::vector<int> hosts;  // by rank
   std::vector<std::unique_ptr<Transport>> transports;
-  std::map<std::string, std::string> addresses;
-  Status status;
+  std::map<std::string, std::string> addresses;  // by transport
 };
 
-Made make_transports(const CreateConfig& config, const TransportConfig& transport_config,
-                     bool one_host) {
-  Made made;
+Status make_transports(const CreateConfig& config, const TransportConfig& transport_config,
+                       Made& made) {
+  const bool one_host = *std::max_element(made.hosts.begin(), made.hosts.end()) == 0;
   for (const std::string& name : config.names) {
     const bool alone = config.names.size() == 1;
     if (one_host && name != "shm" && !alone) continue;  // shm leads everywhere
@@ -34,14 +35,11 @@ Made make_transports(const CreateConfig& config, const TransportConfig& transpor
                concat("verbs is not used: ", transport.status().message()));
       continue;
     }
-    if (!transport.ok()) {
-      made.status = transport.status().within("transport " + name);
-      return made;
-    }
+    if (!transport.ok()) return transport.status().within("transport " + name);
     made.addresses[name] = (*transport)->address();
     made.transports.push_back(transport.take());
   }
-  return made;
+  return {};
 }
 
 Status join(Made& made, const std::vector<Introduction>& ranks) {
@@ -61,15 +59,6 @@ size_t window_bytes(const Options& options, int ranks) {
   if (options.window_bytes > 0) return (options.window_bytes + 4095) / 4096 * 4096;
   const WindowLayout least{ranks, 0};
   return std::max(kWindowBytes, least.data_offset() + kWindowBytes / 2);
-}
-
-Greeting greeting_of(const CreateConfig& config) {
-  Greeting greeting;
-  greeting.host = config.host;
-  greeting.name = random_name();
-  greeting.options = shared_options(config.options);
-  if (config.imported) greeting.file = config.imported->digest;
-  return greeting;
 }
 
 // Rank 0's knowledge of prices goes into its greeting, so that all ranks choose alike.
@@ -99,31 +88,42 @@ Result<std::shared_ptr<const Network>> network_from(const Greeting& greeting,
   return std::shared_ptr<const Network>(std::make_shared<Network>(network.take()));
 }
 
-Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConfig config) {
-  const Options& options = config.options;
-  WEFT_TRY(validate(options));
-  const Deadline deadline = Deadline::after(options.timeout_s);
-  Status unread;
-  if (!config.imported) {
-    auto imported = import_asked_for(options);
-    unread = imported.status();
-    if (imported.ok()) config.imported = imported.take();
+// What is wrong with this rank goes into its greeting; what it has read into `config`.
+Greeting greet(CreateConfig& config, Rank rank) {
+  Greeting greeting;
+  greeting.host = config.host;
+  greeting.name = random_name();
+  greeting.options = shared_options(config.options);
+  if (const Status valid = validate(config.options); !valid.ok()) {
+    greeting.error = concat("cannot use its options: ", valid.message());
+    return greeting;
   }
-  Greeting greeting = greeting_of(config);
-  if (meet.rank() == 0) add_tuning(options, greeting);
-  if (!unread.ok()) greeting.error = concat("cannot use its algorithm: ", unread.message());
-  const auto texts = meet.all_gather(to_text(greeting), deadline);
-  if (!texts.ok()) return texts.status();
-  const auto greetings = read_greetings(*texts, options.algorithm);
-  if (!greetings.ok()) return greetings.status();
+  if (rank == 0) add_tuning(config.options, greeting);
+  if (!config.imported) {
+    auto imported = import_asked_for(config.options);
+    if (imported.ok())
+      config.imported = imported.take();
+    else
+      greeting.error = concat("cannot use its algorithm: ", imported.status().message());
+  }
+  if (config.imported) greeting.file = config.imported->digest;
+  return greeting;
+}
 
-  std::vector<int> hosts = number_hosts(*greetings);
-  auto network = network_from(greetings->front(), hosts, options);
+// Goes on from all ranks' greetings to this rank's transports.
+Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, CreateConfig& config,
+               Made& made) {
+  const Options& options = config.options;
+  const auto greetings = read_greetings(texts, options.algorithm);
+  if (!greetings.ok()) return greetings.status();
+  made.hosts = number_hosts(*greetings);
+  auto network = network_from(greetings->front(), made.hosts, options);
   if (!network.ok()) return network.status();
   config.network = network.take();
   config.name = greetings->front().name;
   if (!config.key) config.key = meet.key();
-  if (options.encrypt && meet.size() > 1 && !config.key->secret())
+  if (meet.size() == 1) return {};
+  if (options.encrypt && !config.key->secret())
     return invalid_argument(
         "encrypt (WEFT_ENCRYPT) needs a secret that only this job's ranks have; give them one with "
         "WEFT_SECRET or WEFT_SECRET_FILE");
@@ -137,36 +137,51 @@ Result<std::unique_ptr<Communicator>> meet_and_join(Rendezvous& meet, CreateConf
                                          .window_bytes = window_bytes(options, meet.size()),
                                          .streams = std::max(1, options.tcp_streams),
                                          .verbs = options.verbs};
-  const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
-  Made made = meet.size() > 1 ? make_transports(config, transport_config, one_host) : Made{};
-  Introduction mine{made.addresses, {}, {}};
-  if (!made.status.ok()) mine.error = made.status.to_string();
-  if (config.imported && meet.rank() == 0)
-    mine.algorithm = prove_for(*config.imported, meet.size(), options);
-  const auto more_texts = meet.all_gather(to_text(mine), deadline);
-  if (!more_texts.ok()) return more_texts.status();
-  const auto introductions = read_introductions(*more_texts);
+  return make_transports(config, transport_config, made);
+}
+
+// Goes on from all ranks' introductions: the transports meet.
+Status finish(const std::vector<std::string>& texts, CreateConfig& config, Made& made) {
+  const auto introductions = read_introductions(texts);
   if (!introductions.ok()) return introductions.status();
   if (config.imported) {
     auto proven = with_proof(*config.imported, introductions->front().algorithm);
     if (!proven.ok()) return proven.status();
     config.imported = proven.take();
   }
-  WEFT_TRY(join(made, *introductions));
-
-  auto media = std::make_unique<Media>(meet.rank(), meet.size(), std::move(made.transports),
-                                       transport_config.window_bytes);
-  log_line(LogLevel::info, meet.rank(),
-           concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
-  return std::unique_ptr<Communicator>(
-      std::make_unique<Engine>(std::move(media), config, std::move(hosts)));
+  return join(made, *introductions);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
-                                                          const CreateConfig& config) {
-  return meet_and_join(meet, config);
+                                                          const CreateConfig& given) {
+  CreateConfig config = given;
+  const bool valid = validate(config.options).ok();
+  const Deadline deadline = Deadline::after((valid ? config.options : Options()).timeout_s);
+  const auto greetings = meet.all_gather(to_text(greet(config, meet.rank())), deadline);
+  if (!greetings.ok()) return greetings.status();
+  Made made;
+  const Status prepared = prepare(meet, *greetings, config, made);
+  Introduction mine;
+  if (!prepared.ok()) {
+    mine.error = prepared.to_string();
+  } else {
+    mine.addresses = made.addresses;
+    if (config.imported && meet.rank() == 0)
+      mine.algorithm = prove_for(*config.imported, meet.size(), config.options);
+  }
+  const auto introductions = meet.all_gather(to_text(mine), deadline);
+  WEFT_TRY(prepared);
+  if (!introductions.ok()) return introductions.status();
+  WEFT_TRY(finish(*introductions, config, made));
+
+  auto media = std::make_unique<Media>(meet.rank(), meet.size(), std::move(made.transports),
+                                       window_bytes(config.options, meet.size()));
+  log_line(LogLevel::info, meet.rank(),
+           concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
+  return std::unique_ptr<Communicator>(
+      std::make_unique<Engine>(std::move(media), config, std::move(made.hosts)));
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,

@@ -43,8 +43,10 @@ struct CreateConfig {
   Lineage lineage = {};  // of a shrunk communicator; empty: it is its own
 };
 
-// A communicator of `meet`'s ranks: two all_gathers, whatever happens, so that a rank that fails
-// takes the others with it at once and not by their deadlines.
+// A communicator of `meet`'s ranks. Every rank makes two all_gathers, also one that cannot go on:
+// it tells why, so that all fail at once with its name and not by their deadlines, and groups that
+// are split off share the parent's all_gathers. Only where the first one itself fails there is no
+// second.
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
                                                           const CreateConfig& config);
 

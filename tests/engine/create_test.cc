@@ -1,0 +1,117 @@
+// Communicators that cannot be made: all ranks hear at once why and of whom, and nobody else
+// suffers.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/files.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "engine/tuner/tuning.h"
+#include "tests/support/cluster.h"
+
+namespace weft::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kTimeout_s = 20;
+constexpr double kSoon_s = 5;
+
+class Watch {
+ public:
+  double seconds() const { return static_cast<double>(steady_clock().now_ns() - begin_ns_) * 1e-9; }
+
+ private:
+  const int64_t begin_ns_ = steady_clock().now_ns();
+};
+
+// Ranks that each have a folder of their own as the one they work in.
+class Create : public testing::Test {
+ protected:
+  ~Create() override { fs::remove_all(folder_); }
+
+  void enter(Rank rank) const {
+    const fs::path own = folder_ / std::to_string(rank);
+    fs::create_directories(own);
+    fs::current_path(own);
+  }
+
+  const fs::path folder_ = fs::temp_directory_path() / concat("weft-create-", random_name());
+};
+
+void expect_sum(Communicator& c, int expected) {
+  const int mine = c.rank() + 1;
+  int total = 0;
+  const Status status = c.all_reduce(&mine, &total, 1, DataType::int32, ReduceOp::sum);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(total, expected);
+}
+
+// Ranks 0 and 1, 2 and 3; rank 4 is in no group. The second group's first rank has no tuning.
+TEST_F(Create, AGroupThatFailsLeavesTheOthersAlone) {
+  Cluster five{.ranks = 5, .mode = Mode::processes, .options = {}, .hosts = {}};
+  run_bare_ranks(five, [this](Rendezvous& meet) {
+    const Rank me = meet.rank();
+    enter(me);
+    const Network network = *find_example_network("node");
+    const Tuning tuning{"here", network, network};
+    if (me == 0) {
+      ASSERT_TRUE(write_text("tuning.json", to_json(tuning)).ok());
+    }
+    Options options;
+    options.timeout_s = kTimeout_s;
+    options.tuning = "tuning.json";
+    auto parent = Communicator::create(meet, options);
+    ASSERT_TRUE(parent.ok()) << parent.status().to_string();
+    const Watch watch;
+    auto part = (*parent)->split(me == 4 ? -1 : me / 2, 0);
+    EXPECT_LT(watch.seconds(), kSoon_s);
+    if (me < 2) {
+      ASSERT_TRUE(part.ok()) << part.status().to_string();
+      expect_sum(**part, 3);
+    } else if (me < 4) {
+      ASSERT_FALSE(part.ok());
+      EXPECT_EQ(part.status().code(), Code::invalid_argument);
+      EXPECT_TRUE(part.status().message().starts_with("rank 0 cannot use its tuning: "))
+          << part.status().to_string();
+      EXPECT_NE(part.status().message().find("tuning.json"), std::string_view::npos);
+    } else {
+      ASSERT_TRUE(part.ok() && !*part);
+    }
+    expect_sum(**parent, 15);
+    auto all = (*parent)->split(0, 0);
+    ASSERT_TRUE(all.ok()) << all.status().to_string();
+    expect_sum(**all, 15);
+  });
+}
+
+void expect_named(const Options& wrong, std::string_view words) {
+  Cluster four{.ranks = 4, .mode = Mode::threads, .options = {}, .hosts = {}};
+  run_bare_ranks(four, [&](Rendezvous& meet) {
+    Options options;
+    options.timeout_s = kTimeout_s;
+    const Watch watch;
+    const auto made = Communicator::create(meet, meet.rank() == 2 ? wrong : options);
+    EXPECT_LT(watch.seconds(), kSoon_s);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.status().code(), Code::invalid_argument);
+    EXPECT_EQ(made.status().peer(), 2);
+    EXPECT_TRUE(made.status().message().starts_with("rank 2 cannot use its options: "))
+        << made.status().to_string();
+    EXPECT_NE(made.status().message().find(words), std::string_view::npos)
+        << made.status().to_string();
+  });
+}
+
+TEST_F(Create, OneRankWithWrongOptionsIsNamedByAll) {
+  Options wrong;
+  wrong.lanes = 99;
+  expect_named(wrong, "option lanes is 99; it must be 0 (choose) to 64");
+  wrong = {};
+  wrong.timeout_s = -1;
+  expect_named(wrong, "option timeout is -1");
+}
+
+}  // namespace
+}  // namespace weft::test
