@@ -13,6 +13,7 @@ using Ranks = std::vector<Rank>;
 using Operation = Dump::Operation;
 
 constexpr double kLate_s = 0.1;  // less is not worth a word
+constexpr double kMost_ns = 9e18;
 
 std::string who(const Ranks& ranks) { return rank_list(ranks); }
 const char* verb(const Ranks& ranks, const char* one, const char* many) {
@@ -170,7 +171,7 @@ class Doctor {
   // Who came last to the calls that all remember. Clocks of different hosts may differ.
   void look_for_stragglers() {
     std::map<Rank, int> last_of;
-    std::map<Rank, int64_t> cost_ns;
+    std::map<Rank, double> cost_ns;  // whatever dumps say, sums do not overflow
     int calls = 0;
     if (!missing_.empty() || dumps_.size() < 2) return;
     for (const Operation& operation : dumps_.front().operations) {
@@ -178,12 +179,13 @@ class Doctor {
       if (!late) continue;
       ++calls;
       ++last_of[late->first];
-      cost_ns[late->first] += late->second;
+      cost_ns[late->first] += static_cast<double>(late->second);
     }
     for (const auto& [rank, times] : last_of)
-      if (static_cast<double>(cost_ns[rank]) > kLate_s * 1e9 && times * 2 > calls)
+      if (cost_ns[rank] > kLate_s * 1e9 && times * 2 > calls)
         say(concat("Rank ", rank, " came last to ", times, " of the last ", calls,
-                   " collective calls, and cost the others ", seconds(cost_ns[rank]), " in all."),
+                   " collective calls, and cost the others ",
+                   seconds(static_cast<int64_t>(std::min(cost_ns[rank], kMost_ns))), " in all."),
             {rank});
   }
 

@@ -134,6 +134,9 @@ TEST(Diagnosis, ShowsWhoComesLate) {
                    "Rank 2 came last to 10 of the last 10 collective calls, and cost the others "
                    "1.000 s in all"))
       << text_of(found);
+  std::vector<Dump> centuries = job(3, 10);  // together more than fit a number of nanoseconds
+  for (Dump::Operation& operation : centuries[2].operations) operation.begun_ns += int64_t{1} << 62;
+  EXPECT_TRUE(says(diagnose(centuries), "Rank 2 came last to 10")) << text_of(diagnose(centuries));
   dumps[1].host = "another, whose clock differs";
   EXPECT_FALSE(says(diagnose(dumps), "came last"));
 }
