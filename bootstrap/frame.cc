@@ -224,6 +224,25 @@ std::optional<std::string_view> proven_payload(const Frame& answer, const Nonce&
   return payload;
 }
 
+std::optional<Refusal> refusal_at(const Door& door, const Frame& frame, const Offer& offer,
+                                  const Nonce& challenge, std::string_view peer) {
+  const auto refusal = [&](bool elsewhere, const std::string& why) {
+    return Refusal{elsewhere, Status(Code::mismatch, concat("Rank ", offer.rank, " at ", peer, why),
+                                     static_cast<int>(offer.rank))};
+  };
+  if (offer.job != door.job)
+    return refusal(true, concat(" belongs to the job \"", printable(offer.job),
+                                "\", but here meets the job \"", door.job, "\"."));
+  if (frame.version != kVersion)
+    return refusal(false,
+                   concat(" speaks version ", frame.version, " of weft's protocol, ", door.keeper,
+                          " version ", kVersion, "; use the same build of weft everywhere."));
+  if (!proves(offer, door.meeting, challenge))
+    return refusal(false, concat(" does not have the secret of this job; give all ranks the same ",
+                                 "WEFT_SECRET or WEFT_SECRET_FILE, or none of them one."));
+  return std::nullopt;
+}
+
 std::string list_ranks(const std::vector<Rank>& ascending) {
   constexpr int kRuns = 16;
   std::string text;

@@ -103,6 +103,17 @@ class Answer {
 std::optional<std::string_view> proven_payload(const Frame& answer, const Nonce& offer,
                                                const Key& meeting, const Nonce& challenge);
 
+// Who lets ranks of a job in, by their offers.
+struct Door {
+  std::string keeper;  // for messages: "rank 0"
+  std::string job;
+  Key meeting{};  // meeting_key()'s
+};
+// Why the offer in this frame, of somebody at `peer`, is not let in: another version, another job,
+// or no proof. nullopt where it is.
+std::optional<Refusal> refusal_at(const Door& door, const Frame& frame, const Offer& offer,
+                                  const Nonce& challenge, std::string_view peer);
+
 // "3", "1, 5-7": for error messages; the end of a long list is left out.
 std::string list_ranks(const std::vector<Rank>& ascending);
 // `bytes` with unprintable ones as '.', at most 32 of them: for log lines about strangers.

@@ -33,7 +33,8 @@ class StoreServer final : public Rendezvous {
  public:
   StoreServer(StoreConfig config, Fd listener, std::unique_ptr<Announcement> announcement)
       : config_(std::move(config)),
-        key_(wire::meeting_key(config_.key, config_.job)),
+        door_{concat("rank ", config_.rank), config_.job,
+              wire::meeting_key(config_.key, config_.job)},
         listener_(std::move(listener)),
         announcement_(std::move(announcement)) {}
 
@@ -186,7 +187,7 @@ class StoreServer final : public Rendezvous {
     ++stats_.store_sent;
     const wire::Refusal refusal{elsewhere, why};
     if (peer.proven)
-      answer(peer, wire::Answer(wire::Type::verdict, wire::payload_of(refusal), key_));
+      answer(peer, wire::Answer(wire::Type::verdict, wire::payload_of(refusal), door_.meeting));
     else
       peer.connection.queue(wire::encode(refusal));
     if (!peer.connection.flush() || !peer.connection.sending()) {
@@ -197,7 +198,7 @@ class StoreServer final : public Rendezvous {
 
   // REQUIRES: it has proven what it asked.
   void answer(Peer& peer, const wire::Answer& answer) {
-    peer.connection.queue(answer.head(key_, *peer.proven, peer.challenge));
+    peer.connection.queue(answer.head(door_.meeting, *peer.proven, peer.challenge));
     if (!answer.payload()->empty()) peer.connection.queue(answer.payload());
   }
 
@@ -210,11 +211,16 @@ class StoreServer final : public Rendezvous {
     if ((**frame).type == wire::Type::offer) offer = wire::parse_offer((**frame).payload);
     if (!offer)
       return reject(peer, invalid_argument("It sent a message that makes no sense here."));
-    if ((**frame).version != wire::kVersion) return refuse_version(peer, *offer, (**frame).version);
-    if (peer.state == Peer::State::member)
-      take(peer, std::move(*offer));
-    else if (admits(peer, *offer))
-      welcome(peer, std::move(*offer));
+    if (peer.state == Peer::State::member) return take(peer, std::move(*offer));
+    const auto refusal =
+        wire::refusal_at(door_, **frame, *offer, peer.challenge, peer.connection.peer());
+    if (refusal) {
+      if (offer->job == config_.job && refused_.size() < 4)
+        refused_.emplace_back(refusal->status.message());
+      return refuse(peer, refusal->elsewhere, refusal->status);
+    }
+    peer.proven = offer->nonce;
+    if (admits(peer, *offer)) welcome(peer, std::move(*offer));
   }
 
   // Nonsense: a stranger is shown the door, a rank of the job ends the job.
@@ -224,40 +230,9 @@ class StoreServer final : public Rendezvous {
                 peer.rank));
   }
 
-  void refuse_version(Peer& peer, const wire::Offer& offer, int version) {
-    const std::string who =
-        concat("Rank ", offer.rank, " at ", peer.connection.peer(), " speaks version ", version,
-               " of weft's protocol, rank ", config_.rank, " version ", wire::kVersion,
-               "; use the same build of weft everywhere.");
-    const bool ours = offer.job == config_.job;
-    if (ours && refused_.size() < 4) refused_.push_back(who);
-    refuse(peer, !ours, Status(Code::mismatch, who, static_cast<int>(offer.rank)));
-  }
-
-  void refuse_unproven(Peer& peer, const wire::Offer& offer) {
-    const std::string who =
-        concat("Rank ", offer.rank, " at ", peer.connection.peer(),
-               " does not have the secret of this job; give all ranks the same WEFT_SECRET or ",
-               "WEFT_SECRET_FILE, or none of them one.");
-    if (refused_.size() < 4) refused_.push_back(who);
-    refuse(peer, false, Status(Code::mismatch, who, static_cast<int>(offer.rank)));
-  }
-
-  // Whether the guest may join. Ranks of this job that contradict it end it.
+  // Whether a guest that is of this job may join. Ranks that contradict it end it.
   bool admits(Peer& peer, const wire::Offer& offer) {
     const std::string who = concat("Rank ", offer.rank, " at ", peer.connection.peer());
-    if (offer.job != config_.job) {
-      refuse(
-          peer, true,
-          Status(Code::mismatch, concat(who, " belongs to the job \"", wire::printable(offer.job),
-                                        "\", but here meets the job \"", config_.job, "\".")));
-      return false;
-    }
-    if (!wire::proves(offer, key_, peer.challenge)) {
-      refuse_unproven(peer, offer);
-      return false;
-    }
-    peer.proven = offer.nonce;
     if (failure_.ok() && offer.size != static_cast<uint32_t>(config_.size))
       fail(Status(Code::mismatch,
                   concat(who, " says that the job has ", offer.size, " ranks, rank ", config_.rank,
@@ -296,13 +271,13 @@ class StoreServer final : public Rendezvous {
     peer.rank = static_cast<Rank>(offer.rank);
     peer.process = offer.process;
     ++stats_.store_sent;
-    answer(peer, wire::Answer(wire::Type::welcome, "", key_));
+    answer(peer, wire::Answer(wire::Type::welcome, "", door_.meeting));
     take(peer, std::move(offer));
     if (!peer.connection.flush()) lose(peer);
   }
 
   void take(Peer& peer, wire::Offer offer) {
-    if (!wire::proves(offer, key_, peer.challenge))
+    if (!wire::proves(offer, door_.meeting, peer.challenge))
       return reject(peer, invalid_argument("What it offered is not proven to be its own."));
     peer.proven = offer.nonce;
     if (offer.rank != static_cast<uint32_t>(peer.rank) || offer.round != round_)
@@ -334,7 +309,7 @@ class StoreServer final : public Rendezvous {
 
   // Sends the table to everybody; ranks that were not there at the start can no longer join.
   void answer(const Deadline& deadline) {
-    const wire::Answer table(wire::Type::table, wire::payload_of(offers_), key_);
+    const wire::Answer table(wire::Type::table, wire::payload_of(offers_), door_.meeting);
     for (const auto& peer : peers_) {
       if (peer->state != Peer::State::member) continue;
       ++stats_.store_sent;
@@ -384,7 +359,7 @@ class StoreServer final : public Rendezvous {
   }
 
   const StoreConfig config_;
-  const Key key_;
+  const wire::Door door_;
   Fd listener_;  // open until all ranks have come
   const std::unique_ptr<Announcement> announcement_;
   std::vector<std::unique_ptr<Peer>> peers_;

@@ -7,9 +7,9 @@
 #include <set>
 #include <thread>
 
-#include "base/parse.h"
-#include "base/socket.h"
+#include "base/log.h"
 #include "base/text.h"
+#include "bootstrap/connection.h"
 #include "bootstrap/place.h"
 #include "bootstrap/store.h"
 #include "nccl/settings.h"
@@ -18,136 +18,239 @@ namespace weft::nccl {
 namespace {
 
 constexpr size_t kTextBytes = NCCL_UNIQUE_ID_BYTES - 1;  // and a zero
-constexpr char kMagic[8] = {'w', 'e', 'f', 't', '-', 'i', 'd', '1'};
-constexpr double kPatienceSeconds = 2;  // with one who has connected
-constexpr size_t kGuests = 256;         // at a time
+constexpr double kPatienceSeconds = 2;                   // with one who has connected
+constexpr size_t kGuests = 256;                          // that have proven nothing, at a time
+constexpr uint32_t kRanks = 1 << 20;                     // at most, whoever says so
 
-// What a rank says to the thread that keeps the id, and what it answers: fields of fixed size, so
-// that bytes from strangers need no parsing. Numbers are text.
-struct Question {
-  char magic[8] = {};
-  char key[48] = {};
-  char rank[16] = {};
-  char size[16] = {};
-  char place[512] = {};  // rank 0's: where it listens; else empty
-};
-struct Answered {
-  char place[512] = {};  // empty: not known yet
+// An id as its ranks use it: they know each other by a key that comes of the id's own and of the
+// job's secret. The id's own is never sent; what tells ids apart in the clear is a name that says
+// nothing about it.
+struct Known {
+  Place place;  // the keeper's, with that name
+  Key key;
 };
 
-template <size_t N>
-Status put(char (&field)[N], const std::string& text) {
-  if (text.size() >= N) return internal_error(concat("\"", text, "\" is too long for a unique id"));
-  std::memcpy(field, text.c_str(), text.size() + 1);
-  return {};
+Known known(Place id, const Key& secret) {
+  const Key key = secret.derive("unique id", id.job);
+  id.job = hex(Key().derive("unique id", id.job).prove("name", {}));
+  return {std::move(id), key};
 }
 
-template <size_t N>
-std::string get(const char (&field)[N]) {
-  return std::string(field, ::strnlen(field, N));
-}
-
-template <class T>
-Bytes bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
-// The process that made an id: tells ranks where rank 0 is. Whoever connects has a moment to ask;
-// strangers that say nothing, or something else, keep nobody else waiting.
+// The process that made an id: tells ranks where rank 0 is. Speaks as the store does: what rank 0
+// offers is its place, the others offer nothing, and each gets, once the place is known, a table
+// that has it as rank 0's. Nobody who has not proven to know the id (and the secret) changes or
+// learns anything, or keeps anybody waiting.
 class Keeper {
  public:
-  Keeper(Fd listener, std::string key) : listener_(std::move(listener)), key_(std::move(key)) {}
+  Keeper(Fd listener, const Known& id)
+      : listener_(std::move(listener)),
+        door_{"the maker of the unique id", id.place.job, wire::meeting_key(id.key, id.place.job)} {
+  }
 
   void serve() {
-    while (!all_told()) {
-      std::vector<pollfd> polled{{listener_.get(), POLLIN, 0}};
-      for (const Guest& guest : guests_) polled.push_back({guest.socket.get(), POLLIN, 0});
-      ::poll(polled.data(), polled.size(), guests_.empty() ? -1 : 100);
-      for (size_t i = 1; i < polled.size(); ++i)
-        if (polled[i].revents || guests_[i - 1].patience.expired()) serve(guests_[i - 1]);
-      std::erase_if(guests_, [](const Guest& guest) { return !guest.socket.valid(); });
-      if (polled[0].revents) welcome();
-    }
+    while (!all_told()) step();
   }
 
  private:
+  // One who has proven nothing asks; then waits for the place, and goes when told. Rank 0 stays:
+  // when it goes before all others were told, they are told that.
+  enum class State { asks, waits, told, leaves, gone };
   struct Guest {
-    Fd socket;
-    Deadline patience;
-    Question question = {};
-    size_t got = 0;  // bytes of it
+    Connection connection;
+    State state = State::asks;
+    Deadline patience = Deadline::after(kPatienceSeconds);
+    Nonce challenge = fresh_nonce();
+    std::optional<Nonce> proven{};  // that of its offer, if it is of this id
+    wire::Offer offer{};            // of one who waits or was told
   };
+
+  static bool asks(const Guest& guest) { return guest.state == State::asks; }
+  static bool is_stranger(const Guest& guest) {
+    return asks(guest) || guest.state == State::leaves;
+  }
+  static pollfd polled(const Guest& guest) {
+    int events = asks(guest) ? POLLIN : POLLRDHUP;
+    if (guest.connection.sending()) events |= POLLOUT;
+    return {guest.connection.socket().get(), static_cast<short>(events), 0};
+  }
+
+  void step() {
+    std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
+    for (const Guest& guest : guests_) entries.push_back(polled(guest));
+    const bool hurry = std::any_of(guests_.begin(), guests_.end(), is_stranger);
+    if (::poll(entries.data(), entries.size(), hurry ? 100 : -1) < 0) return;
+    for (size_t i = 1; i < entries.size(); ++i) serve(guests_[i - 1], entries[i].revents);
+    for (Guest& guest : guests_) settle(guest);
+    if (entries[0].revents) welcome();
+    std::erase_if(guests_, [](const Guest& guest) { return guest.state == State::gone; });
+  }
 
   void welcome() {
     Result<Fd> socket = accept_from(listener_);
-    if (socket.ok() && socket->valid())
-      guests_.push_back({socket.take(), Deadline::after(kPatienceSeconds)});
-    else if (!socket.ok())  // no descriptor is left: not again at once
+    if (socket.ok() && socket->valid()) {
+      Guest& guest = guests_.emplace_back(Guest{.connection = Connection(socket.take())});
+      guest.connection.queue(wire::encode(guest.challenge));
+      if (!guest.connection.flush()) lose(guest);
+    } else if (!socket.ok() && !lose_oldest()) {  // no descriptor is left: not again at once
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (guests_.size() > kGuests) guests_.erase(guests_.begin());
-  }
-
-  // Takes what has come; once all of it has, answers. Either way, or without patience, it goes.
-  void serve(Guest& guest) {
-    const Bytes rest = bytes_of(guest.question).subspan(guest.got);
-    const ssize_t count = ::recv(guest.socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
-    const bool nothing_yet = count < 0 && (errno == EAGAIN || errno == EINTR);
-    if (count > 0) guest.got += static_cast<size_t>(count);
-    const bool whole = guest.got == sizeof guest.question;
-    if (whole) reply(guest);
-    if (whole || guest.patience.expired() || (count <= 0 && !nothing_yet)) guest.socket.reset();
-  }
-
-  void reply(const Guest& guest) {
-    const Question& question = guest.question;
-    if (std::memcmp(question.magic, kMagic, sizeof kMagic) != 0 || get(question.key) != key_)
-      return;  // a stranger
-    if (const std::string place = get(question.place); !place.empty()) {
-      place_ = place;
-      told_.clear();
-      const Result<int64_t> size = parse_int(get(question.size), 1, 1 << 30);
-      size_ = size.ok() ? static_cast<size_t>(*size) : 0;
     }
-    Answered answered;
-    std::memcpy(answered.place, place_.c_str(), std::min(place_.size(), sizeof answered.place - 1));
-    const Status sent =
-        send_all(guest.socket, bytes_of(answered), Deadline::after(kPatienceSeconds));
-    if (sent.ok() && !place_.empty()) told_.insert(get(question.rank));
+    if (std::count_if(guests_.begin(), guests_.end(), asks) > ptrdiff_t{kGuests}) lose_oldest();
+  }
+
+  bool lose_oldest() {
+    const auto oldest = std::find_if(guests_.begin(), guests_.end(), asks);
+    if (oldest == guests_.end()) return false;
+    lose(*oldest);
+    return true;
+  }
+
+  void serve(Guest& guest, int events) {
+    bool open = guest.connection.flush();
+    if (asks(guest) && events != 0) {
+      open = guest.connection.receive() && open;
+      listen_to(guest);
+    } else if (events & (POLLRDHUP | POLLHUP | POLLERR)) {
+      open = false;
+    }
+    if (!open || (is_stranger(guest) && guest.patience.expired())) lose(guest);
+  }
+
+  // Its end is gone. A rank that others wait for, or will, takes them with it.
+  void lose(Guest& guest) {
+    const uint32_t rank = guest.offer.rank;
+    const bool needed = guest.state == State::waits || guest.state == State::told;
+    if (needed && failure_.ok() && (rank == 0 || !told_.contains(rank)))
+      failure_ = Status(Code::peer_lost,
+                        concat("Rank ", rank,
+                               " ended, died or gave up before all ranks of the unique id had "
+                               "come; see its own output for the reason."),
+                        static_cast<int>(rank));
+    drop(guest);
+  }
+  static void drop(Guest& guest) {
+    guest.state = State::gone;
+    guest.connection.close();
+  }
+
+  void listen_to(Guest& guest) {
+    const auto frame = guest.connection.next(wire::kOfferBytes);
+    if (!frame.ok()) return refuse(guest, {true, frame.status()});
+    if (!frame->has_value()) return;
+    std::optional<wire::Offer> offer;
+    if ((**frame).type == wire::Type::offer) offer = wire::parse_offer((**frame).payload);
+    if (!offer)
+      return refuse(guest, {true, invalid_argument("It sent a message that makes no sense here.")});
+    const auto refusal =
+        wire::refusal_at(door_, **frame, *offer, guest.challenge, guest.connection.peer());
+    if (refusal) return refuse(guest, *refusal);
+    admit(guest, std::move(*offer));
+  }
+
+  void admit(Guest& guest, wire::Offer offer) {
+    if (came_already(offer)) return drop(guest);
+    guest.proven = offer.nonce;
+    if (const Status why = take(offer); !why.ok()) return refuse(guest, {false, why});
+    answer(guest, wire::Type::welcome, "");
+    guest.offer = std::move(offer);
+    guest.state = State::waits;
+  }
+
+  // By another of our addresses: one connection is enough.
+  bool came_already(const wire::Offer& offer) const {
+    return std::any_of(guests_.begin(), guests_.end(), [&](const Guest& guest) {
+      return !is_stranger(guest) && guest.offer.rank == offer.rank &&
+             guest.offer.process == offer.process;
+    });
+  }
+
+  // Believes the first rank 0. Others that contradict it as to the number of ranks are none of the
+  // keeper's business: at rank 0's store all are told.
+  Status take(const wire::Offer& offer) {
+    if (offer.rank >= offer.size || offer.size > kRanks || offer.round != 0 ||
+        (offer.rank == 0) == offer.blob.empty())
+      return invalid_argument(concat("Rank ", offer.rank, " of ", offer.size,
+                                     " says what makes no sense for a unique id."));
+    if (offer.rank == 0 && place_.empty()) {
+      place_ = offer.blob;
+      size_ = offer.size;
+    }
+    if (offer.rank != 0 || (offer.blob == place_ && offer.size == size_)) return {};
+    return Status(Code::mismatch,
+                  "Another process said before that it is rank 0 of this unique id; give every "
+                  "process a rank of its own, and make a new id for every communicator.",
+                  0);
+  }
+
+  void refuse(Guest& guest, const wire::Refusal& refusal) {
+    if (refusals_.next())
+      log_line(LogLevel::warning, -1,
+               concat("refused ", guest.connection.peer(), ": ", refusal.status.message(),
+                      refusals_.place()));
+    leave(guest, refusal);
+  }
+  void leave(Guest& guest, const wire::Refusal& refusal) {
+    guest.state = State::leaves;
+    guest.patience = Deadline::after(kPatienceSeconds);
+    if (guest.proven)
+      answer(guest, wire::Type::verdict, wire::payload_of(refusal));
+    else
+      guest.connection.queue(wire::encode(refusal));
+  }
+
+  // REQUIRES: it has proven what it asked.
+  void answer(Guest& guest, wire::Type type, std::string payload) {
+    const wire::Answer answer(type, std::move(payload), door_.meeting);
+    guest.connection.queue(answer.head(door_.meeting, *guest.proven, guest.challenge));
+    if (!answer.payload()->empty()) guest.connection.queue(answer.payload());
+  }
+
+  // Tells who waits what there is to tell; who has been told all goes.
+  void settle(Guest& guest) {
+    if (guest.state == State::waits && !failure_.ok()) leave(guest, {false, failure_});
+    if (guest.state == State::waits && !place_.empty()) {
+      std::vector<std::string> table(guest.offer.size);
+      table.front() = place_;
+      answer(guest, wire::Type::table, wire::payload_of(table));
+      guest.state = State::told;
+    }
+    if (!guest.connection.flush() || guest.connection.sending()) return;  // what is lost, poll says
+    if (guest.state == State::told && guest.offer.size == size_) told_.insert(guest.offer.rank);
+    if (guest.state == State::leaves || (guest.state == State::told && guest.offer.rank != 0))
+      drop(guest);
   }
 
   bool all_told() const { return size_ > 0 && told_.size() >= size_; }
 
   const Fd listener_;
-  const std::string key_;
+  const wire::Door door_;
   std::vector<Guest> guests_;
-  std::string place_;
-  size_t size_ = 0;
-  std::set<std::string> told_;  // ranks that know the place, rank 0 too
+  std::string place_;        // rank 0's
+  uint32_t size_ = 0;        // as rank 0 says
+  std::set<uint32_t> told_;  // ranks that know the place, rank 0 too
+  Status failure_;           // of a rank
+  Thinned refusals_;
 };
 
-// A rank's end of the same.
+// A rank's end of the same: a client of that store.
 class AtKeeper final : public Announcement {
  public:
-  AtKeeper(Place keeper, int rank, int size, std::string place)
-      : keeper_(std::move(keeper)), rank_(rank), size_(size), place_(std::move(place)) {}
+  // `place`: rank 0's; empty on others.
+  AtKeeper(const Known& id, int rank, int size, std::string place)
+      : place_(std::move(place)),
+        keeper_(make_store_client({.rank = rank, .size = size, .job = "", .key = id.key},
+                                  known_place(id.place))) {}
 
-  Status announce(const Deadline& deadline) override {
-    Result<std::string> told = internal_error("nobody was asked");
-    do {
-      told = ask(deadline);
-    } while (!told.ok() && !deadline.expired() && pause());
-    return told.ok() ? Status() : told.status();
-  }
+  Status announce(const Deadline& deadline) override { return ask(deadline).status(); }
+  void withdraw() override { keeper_.reset(); }  // the keeper sees that
 
   Result<std::optional<Place>> look(const Deadline& deadline) override {
-    if (!found_) {
-      Result<std::string> told = ask(deadline);
-      if (!told.ok()) return Status(Code::system, std::string(told.status().message()));
-      if (told->empty()) return std::optional<Place>();
-      Result<Place> place = parse_id(*told);
-      if (!place.ok()) return place.status();
-      found_ = place.take();
-    }
+    if (found_) return found_;
+    const Result<std::string> told = ask(deadline);
+    if (!told.ok()) return told.status();
+    Result<Place> place = parse_id(*told);
+    if (!place.ok()) return place.status();
+    found_ = place.take();
+    keeper_.reset();
     return found_;
   }
 
@@ -158,50 +261,18 @@ class AtKeeper final : public Announcement {
   }
 
  private:
-  static bool pause() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    return true;
-  }
-
-  // The first of its addresses that answers.
   Result<std::string> ask(const Deadline& deadline) {
-    Result<std::string> told = invalid_argument("The unique id has no address.");
-    for (const SocketAddress& address : keeper_.addresses) {
-      told = ask_at(address, deadline);
-      if (told.ok()) break;
-    }
-    return told;
+    const auto table = keeper_->all_gather(place_, deadline);
+    if (table.ok()) return table->front();
+    const Status& why = table.status();
+    const bool late = why.code() == Code::timeout;
+    return Status(why.code(),
+                  concat("The maker of the unique id: ", why.message(), late ? advice() : ""),
+                  why.peer());
   }
 
-  Result<std::string> ask_at(const SocketAddress& address, const Deadline& deadline) {
-    const double left_s = static_cast<double>(deadline.left_ns()) * 1e-9;
-    const Deadline patience = Deadline::after(std::min(kPatienceSeconds, left_s));
-    const auto failed = [&](const Status& why) {
-      return why.within(concat("The maker of the unique id, at ", address.to_string()));
-    };
-    Result<Fd> socket = start_connect(address);
-    if (!socket.ok()) return failed(socket.status());
-    pollfd connecting{socket->get(), POLLOUT, 0};
-    if (::poll(&connecting, 1, patience.left_ms(2000)) <= 0)
-      return failed(Status(Code::system, "it does not answer"));
-    if (const Status why = connect_error(*socket); !why.ok()) return failed(why);
-    Question question;
-    std::memcpy(question.magic, kMagic, sizeof kMagic);
-    WEFT_TRY(put(question.key, keeper_.job));
-    WEFT_TRY(put(question.rank, std::to_string(rank_)));
-    WEFT_TRY(put(question.size, std::to_string(size_)));
-    WEFT_TRY(put(question.place, place_));
-    Answered reply;
-    if (const Status why = send_all(*socket, bytes_of(question), patience); !why.ok())
-      return failed(why);
-    if (const Status why = recv_all(*socket, bytes_of(reply), patience); !why.ok())
-      return failed(why);
-    return get(reply.place);
-  }
-
-  const Place keeper_;
-  const int rank_, size_;
   const std::string place_;
+  std::unique_ptr<Rendezvous> keeper_;  // null when all is said
   std::optional<Place> found_;
 };
 
@@ -221,6 +292,10 @@ Result<ncclUniqueId> id_of(const std::string& text) {
   return id;
 }
 
+std::string text_of(const ncclUniqueId& id) {
+  return std::string(id.internal, ::strnlen(id.internal, sizeof id.internal));
+}
+
 Result<Options> plain_options(const Environment& env) { return options_for(CommConfig{}, env); }
 
 }  // namespace
@@ -229,26 +304,29 @@ Result<ncclUniqueId> make_id(const Environment& env) {
   if (const auto fixed = env.get("NCCL_COMM_ID")) return id_of(concat("tcp://", *fixed));
   const Result<Options> options = plain_options(env);
   if (!options.ok()) return options.status();
+  const Result<Key> secret = key_of(env);
+  if (!secret.ok()) return secret.status();
   Result<OpenPlace> open = open_place(options->interfaces);
   if (!open.ok()) return open.status();
   Result<ncclUniqueId> id = id_of(fitting_text(open->place));
   if (!id.ok()) return id;
-  std::thread([keeper = std::make_shared<Keeper>(std::move(open->listener), open->place.job)] {
-    keeper->serve();
-  }).detach();
+  auto keeper = std::make_shared<Keeper>(std::move(open->listener), known(open->place, *secret));
+  std::thread([keeper] { keeper->serve(); }).detach();
   return id;
 }
 
-void release_id(const ncclUniqueId& id) {
-  Result<Place> keeper = parse_id(get(id.internal));
+void release_id(const ncclUniqueId& id, const Environment& env) {
+  Result<Place> keeper = parse_id(text_of(id));
+  const Result<Key> secret = key_of(env);
+  if (!keeper.ok() || !secret.ok()) return;
   // As the only rank of a job, so that all have been told.
-  if (keeper.ok())
-    (void)AtKeeper(keeper.take(), 0, 1, "nowhere").look(Deadline::after(kPatienceSeconds));
+  AtKeeper released(known(keeper.take(), *secret), 0, 1, "nowhere");
+  (void)released.announce(Deadline::after(kPatienceSeconds));
 }
 
 Result<std::unique_ptr<Rendezvous>> meet_by_id(const ncclUniqueId& id, int rank, int size,
                                                const Options& options, const Environment& env) {
-  std::string text = get(id.internal);
+  std::string text = text_of(id);
   if (const auto fixed = env.get("NCCL_COMM_ID")) text = concat("tcp://", *fixed);
   if (text.starts_with("tcp://"))
     return make_rendezvous({.rank = rank, .size = size, .where = text, .job = ""}, env);
@@ -258,20 +336,21 @@ Result<std::unique_ptr<Rendezvous>> meet_by_id(const ncclUniqueId& id, int rank,
         "commId was not made by this library's ncclGetUniqueId; make it in one "
         "process, and give all ranks the same 128 bytes");
   if (size == 1) {
-    release_id(id);
+    release_id(id, env);
     return make_rendezvous({.rank = rank, .size = size, .where = "", .job = ""}, env);
   }
-  const Result<Key> key = key_of(env);
-  if (!key.ok()) return key.status();
+  const Result<Key> secret = key_of(env);
+  if (!secret.ok()) return secret.status();
+  const Known by = known(keeper.take(), *secret);
   if (rank != 0)
-    return make_store_client({.rank = rank, .size = size, .job = "", .key = *key},
-                             std::make_unique<AtKeeper>(keeper.take(), rank, size, ""));
+    return make_store_client({.rank = rank, .size = size, .job = "", .key = by.key},
+                             std::make_unique<AtKeeper>(by, rank, size, ""));
   Result<OpenPlace> open = open_place(options.interfaces);
   if (!open.ok()) return open.status();
   const std::string place = id_text(open->place);
-  return make_store_server({.rank = rank, .size = size, .job = open->place.job, .key = *key},
+  return make_store_server({.rank = rank, .size = size, .job = open->place.job, .key = by.key},
                            std::move(open->listener),
-                           std::make_unique<AtKeeper>(keeper.take(), rank, size, place));
+                           std::make_unique<AtKeeper>(by, rank, size, place));
 }
 
 }  // namespace weft::nccl

@@ -55,7 +55,8 @@ Answer init_scalable(ncclComm_t* out, int ranks, int rank, int ids, const ncclUn
   if (ids < 1 || ids > ranks || !id)
     return invalid_argument(concat("nId is ", ids, id ? "" : " and commIds null", " for ", ranks,
                                    " ranks; give from 1 to nranks ids"));
-  for (int i = 1; rank == 0 && i < ids; ++i) release_id(id[i]);
+  const Environment env = Environment::of_process();
+  for (int i = 1; rank == 0 && i < ids; ++i) release_id(id[i], env);
   return init(out, ranks, id[0], rank, config, 0);
 }
 

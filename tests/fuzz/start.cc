@@ -7,6 +7,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weft;
   std::string_view bytes = fuzz::text_of(data, size);
+  const wire::Door door{"rank 0", "the job", wire::meeting_key(Key(), "the job")};
   (void)parse_id(bytes);
   (void)parse_pmi(bytes);
   (void)wire::printable(bytes);
@@ -19,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto offer = wire::parse_offer((*frame)->payload);
     if (offer && wire::encode(*offer).substr(wire::kHeaderBytes) != (*frame)->payload)
       __builtin_trap();
+    if (offer && !wire::refusal_at(door, **frame, *offer, Nonce(), "anywhere")) __builtin_trap();
     (void)wire::parse_challenge((*frame)->payload);
     (void)wire::parse_refusal((*frame)->payload);
     (void)wire::parse_table((*frame)->payload, 3);

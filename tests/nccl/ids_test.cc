@@ -71,7 +71,7 @@ TEST(Ids, StandStrangers) {
 TEST(Ids, EndWithTheirUse) {
   const auto id = make_id(Environment()), other = make_id(Environment());
   expect_meeting(*id, 3);
-  release_id(*other);
+  release_id(*other, Environment());
   for (const ncclUniqueId& used : {*id, *other}) {
     const SocketAddress address = parse_id(std::string(used.internal))->addresses.front();
     const Deadline patience = Deadline::after(10);
