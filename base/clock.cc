@@ -31,12 +31,21 @@ Deadline Deadline::after(double seconds, const Clock& clock) {
   return deadline;
 }
 
+Deadline Deadline::unless(const std::atomic<bool>& cancelled) const {
+  Deadline deadline = *this;
+  deadline.cancelled_ = &cancelled;
+  return deadline;
+}
+
 int64_t Deadline::left_ns() const {
+  if (cancelled()) return 0;
   if (!clock_) return std::numeric_limits<int64_t>::max();
   return std::max<int64_t>(0, at_ns_ - clock_->now_ns());
 }
 
 int Deadline::left_ms(int at_most_ms) const {
+  constexpr int kLook = 20;  // how long who waits may overlook that it was cancelled
+  if (cancelled_) at_most_ms = std::min(at_most_ms, kLook);
   const int64_t left = left_ns();
   if (left >= int64_t{at_most_ms} * 1'000'000) return at_most_ms;
   return static_cast<int>((left + 999'999) / 1'000'000);

@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 
@@ -37,14 +38,20 @@ class Deadline {
   // Never, or so many seconds from now.
   Deadline() = default;
   static Deadline after(double seconds, const Clock& clock = steady_clock());
+  // The same, but passed as soon as `cancelled` says so, which any thread may set and which has to
+  // outlive the deadline. Who waits by left_ms() sees it within 20 ms.
+  Deadline unless(const std::atomic<bool>& cancelled) const;
 
   // Whether it has passed.
-  bool expired() const { return clock_ && clock_->now_ns() >= at_ns_; }
+  bool expired() const { return cancelled() || (clock_ && clock_->now_ns() >= at_ns_); }
+  // Whether that is because nobody wants to wait any more.
+  bool cancelled() const { return cancelled_ && cancelled_->load(std::memory_order_acquire); }
   // Nanoseconds left, 0 when expired, the maximum when it never comes.
   int64_t left_ns() const;
   int left_ms(int at_most_ms) const;  // for poll(2) and friends; rounded up
 
  private:
+  const std::atomic<bool>* cancelled_ = nullptr;  // null: it cannot be
   const Clock* clock_ = nullptr;
   int64_t at_ns_ = std::numeric_limits<int64_t>::max();
 };

@@ -55,7 +55,7 @@ class Endpoint final : public Rendezvous {
     if (group_->failure.ok()) arrive(std::move(mine));
     while (group_->failure.ok() && group_->complete == meeting) {
       check_who_left();
-      if (deadline.expired()) group_->fail(nobody_came());
+      if (deadline.expired()) group_->fail(ended(deadline, rank_, nobody_came()));
       if (group_->failure.ok())
         group_->changed.wait_for(lock, std::chrono::milliseconds(deadline.left_ms(100)));
     }

@@ -32,7 +32,9 @@ class Rendezvous {
   virtual int size() const = 0;
   // Gives every rank every rank's blob (at most 64 KiB each), by rank. On failure every rank that
   // is still there gets an error within the deadline that names the ranks which are missing,
-  // doubled or of another version.
+  // doubled or of another version. Where the deadline is cancelled on one of them
+  // (Deadline::unless), that one ends within a second, with Code::aborted, and those that it meets
+  // then at once.
   virtual Result<std::vector<std::string>> all_gather(std::string mine,
                                                       const Deadline& deadline) = 0;
   virtual RendezvousStats stats() const { return {}; }

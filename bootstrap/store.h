@@ -28,7 +28,9 @@ std::unique_ptr<Rendezvous> make_store_server(StoreConfig config, Fd listener,
 std::unique_ptr<Rendezvous> make_store_client(StoreConfig config,
                                               std::unique_ptr<Announcement> announcement);
 
-// What both ends check of a call's own argument.
+// What every kind of rendezvous checks of a call's own argument.
 Status check_blob(const std::string& blob);
+// Why a meeting fails on `rank`: `why`, unless its deadline was cancelled.
+Status ended(const Deadline& deadline, Rank rank, Status why);
 
 }  // namespace weft

@@ -64,6 +64,7 @@ class StoreClient final : public Rendezvous {
     std::vector<std::string> table;
     if (failure_.ok()) failure_ = await_table(deadline, table);
     if (!failure_.ok()) {
+      failure_ = ended(deadline, config_.rank, failure_);
       store_.close();
       return failure_;
     }
@@ -78,7 +79,8 @@ class StoreClient final : public Rendezvous {
     offer.rank = static_cast<uint32_t>(config_.rank);
     offer.size = static_cast<uint32_t>(config_.size);
     offer.round = round_;
-    offer.patience_ms = static_cast<uint32_t>(deadline.left_ms(1'000'000'000));
+    offer.patience_ms =
+        static_cast<uint32_t>(std::min<int64_t>(deadline.left_ns() / kMillisecond, 1'000'000'000));
     offer.process = process_;
     offer.job = config_.job;
     offer.nonce = fresh_nonce();

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kGuests = 256;  // strangers served at a time
 constexpr int kCallersAtOnce = 64;
-constexpr double kFarewellSeconds = 1;  // for ranks that come while the job is failing
+constexpr double kFarewellSeconds = 1;         // for ranks that come while the job is failing
+constexpr double kShortFarewellSeconds = 0.2;  // where this rank was told to end soon
 
 // One connection. A guest has said nothing yet; a member has a rank; one who leaves is only sent
 // what is queued, then closed.
@@ -56,6 +57,7 @@ class StoreServer final : public Rendezvous {
     }
     if (failure_.ok()) answer(deadline);
     if (!failure_.ok()) {
+      failure_ = ended(deadline, config_.rank, failure_);
       say_farewell();
       return failure_;
     }
@@ -345,7 +347,8 @@ class StoreServer final : public Rendezvous {
 
   // Tells everybody why the job fails: who is here, and for a moment also who still comes.
   void say_farewell() {
-    const Deadline end = Deadline::after(kFarewellSeconds);
+    const bool soon = failure_.code() == Code::aborted;
+    const Deadline end = Deadline::after(soon ? kShortFarewellSeconds : kFarewellSeconds);
     const bool more_come = round_ == 0 && failure_.code() != Code::timeout;
     for (const auto& peer : peers_)
       if (peer->state == Peer::State::member) tell_failure(*peer);
@@ -381,6 +384,12 @@ Status check_blob(const std::string& blob) {
   if (blob.size() <= wire::kBlobBytes) return {};
   return invalid_argument(concat("A rank may contribute at most ", wire::kBlobBytes,
                                  " bytes to a meeting, not ", blob.size(), "."));
+}
+
+Status ended(const Deadline& deadline, Rank rank, Status why) {
+  if (!deadline.cancelled()) return why;
+  return Status(Code::aborted,
+                concat("Rank ", rank, " aborted while the ranks of the job were meeting."), rank);
 }
 
 std::unique_ptr<Rendezvous> make_store_server(StoreConfig config, Fd listener,

@@ -47,7 +47,9 @@ Answer split(ncclComm_t parent, int color, int key, ncclComm_t* out, const ncclC
         concat("color is ", color, "; it must be 0 or more, or NCCL_SPLIT_NOCOLOR"));
   Birth birth = birth_of(*family, out);
   birth.childless = color == NCCL_SPLIT_NOCOLOR;
-  birth.make = [engine = family->engine, color, key] { return engine->split(color, key); };
+  birth.make = [engine = family->engine, color, key](const auto&) {
+    return engine->split(color, key);
+  };
   return give_birth(std::move(birth));
 }
 
@@ -68,7 +70,7 @@ Answer shrink(ncclComm_t parent, const int* excluded, int count, ncclComm_t* out
                                      family->engine->size()));
   Birth birth = birth_of(*family, out);
   birth.make = [engine = family->engine, flags,
-                without = std::vector<Rank>(excluded, excluded + count)] {
+                without = std::vector<Rank>(excluded, excluded + count)](const auto&) {
     if (flags == NCCL_SHRINK_ABORT) engine->abort("the communicator is shrunk");
     return engine->shrink(without);
   };
@@ -89,8 +91,8 @@ Result<ncclUniqueId> share_id(Communicator& engine, const std::optional<ncclUniq
 }
 
 Result<std::unique_ptr<Communicator>> grown(Communicator* parent, int rank, int ranks,
-                                            std::optional<ncclUniqueId> id,
-                                            const Options& options) {
+                                            std::optional<ncclUniqueId> id, const Options& options,
+                                            const std::atomic<bool>& given_up) {
   if (parent) {
     Result<ncclUniqueId> shared = share_id(*parent, id);
     if (!shared.ok()) return shared.status();
@@ -98,7 +100,7 @@ Result<std::unique_ptr<Communicator>> grown(Communicator* parent, int rank, int 
   }
   auto meet = meet_by_id(*id, rank, ranks, options, Environment::of_process());
   if (!meet.ok()) return meet.status();
-  return Communicator::create(**meet, options);
+  return create_unless(given_up, **meet, options);
 }
 
 Answer grow_new(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
@@ -114,8 +116,8 @@ Answer grow_new(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
   const auto options = options_for(*read, env);
   if (!options.ok()) return options.status();
   Birth birth{.out = out, .config = read.take(), .make = {}};
-  birth.make = [id = *id, rank, ranks, options = *options] {
-    return grown(nullptr, rank, ranks, id, options);
+  birth.make = [id = *id, rank, ranks, options = *options](const auto& given_up) {
+    return grown(nullptr, rank, ranks, id, options, given_up);
   };
   return give_birth(std::move(birth));
 }
@@ -134,8 +136,8 @@ Answer grow(ncclComm_t parent, int ranks, const ncclUniqueId* id, int rank, nccl
   std::optional<ncclUniqueId> own;
   if (id) own = *id;
   Birth birth = birth_of(*family, out);
-  birth.make = [engine = family->engine, ranks, own] {
-    return grown(engine.get(), engine->rank(), ranks, own, engine->options());
+  birth.make = [engine = family->engine, ranks, own](const auto& given_up) {
+    return grown(engine.get(), engine->rank(), ranks, own, engine->options(), given_up);
   };
   return give_birth(std::move(birth));
 }

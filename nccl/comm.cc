@@ -1,7 +1,6 @@
 #include "nccl/comm.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "base/text.h"
 #include "nccl/api.h"
@@ -13,6 +12,12 @@ using weft::Status;
 using weft::nccl::invalid_usage;
 using weft::nccl::Outstanding;
 using weft::nccl::PreMulSum;
+
+namespace {
+
+constexpr std::string_view kAborted = "the communicator was aborted";
+
+}  // namespace
 
 void ncclComm::begin_task() {
   const std::lock_guard lock(mutex_);
@@ -27,8 +32,11 @@ void ncclComm::end_task(const Status& status) {
 
 void ncclComm::become(std::unique_ptr<weft::Communicator> engine) {
   Engine made(std::move(engine));
-  const std::lock_guard lock(mutex_);
-  if (phase_ != Phase::given_up) engine_.swap(made);
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ != Phase::given_up) engine_.swap(made);
+  }
+  if (made) made->abort(kAborted);
 }
 
 Result<ncclComm::Engine> ncclComm::usable(bool also_resting) const {
@@ -137,9 +145,10 @@ void ncclComm::give_up(bool abort) {
   {
     const std::lock_guard lock(mutex_);
     phase_ = Phase::given_up;
+    given_up_ = true;
     engine.swap(engine_);
   }
-  if (engine && abort) engine->abort("the communicator was aborted");
+  if (engine && abort) engine->abort(kAborted);
 }
 
 // Handles are never used twice in a process, so one that was destroyed, or belongs to another

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,7 +47,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   // Something that is going on by itself, such as its making: calls are refused until it has ended.
   void begin_task();
   void end_task(const weft::Status& status);
-  // The engine, made by such a task. Where the handle was given up meanwhile, it is dropped.
+  // The engine, made by such a task. Where the handle was given up meanwhile, it is aborted.
   void become(std::unique_ptr<weft::Communicator> engine);
 
   // What calls need: the engine, of a communicator that is neither busy, failed to be made,
@@ -68,8 +69,9 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   weft::Status revoke();
   weft::Status set_suspended(bool suspended);
   bool suspended() const;
-  // No call finds it any more; the last one that runs destroys the engine.
+  // No call finds it any more; the last one that runs destroys the engine. Its making ends soon.
   void give_up(bool abort);
+  const std::atomic<bool>& given_up() const { return given_up_; }
 
   ncclRedOp_t add(weft::nccl::PreMulSum op);
   weft::Status remove(ncclRedOp_t op);
@@ -89,6 +91,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   mutable std::mutex mutex_;
   Engine engine_;
   Phase phase_ = Phase::open;
+  std::atomic<bool> given_up_{false};  // phase_ says the same; for who makes the engine
   bool suspended_ = false;
   int tasks_ = 0;
   weft::Status failure_;  // of a task

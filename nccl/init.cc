@@ -43,9 +43,8 @@ Answer init(ncclComm_t* out, int ranks, const ncclUniqueId& id, int rank,
   auto meet = meet_by_id(id, rank, ranks, *options, env);
   if (!meet.ok()) return meet.status();
   Birth birth{.out = out, .config = *read, .device = device, .make = {}};
-  birth.make = [meet = std::shared_ptr<Rendezvous>(meet.take()), options = *options] {
-    return Communicator::create(*meet, options);
-  };
+  birth.make = [meet = std::shared_ptr<Rendezvous>(meet.take()), options = *options](
+                   const auto& given_up) { return create_unless(given_up, *meet, options); };
   return give_birth(std::move(birth));
 }
 

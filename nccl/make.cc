@@ -25,8 +25,25 @@ void announce(const ncclComm& comm, const Communicator& engine) {
               ", host memory - Init COMPLETE"));
 }
 
+// The same meeting, whose waits end once `given_up` is set.
+class Unless final : public Rendezvous {
+ public:
+  Unless(const std::atomic<bool>& given_up, Rendezvous& meet) : given_up_(given_up), meet_(meet) {}
+  Rank rank() const override { return meet_.rank(); }
+  int size() const override { return meet_.size(); }
+  RendezvousStats stats() const override { return meet_.stats(); }
+  Key key() const override { return meet_.key(); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
+    return meet_.all_gather(std::move(mine), deadline.unless(given_up_));
+  }
+
+ private:
+  const std::atomic<bool>& given_up_;
+  Rendezvous& meet_;
+};
+
 Status make_engine(const Birth& birth, const std::shared_ptr<ncclComm>& comm) {
-  Result<std::unique_ptr<Communicator>> made = birth.make();
+  Result<std::unique_ptr<Communicator>> made = birth.make(comm->given_up());
   if (!made.ok()) return made.status();
   if (*made == nullptr) return {};
   announce(*comm, **made);
@@ -35,6 +52,12 @@ Status make_engine(const Birth& birth, const std::shared_ptr<ncclComm>& comm) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& given_up,
+                                                    Rendezvous& meet, const Options& options) {
+  Unless unless(given_up, meet);
+  return Communicator::create(unless, options);
+}
 
 Answer give_birth(Birth birth) {
   auto comm = std::make_shared<ncclComm>(birth.config, birth.device);

@@ -2,6 +2,7 @@
 // behind it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 
 #include "nccl/group.h"
@@ -14,9 +15,14 @@ struct Birth {
   int device = 0;
   std::shared_ptr<ncclComm> parent = nullptr;  // null: none
   bool childless = false;                      // this rank takes part, and gets nothing
-  // Waits for the other ranks; a null pointer where childless.
-  std::function<Result<std::unique_ptr<Communicator>>()> make;
+  // Waits for the other ranks, and ends soon once `given_up` is set; a null pointer where
+  // childless.
+  std::function<Result<std::unique_ptr<Communicator>>(const std::atomic<bool>& given_up)> make;
 };
+
+// As Communicator::create, for such a `make`.
+Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& given_up,
+                                                    Rendezvous& meet, const Options& options);
 
 Answer give_birth(Birth birth);
 

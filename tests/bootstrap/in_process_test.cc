@@ -1,6 +1,8 @@
 // Ranks that are threads of one process.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
 #include "base/text.h"
 #include "tests/bootstrap/ranks.h"
 
@@ -42,6 +44,22 @@ TEST(InProcess, AThreadThatNeverComesIsNamedToAll) {
     EXPECT_TRUE(contains(said[r], "[peer 1]")) << said[r];
   }
   EXPECT_FALSE(ends[1]->all_gather("x", Deadline::after(1)).ok());
+}
+
+TEST(InProcess, ACancelledThreadEndsAll) {
+  auto ends = make_in_process_rendezvous(3);
+  std::atomic<bool> cancelled{false};
+  const auto said = test::run(test::Mode::threads, 3, [&](Rank r) -> std::string {
+    if (r == 2) {
+      cancelled = true;
+      return "";
+    }
+    const Deadline deadline = Deadline::after(60);
+    return describe(ends[static_cast<size_t>(r)]->all_gather(
+        "x", r == 1 ? deadline.unless(cancelled) : deadline));
+  });
+  for (const size_t r : {0, 1})
+    EXPECT_TRUE(contains(said[r], "aborted: Rank 1 aborted")) << said[r];
 }
 
 TEST(InProcess, AThreadThatLeavesIsNamedToAll) {

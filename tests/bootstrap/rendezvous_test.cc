@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -143,6 +144,51 @@ TEST(Rendezvous, RankZeroMayComeLate) {
     });
     for (const std::string& text : said) EXPECT_EQ(text, test::expected_table(3, 0));
   }
+}
+
+// Rank 2 never comes; then one of the others is cancelled, and both end at once.
+TEST(Rendezvous, ACancelledRankEndsAndTellsTheOthers) {
+  for (const Rank who : {0, 1}) {
+    Ways ways("tcp");
+    std::atomic<bool> cancelled{false};
+    const Deadline soon = Deadline::after(10);
+    const auto said = test::run(Mode::threads, 3, [&](Rank r) -> std::string {
+      if (r == 2) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        cancelled = true;
+        return "";
+      }
+      auto meeting = make_rendezvous({r, 3, ways.address(), "j"}, Environment());
+      const Deadline deadline = Deadline::after(60);
+      return test::describe(
+          (*meeting)->all_gather("x", r == who ? deadline.unless(cancelled) : deadline));
+    });
+    EXPECT_FALSE(soon.expired());
+    const std::string aborted = concat("aborted: Rank ", who, " aborted");
+    EXPECT_TRUE(contains(said[static_cast<size_t>(who)], aborted)) << said[0] << "\n" << said[1];
+    EXPECT_TRUE(contains(said[static_cast<size_t>(1 - who)],
+                         who == 0 ? aborted : "peer lost: Rank 1 ended"))
+        << said[0] << "\n"
+        << said[1];
+  }
+}
+
+TEST(Rendezvous, ARankThatMeetsNobodyCanBeCancelled) {
+  for (const Rank rank : {0, 1})
+    for (const char* kind : {"tcp", "unix", "file"}) {
+      Ways ways(kind);
+      std::atomic<bool> cancelled{false};
+      std::thread other([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        cancelled = true;
+      });
+      const Deadline soon = Deadline::after(5);
+      auto meeting = make_rendezvous({rank, 2, ways.address(), "j"}, Environment());
+      const auto table = (*meeting)->all_gather("x", Deadline::after(60).unless(cancelled));
+      other.join();
+      EXPECT_EQ(table.status().code(), Code::aborted) << table.status().to_string();
+      EXPECT_FALSE(soon.expired());
+    }
 }
 
 TEST(Rendezvous, MissingRanksAreNamedToAllInTime) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <thread>
@@ -152,6 +153,57 @@ TEST(Abort, EndsTheOwnCall) {
     }
     watchdog.join();
   });
+}
+
+int threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
+
+// Of three ranks two wait for the third; then one of them gives up. Nobody waits on, not even who
+// comes late, and no thread is left but that of the id.
+TEST(Abort, EndsTheMaking) {
+  for (const auto give_up : {ncclCommAbort, ncclCommDestroy})
+    for (const int who : {0, 1}) {
+      const int before = threads();
+      ncclUniqueId id;
+      ncclComm_t comms[3] = {};
+      ncclConfig_t config = not_blocking();
+      ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+      for (const int r : {0, 1})
+        EXPECT_EQ(ncclCommInitRankConfig(&comms[r], 3, id, r, &config), ncclInProgress);
+      std::this_thread::sleep_for(milliseconds(500));
+      const auto soon = std::chrono::steady_clock::now() + milliseconds(5000);
+      EXPECT_EQ(give_up(comms[who]), ncclSuccess);
+      EXPECT_EQ(settled(comms[1 - who]), ncclRemoteError);
+      while (threads() > before + 1 && std::chrono::steady_clock::now() < soon)
+        std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_EQ(ncclCommInitRank(&comms[2], 3, id, 2), ncclRemoteError);
+      EXPECT_LT(std::chrono::steady_clock::now(), soon);
+      EXPECT_EQ(ncclCommAbort(comms[1 - who]), ncclSuccess);
+    }
+}
+
+// A call that waits for ranks that never come, ended by another thread.
+TEST(Abort, EndsABlockedInit) {
+  for (const int rank : {0, 1}) {
+    ncclUniqueId id;
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess);  // waits at the group's end
+    std::chrono::steady_clock::time_point aborted;
+    std::thread watchdog([&aborted, handle = comm] {
+      std::this_thread::sleep_for(milliseconds(200));
+      aborted = std::chrono::steady_clock::now();
+      EXPECT_EQ(ncclCommAbort(handle), ncclSuccess);
+    });
+    EXPECT_EQ(ncclGroupEnd(), ncclRemoteError);
+    watchdog.join();
+    EXPECT_LT(std::chrono::steady_clock::now(), aborted + milliseconds(1000));
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("aborted while"), std::string::npos);
+    EXPECT_EQ(comm, nullptr);
+  }
 }
 
 // One rank is in a call that cannot end; both shrink out of it.
