@@ -128,9 +128,9 @@ Result<std::vector<SocketAddress>> look_up(const std::string& host, const Deadli
     search->ended.notify_one();
   }).detach();
   std::unique_lock lock(search->mutex);
-  const auto patience = std::chrono::milliseconds(deadline.left_ms(1'000'000'000));
-  if (search->ended.wait_for(lock, patience, [&] { return search->found.has_value(); }))
-    return std::move(*search->found);
+  while (!search->found && !deadline.expired())
+    search->ended.wait_for(lock, std::chrono::milliseconds(deadline.left_ms(1000)));
+  if (search->found) return std::move(*search->found);
   return Status(Code::timeout, concat("The host name \"", host,
                                       "\" could not be resolved within the time given; is the name "
                                       "server there?"));

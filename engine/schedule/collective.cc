@@ -1,10 +1,7 @@
 #include "engine/schedule/collective.h"
 
 namespace weft {
-namespace {
-
-
-}  // namespace
+namespace {}  // namespace
 
 int blocks(const Collective& c) {
   switch (c.kind) {

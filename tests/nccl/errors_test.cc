@@ -349,7 +349,7 @@ TEST(Params, AreSettings) {
   EXPECT_EQ(ncclParamGetI8(handle, &narrow), ncclInvalidArgument);
   ::unsetenv("NCCL_IB_TIMEOUT");  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(ncclParamGetParameter("NCCL_IB_TIMEOUT", &text, &length), ncclSuccess);
-  EXPECT_EQ(std::string(text, static_cast<size_t>(length)), "20");
+  EXPECT_EQ(std::string(text, static_cast<size_t>(length)), "18");
   EXPECT_EQ(ncclParamBind(&handle, "NCCL_NO_SUCH"), ncclInvalidArgument);
   ASSERT_EQ(ncclParamGetAllParameterKeys(&keys, &length), ncclSuccess);
   EXPECT_GT(length, 30);

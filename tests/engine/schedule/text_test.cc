@@ -97,7 +97,7 @@ TEST(Diagram, ShowsABlockedScheduleUpToThere) {
   const Result<std::string> diagram = to_diagram(s);
   ASSERT_TRUE(diagram.ok());
   EXPECT_EQ(diagram->substr(diagram->find("time")),
-            "time  rank 0    rank 1\n"
+            "time  rank 0   rank 1\n"
             "stop  c0 ?=w!  c0 ?=w!\n\n"
             "The lanes of the last row wait there for ever; weft-schedule verify says why.\n");
 }
