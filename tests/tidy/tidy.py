@@ -28,11 +28,10 @@ EDGES = {
     "transport/sim/": ["base/", "transport/*"],
     # RDMA's queue pairs meet over TCP.
     "transport/verbs/": ["base/", "transport/*", "transport/tcp/tcp.h"],
-    "transport/peer/": ["base/", "transport/*"],
     "bootstrap/": ["base/"],
     "engine/": LOWER,
-    "engine/schedule/": LOWER,
-    "engine/algorithms/": LOWER + ["engine/schedule/"],
+    "engine/schedule/": ["base/"],
+    "engine/algorithms/": ["base/", "kernels/", "engine/schedule/"],
     # call.h and media.h are vocabulary: what is asked for, and what there is to do it with.
     "engine/tuner/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/call.h"],
     "engine/executor/": LOWER + ["engine/schedule/", "engine/call.h", "engine/media.h"],
