@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/agreement.h"
-#include "engine/algorithms/catalog.h"
+#include "engine/arrange.h"
 #include "engine/engine.h"
 #include "engine/notes.h"
 
@@ -13,20 +13,6 @@ namespace weft {
 namespace {
 
 constexpr LinkShape kLinks{8, 64 << 10};
-
-Transfers transfers_of(std::span<const Transfer> group, int ranks) {
-  Transfers transfers;
-  std::vector<int> sends(ranks, 0), receives(ranks, 0);
-  for (const Transfer& t : group) {
-    int& count = (t.direction == Transfer::Direction::send ? sends : receives)[t.peer];
-    transfers.pieces = std::max(transfers.pieces, ++count);
-  }
-  for (Rank r = 0; r < ranks; ++r) {
-    if (sends[r] > 0) transfers.sends.emplace_back(r, sends[r]);
-    if (receives[r] > 0) transfers.receives.emplace_back(r, receives[r]);
-  }
-  return transfers;
-}
 
 // Of a counter with one writer at a time.
 void count_one(std::atomic<uint64_t>& counter) {
@@ -157,33 +143,13 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   around.in_place = op.in_place_somewhere;
   auto choice = choose(op.call, around, options);
   if (!choice.ok()) return choice.status();
-  PlanRequest request;
-  request.algorithm = choice->algorithm->name;
-  request.radix = choice->radix;
-  request.collective = {op.call.kind, size(), has_root(op.call.kind) ? op.call.root : 0, aliased};
-  request.type = op.call.type;
-  request.op = op.call.op;
-  request.protocol = choice->ll ? Protocol::ll : Protocol::simple;
-  request.segment_bytes = choice->segment_bytes;
+  Result<Arranged> arranged = op.is_group ? arrange(op.group, *choice, size(), rank())
+                                          : arrange(op.call, aliased, *choice, size(), rank());
+  if (!arranged.ok()) return arranged.status();
+  PlanRequest& request = arranged->request;
   request.links = link_shape();
   request.streaming = op.call.count * size_of(op.call.type) >= kStreamingBytes;
-  if (op.is_group) {
-    request.type = DataType::uint8;
-    Program program = exchange_program(request.collective, rank(), transfers_of(op.group, size()));
-    Layout layout(request.collective, rank(), op.group, program.pieces);
-    return lower(request, std::move(program), std::move(layout), *media_);
-  }
-  if (!choice->algorithm->suits(request.collective))
-    return unsupported(
-        concat("algorithm ", request.algorithm, " does not serve ", describe(request.collective)));
-  Program program = choice->algorithm->build(request.collective, rank(), Parameters{choice->radix});
-  if (op.call.varying && program.pieces > 1)
-    return unsupported(concat("algorithm ", request.algorithm,
-                              " cuts blocks into pieces, so it cannot serve counts by rank"));
-  if (choice->copies > 1 && program.copies == 1)
-    program = replicate(std::move(program), choice->copies);
-  Layout layout(request.collective, rank(), op.call, program.pieces);
-  return lower(request, std::move(program), std::move(layout), *media_);
+  return lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
 }
 
 CallIdentity Engine::identify(Operation& op, const Plan& plan) {

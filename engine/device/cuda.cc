@@ -216,6 +216,13 @@ class CudaDevice final : public Device {
     WEFT_TRY(status_of(state, "ask for an event"));
     return true;
   }
+  Result<bool> is_captured(Stream stream) override {
+    const Current current(ordinal_);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    WEFT_TRY(current.run("ask whether a stream is captured",
+                         [&] { return cudaStreamIsCapturing(stream_of(stream), &status); }));
+    return status != cudaStreamCaptureStatusNone;
+  }
   Status synchronize(Stream stream) override {
     const Current current(ordinal_);
     return current.run("wait for a stream",

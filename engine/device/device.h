@@ -67,6 +67,8 @@ class Device {
   virtual Status wait(Stream stream, Event event) = 0;    // the stream goes on after that
   virtual Result<bool> is_done(Event event) = 0;          // true where it was never recorded
   virtual Status synchronize(Stream stream) = 0;
+  // Whether what is put on the stream goes into a graph instead of being run.
+  virtual Result<bool> is_captured(Stream stream) = 0;
 };
 
 }  // namespace weft

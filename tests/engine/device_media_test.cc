@@ -76,6 +76,7 @@ class FakeGpu final : public Device {
   Status wait(Stream, Event) override { return none(); }
   Result<bool> is_done(Event) override { return none(); }
   Status synchronize(Stream) override { return none(); }
+  Result<bool> is_captured(Stream) override { return none(); }
 
  private:
   static Status none() { return unsupported("the fake GPU has no streams"); }

@@ -108,6 +108,7 @@ class EmulatedDevice final : public Device {
   Result<bool> is_done(Event event) override {
     return recorded(event).come == recorded(event).asked;
   }
+  Result<bool> is_captured(Stream) override { return false; }
   Status synchronize(Stream stream) override {
     stream_of(stream).synchronize();
     return {};

@@ -1,0 +1,302 @@
+#include "engine/device/calls.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "base/text.h"
+#include "engine/device/report.h"
+
+namespace weft {
+namespace {
+
+constexpr size_t kAlignment = 256;
+constexpr size_t kBytesPerCopy = 256 << 10;  // of a message, for every copy of its lanes
+
+// The most that any rank's steps name, and one more.
+struct Uses {
+  int links = 0, cells = 0, lanes = 0;
+};
+
+Uses uses_of(const Program& program) {
+  Uses uses{.lanes = static_cast<int>(program.lanes.size())};
+  for (const Lane& lane : program.lanes)
+    for (const Step& step : lane.steps) {
+      for (const LinkEnd& end : {step.from, step.to})
+        if (end.used()) uses.links = std::max(uses.links, end.id + 1);
+      for (const std::vector<Signal>* signals : {&step.waits, &step.posts})
+        for (const Signal& signal : *signals) uses.cells = std::max(uses.cells, signal.cell + 1);
+    }
+  return uses;
+}
+
+size_t bytes_of(const Call& call) {
+  const size_t count =
+      call.counts.empty() ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
+  return count * size_of(call.type);
+}
+
+}  // namespace
+
+bool DeviceCalls::Arena::has_room(size_t bytes) const { return bytes <= memory.size() - used; }
+
+std::byte* DeviceCalls::Arena::take(size_t bytes) {
+  WEFT_CHECK(has_room(bytes));
+  std::byte* const begin = memory.data() + used;
+  used = std::min(memory.size(), used + round_up(bytes, kAlignment));
+  return begin;
+}
+
+DeviceCalls::DeviceCalls(Device& device, std::unique_ptr<DeviceMedia> media, const Options& options)
+    : device_(device), media_(std::move(media)), options_(options) {}
+
+Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Device& device, Rendezvous& meet,
+                                                       const DeviceMediaConfig& config,
+                                                       const Options& options,
+                                                       const Deadline& deadline,
+                                                       const DeviceRoom& room) {
+  auto media = DeviceMedia::join(device, meet, config, deadline);
+  if (!media.ok()) return media.status();
+  std::unique_ptr<DeviceCalls> calls(new DeviceCalls(device, media.take(), options));
+  Status prepared = calls->prepare(room);
+  const auto all = meet.all_gather(std::string(prepared.ok() ? "" : prepared.message()), deadline);
+  WEFT_TRY(prepared);
+  if (!all.ok()) return all.status();
+  for (Rank r = 0; r < calls->size(); ++r)
+    if (!(*all)[r].empty()) return Status(Code::system, concat("rank ", r, ": ", (*all)[r]), r);
+  if (calls->choice().engine != DeviceEngine::persistent)
+    return unsupported(
+        concat(calls->choice().reason,
+               " The engine whose kernels do not wait is not written yet; give every "
+               "rank a GPU of its own, or make them threads of one process"));
+  return calls;
+}
+
+DeviceCalls::~DeviceCalls() {
+  if (abort_) abort();
+  if (launched_) (void)await_all();
+  if (last_) device_.destroy_event(last_);
+  for (const Bytes memory : {tables_.memory, scratch_, barrier_})
+    if (!memory.empty()) device_.release(memory);
+  if (!words_.memory.empty()) device_.release_host(words_.memory);
+}
+
+Status DeviceCalls::prepare(const DeviceRoom& room) {
+  const auto get = [](Result<Bytes> made, Bytes& to) {
+    if (made.ok()) to = *made;
+    return made.status();
+  };
+  WEFT_TRY(get(device_.allocate(room.tables), tables_.memory));
+  WEFT_TRY(get(device_.allocate(room.scratch), scratch_));
+  WEFT_TRY(get(device_.allocate(kAlignment), barrier_));
+  WEFT_TRY(get(device_.allocate_host(room.words), words_.memory));
+  abort_ = reinterpret_cast<uint32_t*>(words_.take(sizeof *abort_));
+  auto event = device_.make_event();
+  if (event.ok()) last_ = *event;
+  return event.status();
+}
+
+Status DeviceCalls::failure() const {
+  for (const auto& [key, entry] : entries_) {
+    std::atomic_ref<uint32_t> complete(entry.report->complete);
+    if (complete.load(std::memory_order_acquire) != 0)
+      return explain(*entry.report, entry.algorithm, rank());
+  }
+  return {};
+}
+
+Status DeviceCalls::health() const {
+  const std::lock_guard lock(mutex_);
+  return failure();
+}
+
+void DeviceCalls::abort() {
+  std::atomic_ref<uint32_t>(*abort_).store(1, std::memory_order_release);
+}
+
+Status DeviceCalls::await_all() {
+  const Deadline deadline = Deadline::after(options_.timeout_s);
+  while (true) {
+    const Result<bool> done = device_.is_done(last_);
+    if (!done.ok()) return done.status();
+    if (*done) return {};
+    if (deadline.expired())
+      return Status(Code::timeout,
+                    concat("Calls on rank ", rank(), "'s streams have not ended within ",
+                           number_text(options_.timeout_s), " s, and there is no room for more"));
+    std::this_thread::yield();
+  }
+}
+
+// Where there is no room it waits until all calls have ended, forgets all shapes, and begins anew.
+Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
+  if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
+  if (launched_) WEFT_TRY(await_all());
+  WEFT_TRY(failure());
+  entries_.clear();
+  tables_.used = 0;
+  words_.used = kAlignment;  // whether to abort
+  if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
+  return unsupported(concat("A call's tables take ", table_bytes, " bytes of device memory and ",
+                            word_bytes, " of pinned memory, of which there are ",
+                            tables_.memory.size(), " and ", words_.memory.size(),
+                            "; make it in smaller groups, or with fewer lanes"));
+}
+
+// Behind the call before, if that is on another stream.
+Status DeviceCalls::begin(Device::Stream stream) {
+  WEFT_TRY(failure());
+  const Result<bool> captured = device_.is_captured(stream);
+  if (!captured.ok()) return captured.status();
+  if (*captured)
+    return unsupported("The stream is being captured into a graph, which is not supported yet");
+  return launched_ && stream != last_stream_ ? device_.wait(stream, last_) : Status();
+}
+
+Result<Choice> DeviceCalls::choose_for(const Call& call) const {
+  const DeviceShape& shape = media_->map().layout.shape();
+  const Surroundings around{.ranks = size(),
+                            .windows = shape.window_bytes > 0,
+                            .slot_bytes = shape.slot_bytes,
+                            .slots = static_cast<int>(shape.slots)};
+  return choose(call, around, options_);
+}
+
+// As many as keep all blocks busy, have enough to do, and find room in every rank's memory.
+int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
+                            size_t bytes) const {
+  if (options_.lanes > 0 || choice.copies > 1) return choice.copies;
+  const DeviceShape& shape = media_->map().layout.shape();
+  Uses most{.links = 1, .cells = 1, .lanes = 1};
+  for (Rank r = 0; r < size(); ++r) {
+    const Program program = choice.algorithm->build(collective, r, Parameters{choice.radix});
+    if (program.copies > 1) return 1;
+    const Uses uses = uses_of(program);
+    most = {std::max(most.links, uses.links), std::max(most.cells, uses.cells),
+            std::max(most.lanes, uses.lanes)};
+  }
+  const int blocks = static_cast<int>(std::min<uint32_t>(media_->choice().blocks, 1u << 16));
+  const size_t wanted = std::max<size_t>(1, bytes / kBytesPerCopy);
+  const int room = std::min(
+      {shape.links / most.links, shape.cells / most.cells, std::max(1, blocks / most.lanes)});
+  return std::max(1, static_cast<int>(std::min<size_t>(wanted, static_cast<size_t>(room))));
+}
+
+// Puts the tables where the device finds them. `more_words`: that the call will take.
+Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
+                                                    const Arranged& arranged, size_t more_words,
+                                                    Device::Stream stream) {
+  const auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
+  if (!image.ok()) return image.status();
+  const auto refused = [&](const std::string& why) {
+    return unsupported(concat("algorithm ", arranged.request.algorithm, " ", why));
+  };
+  if (image->scratch_bytes() > scratch_.size())
+    return refused(concat("needs ", image->scratch_bytes(),
+                          " bytes of scratch memory, and a rank has ", scratch_.size(),
+                          " on its device; set a smaller WEFT_CHUNK"));
+  if (image->touches_peers())
+    return refused("reads and writes peers' buffers, which are not mapped on devices");
+  WEFT_TRY(make_room(image->table_bytes(), 2 * kAlignment + sizeof(device::Report) + more_words));
+  std::byte* const at = tables_.take(image->table_bytes());
+  Entry& entry = entries_[key];
+  entry.tables.resize(image->table_bytes());
+  entry.program = image->place(entry.tables, at, scratch_.data());
+  entry.blocks = std::clamp(image->lanes(), 1u, media_->choice().blocks);
+  entry.algorithm = arranged.request.algorithm;
+  entry.report = new (words_.take(sizeof(device::Report))) device::Report{};
+  WEFT_TRY(device_.copy(at, entry.tables.data(), entry.tables.size(), stream));
+  return &entry;
+}
+
+DeviceCalls::Entry* DeviceCalls::known() {
+  const auto at = entries_.find(key_);
+  return at != entries_.end() ? &at->second : nullptr;
+}
+
+Status DeviceCalls::launch(const Entry& entry, const device::Call& call, double timeout_s,
+                           Device::Stream stream) {
+  const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
+  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), entry.report};
+  WEFT_TRY(device_.launch(entry.program, call, limits, entry.blocks, stream));
+  launched_ = true;
+  last_stream_ = stream;
+  return device_.record(last_, stream);
+}
+
+// What differs between calls of one shape.
+device::Call DeviceCalls::arguments(const Call& call) const {
+  device::Call what{};
+  what.input = call.input;
+  what.output = call.output;
+  if (call.op != ReduceOp::premulsum || !call.scalar) return what;
+  if (device_.kind_of(call.scalar) == MemoryKind::device)
+    what.scalar_memory = call.scalar;
+  else
+    std::memcpy(what.scalar, call.scalar, size_of(call.type));
+  return what;
+}
+
+Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
+  auto choice = choose_for(call);
+  if (!choice.ok()) return choice.status();
+  const Collective collective{call.kind, size(), has_root(call.kind) ? call.root : 0, false};
+  choice->copies = copies_for(*choice, collective, bytes_of(call));
+  return arrange(call, aliased, *choice, size(), rank());
+}
+
+// A barrier is an all_reduce of a byte, which this object brings.
+Call DeviceCalls::complete(const Call& call) const {
+  if (call.kind != Kind::barrier) return call;
+  return {.kind = Kind::barrier,
+          .input = barrier_.data(),
+          .output = barrier_.data() + 1,
+          .count = 1,
+          .type = DataType::uint8,
+          .op = ReduceOp::bor,
+          .timeout_s = call.timeout_s};
+}
+
+Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream) {
+  WEFT_TRY(validate(asked, size(), rank()));
+  const Call call = complete(asked);
+  const std::lock_guard lock(mutex_);
+  WEFT_TRY(begin(stream));
+  const bool aliased = in_place(call, size(), rank());
+  make_key(call, aliased, false, key_);
+  Entry* entry = known();
+  if (!entry) {
+    const auto what = arranged(call, aliased);
+    if (!what.ok()) return what.status();
+    const auto made = make_entry(key_, *what, 0, stream);
+    if (!made.ok()) return made.status();
+    entry = *made;
+  }
+  return launch(*entry, arguments(call), call.timeout_s, stream);
+}
+
+Status DeviceCalls::enqueue(std::span<const Transfer> group, Device::Stream stream) {
+  WEFT_TRY(validate(group, size()));
+  if (group.empty()) return {};
+  const std::lock_guard lock(mutex_);
+  WEFT_TRY(begin(stream));
+  const size_t words = group.size() * sizeof(void*);
+  WEFT_TRY(make_room(0, words));
+  make_key(group, key_);
+  Entry* entry = known();
+  if (!entry) {
+    const auto choice = choose_for({.kind = Kind::exchange});
+    if (!choice.ok()) return choice.status();
+    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), words, stream);
+    if (!made.ok()) return made.status();
+    entry = *made;
+  }
+  auto* const transfers = reinterpret_cast<void**>(words_.take(words));
+  for (size_t i = 0; i < group.size(); ++i) transfers[i] = group[i].memory;
+  device::Call what{};
+  what.transfers = transfers;
+  return launch(*entry, what, 0, stream);
+}
+
+}  // namespace weft

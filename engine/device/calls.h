@@ -1,0 +1,114 @@
+// The calls of one rank on device memory, put on streams for its GPU to run.
+//
+// A call returns when it has been put there; its result is there once the stream has come past it.
+// A rank's calls run one after the other, in the order in which they are made, whichever streams
+// they are put on. As with a Communicator all ranks make the same calls in the same order, except
+// that groups of sends and receives only need both ends of each transfer.
+//
+// Thread safety: any call from any thread; see above about their order.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/options.h"
+#include "engine/arrange.h"
+#include "engine/call.h"
+#include "engine/device/media.h"
+#include "engine/executor/device_lower.h"
+#include "engine/plan_cache.h"
+#include "engine/tuner/choose.h"
+
+namespace weft {
+
+// Bytes of a rank's memory for what calls need besides their buffers. Tables are kept for calls of
+// the same shape, until there is no room for others.
+struct DeviceRoom {
+  size_t tables = 16 << 20;   // on the device
+  size_t words = 1 << 20;     // on the host: reports, and where groups' memory is
+  size_t scratch = 16 << 20;  // on the device, for algorithms that want some
+};
+
+class DeviceCalls {
+ public:
+  // By all ranks. `options` are the communicator's: algorithm, lanes, chunk, radix and timeout_s
+  // apply. unsupported where the ranks' kernels could not all run at once (DeviceChoice::reason).
+  static Result<std::unique_ptr<DeviceCalls>> join(Device& device, Rendezvous& meet,
+                                                   const DeviceMediaConfig& config,
+                                                   const Options& options, const Deadline& deadline,
+                                                   const DeviceRoom& room = {});
+  // Ends what has not ended yet, as abort() does, and waits for it.
+  ~DeviceCalls();
+  DeviceCalls(const DeviceCalls&) = delete;
+
+  // Memory is the device's, or host memory that it can reach at the same address. What Call says
+  // of the arguments holds; the timeout is for each wait of the call. Streams that are being
+  // captured into a graph are refused.
+  Status enqueue(const Call& call, Device::Stream stream);
+  Status enqueue(std::span<const Transfer> group, Device::Stream stream);
+
+  // ok, or why a launch of this rank gave up, as far as is known: nothing is waited for. From then
+  // on nothing more is put on streams, and what is there already ends at once.
+  Status health() const;
+  // What runs now or later gives up.
+  void abort();
+
+  Rank rank() const { return media_->map().me; }
+  int size() const { return media_->map().layout.shape().ranks; }
+  const DeviceChoice& choice() const { return media_->choice(); }
+
+ private:
+  // A shape of calls. All of it stays as it is while calls are under way.
+  struct Entry {
+    std::vector<std::byte> tables;  // where the copy to the device comes from
+    device::Program program{};
+    uint32_t blocks = 1;
+    std::string algorithm;
+    device::Report* report = nullptr;  // of the launches of this shape
+  };
+  // Memory that is given out piece by piece, and taken back as a whole.
+  struct Arena {
+    Bytes memory{};
+    size_t used = 0;
+    bool has_room(size_t bytes) const;
+    std::byte* take(size_t bytes);  // REQUIRES: has_room(bytes)
+  };
+
+  DeviceCalls(Device& device, std::unique_ptr<DeviceMedia> media, const Options& options);
+  Status prepare(const DeviceRoom& room);
+  Status await_all();
+  Status begin(Device::Stream stream);
+  Status failure() const;  // REQUIRES: mutex_ is held
+  Result<Choice> choose_for(const Call& call) const;
+  int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
+  Result<Arranged> arranged(const Call& call, bool aliased) const;
+  Call complete(const Call& call) const;
+  device::Call arguments(const Call& call) const;
+  Entry* known();  // the entry of key_; nullptr where there is none
+  Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
+                            Device::Stream stream);
+  Status make_room(size_t table_bytes, size_t word_bytes);
+  Status launch(const Entry& entry, const device::Call& call, double timeout_s,
+                Device::Stream stream);
+
+  Device& device_;
+  const std::unique_ptr<DeviceMedia> media_;
+  const Options options_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::map<PlanCache::Key, Entry> entries_;
+  PlanCache::Key key_;
+  Arena tables_;     // in device memory
+  Arena words_;      // in host memory that the device reads and writes: reports, transfers
+  Bytes scratch_{};  // in device memory, of the one call that runs
+  Bytes barrier_{};  // likewise
+  uint32_t* abort_ = nullptr;     // in words_
+  Device::Event last_ = nullptr;  // recorded behind every launch
+  Device::Stream last_stream_ = nullptr;
+  bool launched_ = false;
+};
+
+}  // namespace weft

@@ -1,0 +1,198 @@
+// Calls on device memory by all ranks of a process, on a GPU made of threads.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "engine/device/calls.h"
+#include "tests/support/emulated_device.h"
+#include "tests/support/oracle.h"
+
+namespace weft::test {
+namespace {
+
+constexpr DeviceRoom kRoom{1 << 20, 64 << 10, 1 << 20};
+
+struct World {
+  int ranks = 2;
+  int blocks = 2;  // of every rank, resident at once
+  Options options{};
+  DeviceRoom room = kRoom;
+};
+
+using Body = std::function<void(Rank, Device&, DeviceCalls&, Device::Stream (&)[2])>;
+
+// Every rank in a thread, with two streams. What they put there has ended when all return.
+void run_ranks(const World& world, const Body& body) {
+  const int resident = world.ranks * world.blocks;
+  // Copies and waits for events take a block, too.
+  emulator::Device gpu(resident + 4 * world.ranks);
+  auto meetings = make_in_process_rendezvous(world.ranks);
+  std::vector<std::jthread> threads;
+  for (Rank r = 0; r < world.ranks; ++r)
+    threads.emplace_back([&, r] {
+      const auto device = emulated_device(gpu, resident);
+      DeviceMediaConfig config{.rank = r, .host = "here", .process = 1};
+      config.shape = {.ranks = world.ranks, .links = 8, .slots = 2, .slot_bytes = 1024};
+      config.shape.window_bytes = 64 << 10;
+      auto& meet = *meetings[static_cast<size_t>(r)];
+      auto calls =
+          DeviceCalls::join(*device, meet, config, world.options, Deadline::after(60), world.room);
+      ASSERT_TRUE(calls.ok()) << calls.status().to_string();
+      Device::Stream streams[2] = {device->make_stream().take(), device->make_stream().take()};
+      body(r, *device, **calls, streams);
+      for (Device::Stream stream : streams) EXPECT_TRUE(device->synchronize(stream).ok());
+      EXPECT_TRUE(meet.all_gather("", Deadline::after(60)).ok());
+      calls->reset();
+      for (Device::Stream stream : streams) device->destroy_stream(stream);
+    });
+}
+
+std::vector<Shape> shapes(int ranks) {
+  std::vector<Shape> all;
+  for (int kind = 0; kind < kKinds; ++kind)
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{5000}}) {
+      const Shape shape{.kind = static_cast<Kind>(kind), .ranks = ranks, .count = count};
+      if (shape.kind == Kind::exchange || shape.kind == Kind::barrier) continue;
+      all.push_back(shape);
+      if (has_root(shape.kind) && ranks > 1) {
+        all.push_back(shape);
+        all.back().root = ranks - 1;
+      }
+    }
+  return all;
+}
+
+class Ranks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(DeviceCalls, Ranks, testing::Values(1, 2, 3, 5));
+
+TEST_P(Ranks, GetWhatTheOracleGives) {
+  run_ranks({.ranks = GetParam()},
+            [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+              uint64_t salt = 0;
+              for (const Shape& shape : shapes(calls.size()))
+                for (const bool in_place : {false, true}) {
+                  CallMemory memory(shape, me, in_place);
+                  memory.fill(++salt);
+                  Device::Stream stream = streams[salt % 2];
+                  const Status status = calls.enqueue(memory.call(), stream);
+                  ASSERT_TRUE(status.ok()) << status.to_string();
+                  ASSERT_TRUE(device.synchronize(stream).ok());
+                  ASSERT_EQ(memory.compare(), "") << name(shape.kind) << " of " << shape.count;
+                }
+              EXPECT_TRUE(calls.health().ok());
+            });
+}
+
+// Many calls of several shapes under way, on both streams: they run in the order of the calls.
+TEST_P(Ranks, QueueCallsOnSeveralStreams) {
+  run_ranks({.ranks = GetParam()}, [](Rank me, Device& device, DeviceCalls& calls,
+                                      Device::Stream(&streams)[2]) {
+    constexpr int kCalls = 40;
+    std::vector<int32_t> values(64, me + 1);
+    for (int i = 0; i < kCalls; ++i)  // each reads what the one before wrote, on the other stream
+      ASSERT_TRUE(calls
+                      .enqueue({.kind = Kind::all_reduce,
+                                .input = values.data(),
+                                .output = values.data(),
+                                .count = 1 + static_cast<size_t>(i) % 64,
+                                .type = DataType::int32,
+                                .op = ReduceOp::max},
+                               streams[i % 2])
+                      .ok());
+    ASSERT_TRUE(calls.enqueue({.kind = Kind::barrier}, streams[0]).ok());
+    for (Device::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
+    for (int i = 0; i < kCalls; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], calls.size());
+  });
+}
+
+TEST_P(Ranks, SendAndReceiveInGroups) {
+  run_ranks({.ranks = GetParam()}, [](Rank me, Device& device, DeviceCalls& calls,
+                                      Device::Stream(&streams)[2]) {
+    const int n = calls.size();
+    for (const size_t count : {size_t{3}, size_t{3000}, size_t{3}}) {
+      std::vector<std::vector<int32_t>> out(static_cast<size_t>(n)), in(out);
+      std::vector<Transfer> group;
+      for (Rank peer = 0; peer < n; ++peer) {
+        out[static_cast<size_t>(peer)].assign(count, me * 100 + peer);
+        in[static_cast<size_t>(peer)].assign(count, -1);
+        group.push_back(
+            send_to(peer, out[static_cast<size_t>(peer)].data(), count, DataType::int32));
+        group.push_back(
+            receive_from(peer, in[static_cast<size_t>(peer)].data(), count, DataType::int32));
+      }
+      const Status status = calls.enqueue(group, streams[0]);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      ASSERT_TRUE(device.synchronize(streams[0]).ok());
+      for (Rank peer = 0; peer < n; ++peer)
+        ASSERT_EQ(in[static_cast<size_t>(peer)], std::vector<int32_t>(count, peer * 100 + me));
+    }
+  });
+}
+
+// Room for a few shapes only: they are forgotten and made again.
+TEST(DeviceCalls, MakeRoomForNewShapes) {
+  World world{.ranks = 2};
+  world.room = {16 << 10, 8 << 10, 64 << 10};
+  run_ranks(world, [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+    for (size_t count = 1; count <= 200; ++count) {
+      std::vector<int32_t> in(count % 50 + 1, me), out(in.size(), -1);
+      ASSERT_TRUE(calls
+                      .enqueue({.kind = Kind::all_reduce,
+                                .input = in.data(),
+                                .output = out.data(),
+                                .count = in.size(),
+                                .type = DataType::int32,
+                                .op = ReduceOp::sum},
+                               streams[0])
+                      .ok());
+      ASSERT_TRUE(device.synchronize(streams[0]).ok());
+      ASSERT_EQ(out, std::vector<int32_t>(in.size(), 1));
+    }
+  });
+}
+
+TEST(DeviceCalls, RefuseWrongArguments) {
+  run_ranks({.ranks = 2}, [](Rank, Device&, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+    int32_t x = 0;
+    const Status root = calls.enqueue(
+        {.kind = Kind::broadcast, .input = &x, .output = &x, .count = 1, .root = 7}, streams[0]);
+    EXPECT_NE(root.message().find("root is 7"), std::string_view::npos);
+    const Transfer nowhere = send_to(5, &x, 1, DataType::int32);
+    EXPECT_FALSE(calls.enqueue(std::span(&nowhere, 1), streams[0]).ok());
+    EXPECT_TRUE(calls.health().ok());
+  });
+}
+
+// The last rank never calls.
+void expect_failure(const World& world, Code code, const std::function<void(DeviceCalls&)>& act) {
+  run_ranks(world, [&](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+    if (me == calls.size() - 1) return;
+    ASSERT_TRUE(calls.enqueue({.kind = Kind::barrier}, streams[0]).ok());
+    act(calls);
+    ASSERT_TRUE(device.synchronize(streams[0]).ok());
+    const Status failed = calls.health();
+    EXPECT_EQ(failed.code(), code) << failed.to_string();
+    EXPECT_EQ(failed.peer(), calls.size() - 1) << failed.to_string();
+    EXPECT_EQ(calls.enqueue({.kind = Kind::barrier}, streams[0]).to_string(), failed.to_string());
+  });
+}
+
+TEST(DeviceCalls, NameWhoDoesNotCome) {
+  World world{.ranks = 2};
+  world.options.timeout_s = 0.3;
+  expect_failure(world, Code::timeout, [](DeviceCalls&) {});
+}
+
+TEST(DeviceCalls, EndWhenAborted) {
+  expect_failure({.ranks = 2}, Code::aborted, [](DeviceCalls& calls) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_TRUE(calls.health().ok());
+    calls.abort();
+  });
+}
+
+}  // namespace
+}  // namespace weft::test
