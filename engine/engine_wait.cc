@@ -167,7 +167,10 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
                     : culprit.rank >= 0          ? culprit.rank
                     : cause                      ? cause->peer()
                                                  : status.peer();
-  return Status(Code::timeout, std::move(text), peer);
+  const Status said(Code::timeout, std::move(text), peer);
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_.code() == Code::timeout) failure_ = said;  // so that later calls say it, too
+  return said;
 }
 
 Status Engine::describe_timeout(Operation& op) const {
