@@ -50,15 +50,13 @@ Result<std::vector<Rank>> survivors_from(std::string_view text, int ranks, Rank 
 Result<std::vector<std::string>> survivors_texts_from(std::string_view text, size_t survivors,
                                                       Rank leader) {
   const Result<json> list = parse_json("The list", text);
-  std::vector<std::string> texts;
-  if (list.ok() && list->is_array())
-    for (const json& value : *list)
-      if (value.is_string()) texts.push_back(value.get<std::string>());
-  if (texts.size() == survivors) return texts;
-  return Status(
-      Code::internal,
-      concat("rank ", leader, " sent ", texts.size(), " texts of ", survivors, " survivors"),
-      leader);
+  const auto is_text = [](const json& value) { return value.is_string(); };
+  if (list.ok() && list->is_array() && list->size() == survivors &&
+      std::all_of(list->begin(), list->end(), is_text))
+    return list->get<std::vector<std::string>>();
+  return Status(Code::internal,
+                concat("rank ", leader, " did not send the texts of ", survivors, " survivors"),
+                leader);
 }
 
 TextLine& Reunion::line(Rank peer) {

@@ -32,7 +32,8 @@ TEST(Survivors, HaveOneTextEach) {
   const auto read = survivors_texts_from(R"(["a","[{"])", 2, 0);
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ(*read, (std::vector<std::string>{"a", "[{"}));
-  for (const char* text : {"[\"a\"]", "[\"a\",1]", "[\"a\",[\"b\"]]", "\"a\"", "{}", "[", ""}) {
+  for (const char* text :
+       {"[\"a\"]", "[\"a\",1]", "[\"a\",1,\"b\"]", "[\"a\",[\"b\"]]", "\"a\"", "{}", "[", ""}) {
     const auto wrong = survivors_texts_from(text, 2, 3);
     ASSERT_FALSE(wrong.ok()) << text;
     EXPECT_EQ(wrong.status().peer(), 3) << text;
