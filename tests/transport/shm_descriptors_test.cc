@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/socket.h"
+#include "tests/support/sanitized.h"
 #include "tests/transport/shm_world.h"
 #include "transport/shm/address.h"
 #include "transport/shm/pair.h"
@@ -132,6 +133,57 @@ TEST(Shm, AFrameThatCannotBeSentLosesThePeerWithTheReason) {
   }
   ::close(ends[1]);
   ::waitpid(child, nullptr, 0);
+}
+
+// Sends rank 0 a link's memory as rank 1 would, and stays until it is done.
+int send_ring(const SocketAddress& address, int until_closed) {
+  const Result<Fd> socket = start_connect(address);
+  shm::Frame frame;
+  frame.kind = shm::FrameKind::ring;
+  frame.from = 1;
+  frame.segment_bytes = 4096;
+  const std::shared_ptr<shm::Segment> segment = shm::Segment::create(4096).take();
+  if (!socket.ok() ||
+      !send_with_fd(*socket, std::as_bytes(std::span(&frame, 1)), segment->fd().get()).ok())
+    return 1;
+  char byte = 0;
+  return static_cast<int>(::read(until_closed, &byte, 1));
+}
+
+// What becomes of a pair that receives under such a limit.
+int receive_under(int resource) {
+  int ends[2];
+  if (::pipe(ends) != 0) return 1;
+  shm::PairContext context;
+  context.job = "job";
+  context.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  context.home = shm::Segment::create(4096).take();
+  const SocketAddress address =
+      SocketAddress::abstract_unix("weft-limit-" + std::to_string(::getpid()));
+  const Fd listener = listen_on(address).take();
+  const pid_t sender = ::fork();
+  if (sender == 0) {
+    ::close(ends[1]);
+    ::_exit(send_ring(address, ends[0]));
+  }
+  shm::Pair pair(context, 1, address);
+  Fd accepted;
+  while (!accepted.valid()) accepted = accept_from(listener).take();
+  pair.accept(std::move(accepted));
+  const rlimit none{1, 1};
+  if (::setrlimit(static_cast<__rlimit_resource>(resource), &none) != 0) return 77;
+  const Deadline deadline = Deadline::after(10);
+  while (pair.status().ok() && !deadline.expired()) (void)pair.receive();
+  ::close(ends[1]);
+  ::waitpid(sender, nullptr, 0);
+  return pair.status().code() == Code::system && pair.status().peer() == 0 ? 0 : 2;
+}
+
+TEST(Shm, WhatThisRankCannotTakeIsNoFaultOfThePeers) {
+  EXPECT_EQ(in_child([] { return receive_under(RLIMIT_NOFILE); }), 0);
+  if (!weft::test::kSanitized) {  // which has mapped everything there is
+    EXPECT_EQ(in_child([] { return receive_under(RLIMIT_AS); }), 0);
+  }
 }
 
 }  // namespace

@@ -158,7 +158,7 @@ bool Pair::read_frame(Frame& frame, Fd& fd) {
   for (int closed = 0; socket_.valid();) {
     Result<Received> got = recv_with_fd(socket_, bytes_of(frame));
     if (!got.ok()) {
-      lose("cannot be heard: " + std::string(got.status().message()));
+      fail("cannot be heard: ", got.status());
     } else if (got->closed) {
       if (++closed == 2) ended();
     } else if (got->bytes == 0) {
@@ -181,7 +181,7 @@ std::shared_ptr<Segment> Pair::take_segment(const Frame& frame, Fd fd) {
   }
   Result<std::shared_ptr<Segment>> mapped = Segment::map(std::move(fd), frame.segment_bytes);
   if (mapped.ok()) return mapped.take();
-  lose("sent memory that cannot be used: " + std::string(mapped.status().message()));
+  fail("sent memory that cannot be used: ", mapped.status());
   return nullptr;
 }
 
@@ -244,6 +244,12 @@ void Pair::lose(std::string_view why) {
 // This rank is short of something, which is no fault of the peer's.
 void Pair::lack(std::string_view why) {
   end(Status(Code::system, concat("rank ", peer_, " ", why), context_.rank));
+}
+
+// What the system refuses, it refuses this rank.
+void Pair::fail(std::string_view what, const Status& why) {
+  const std::string text = concat(what, why.message());
+  why.code() == Code::system ? lack(text) : lose(text);
 }
 
 void Pair::end(Status status) {

@@ -108,6 +108,7 @@ class Pair {
   // `why` goes on from "rank 3".
   void lose(std::string_view why);
   void lack(std::string_view why);
+  void fail(std::string_view what, const Status& why);
   void end(Status status);
 
  private:
