@@ -71,7 +71,7 @@ struct Report {
   uint64_t operations = 0, right = 0, wrong = 0;
   int64_t noticed_ns = 0;  // 0: no call failed
   Rank blamed = -1;
-  bool says_cause = false;  // of an abort, of missing descriptors
+  bool says_cause = false;  // of an abort, of what is missing
   bool shrunk = false;
   int size = 0;  // of the communicator that it ended with
   bool complete = false;
@@ -165,6 +165,8 @@ class RankProgram {
       return message.find(words) != std::string::npos;
     };
     if (plan_.fault == Fault::descriptors) return says("Too many open files") || says("ulimit -n");
+    if (plan_.fault == Fault::memory)
+      return says("Cannot allocate memory") && says(concat("on rank ", plan_.victim));
     return says(concat("rank ", plan_.victim, " aborted"));
   }
 
@@ -343,6 +345,9 @@ bool names_the_cause(const Plan& plan, Rank rank, const Report& report) {
   if (plan.fault == Fault::abort) return report.says_cause;
   if (plan.fault == Fault::cut)
     return report.says_cause || (report.blamed >= 0 && host_of(report.blamed) != host_of(rank));
+  if (plan.fault == Fault::descriptors && report.says_cause) return true;
+  // Its own shortage is nobody else's fault, as a status has it.
+  if (plan.fault == Fault::memory && report.blamed < 0) return report.says_cause;
   return report.blamed == plan.victim ||
          (plan.fault == Fault::kill_two && report.blamed == plan.second);
 }
@@ -354,7 +359,7 @@ void judge(const Plan& plan, Rank rank, const Report& report, int64_t struck_ns,
   tally.wrong += report.wrong;
   if (plan.fault == Fault::descriptors) {  // connections may be there already, or never come
     tally.errors += report.noticed_ns != 0;
-    tally.named += report.noticed_ns != 0 && report.says_cause;
+    tally.named += report.noticed_ns != 0 && names_the_cause(plan, rank, report);
     return;
   }
   if (!report.complete) ++tally.stuck;
