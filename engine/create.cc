@@ -98,7 +98,10 @@ Greeting greet(CreateConfig& config, Rank rank) {
     greeting.error = concat("cannot use its options: ", valid.message());
     return greeting;
   }
-  if (rank == 0) add_tuning(config.options, greeting);
+  if (rank == 0 && config.tuning)
+    greeting.tuning = *config.tuning;
+  else if (rank == 0)
+    add_tuning(config.options, greeting);
   if (!config.imported) {
     auto imported = import_asked_for(config.options);
     if (imported.ok())
@@ -120,6 +123,7 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   auto network = network_from(greetings->front(), made.hosts, options);
   if (!network.ok()) return network.status();
   config.network = network.take();
+  config.tuning = greetings->front().tuning;
   config.name = greetings->front().name;
   if (!config.key) config.key = meet.key();
   if (meet.size() == 1) return {};

@@ -40,6 +40,8 @@ struct CreateConfig {
   bool manual_progress = false;  // no thread: asynchronous calls move when poll() is called
   std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
   std::shared_ptr<const Network> network = nullptr;             // null: no prices are known
+  // The tuning of which those came, as the first communicator's rank 0 read it; nullopt: not yet.
+  std::optional<std::string> tuning = {};
   Lineage lineage = {};  // of a shrunk communicator; empty: it is its own
 };
 
