@@ -92,7 +92,12 @@ Status agree_on_version(const std::vector<Versioned>& all) {
           concat("rank 0 and rank ", r, " run different versions of weft's protocol (",
                  all[0].version, " and ", all[r].version, "); install the same version everywhere"),
           static_cast<int>(r));
-  return {};
+  if (all.empty() || all[0].version == kVersion) return {};
+  return Status(
+      Code::mismatch,
+      concat("rank 0 runs version ", all[0].version, " of weft's protocol, and this rank version ",
+             kVersion, "; install the same version everywhere"),
+      0);
 }
 
 Status agree_on_options(const std::vector<Greeting>& all) {
