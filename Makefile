@@ -43,8 +43,8 @@ test-verbs: build-release ## RDMA on real queue pairs: Debian's kernel with soft
 	@tests/transport/verbs/vm/run.sh build/release build/verbs-vm || \
 	  { status=$$?; [ $$status = 77 ] && echo "test-verbs: SKIPPED (the reason is above)" || exit $$status; }
 
-chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real ones, and count
-	build/release/bin/weft-chaos --real 300 --simulated 20000
+chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real ones at least, and count
+	build/release/bin/weft-chaos --real 300 --simulated 25000
 
 FUZZ_RUNS ?= 1000000
 fuzz: ## what reads bytes from outside, under libFuzzer (FUZZ_RUNS=1000000 inputs each)
