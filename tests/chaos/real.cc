@@ -267,6 +267,7 @@ class Job {
       pids_.push_back(pid);
     }
     for (const Pipe& pipe : reports_) const_cast<Pipe&>(pipe).write.reset();
+    ready_.write.reset();  // where a rank ends before it is ready, its parent sees it
   }
 
   // Strikes once all ranks are there; when that was.
