@@ -59,8 +59,10 @@ class StoreClient final : public Rendezvous {
     if (!failure_.ok()) return failure_;
     WEFT_TRY(check_blob(mine));
     failure_ = round_ == 0 ? meet(mine, deadline) : Status();
-    if (failure_.ok() && round_ > 0)
+    if (failure_.ok() && round_ > 0) {
+      offered_before_ = offered_;
       offered_ = send_offer(store_, challenge_, mine, deadline).nonce;
+    }
     std::vector<std::string> table;
     if (failure_.ok()) failure_ = await_table(deadline, table);
     if (!failure_.ok()) {
@@ -229,7 +231,7 @@ class StoreClient final : public Rendezvous {
     if (payload && frame.type == wire::Type::welcome) {
       store_ = std::move(attempt.connection);
       challenge_ = *attempt.challenge;
-      offered_ = attempt.offer.nonce;
+      offered_ = offered_before_ = attempt.offer.nonce;
     } else {
       put_off_stranger(attempt, "it does not prove that it has the secret of this job");
     }
@@ -309,7 +311,10 @@ class StoreClient final : public Rendezvous {
 
   Status read_answer(const wire::Frame& frame, std::vector<std::string>& table) {
     ++stats_.messages_received;
-    const auto payload = wire::proven_payload(frame, offered_, key_of_meeting(), challenge_);
+    auto payload = wire::proven_payload(frame, offered_, key_of_meeting(), challenge_);
+    // Where the store fails, it may not have read the last offer yet.
+    if (!payload && frame.type == wire::Type::verdict)
+      payload = wire::proven_payload(frame, offered_before_, key_of_meeting(), challenge_);
     if (!payload) return broken("Its answer was changed on its way, or is another's.");
     if (frame.type == wire::Type::verdict) return verdict(*payload);
     auto parsed = wire::parse_table(*payload, static_cast<size_t>(config_.size));
@@ -330,6 +335,7 @@ class StoreClient final : public Rendezvous {
   Connection store_;
   Nonce challenge_{};  // the store's
   Nonce offered_{};    // of the last offer to it
+  Nonce offered_before_{};
   uint32_t round_ = 0;
   std::string problem_;  // why the last attempt failed
   Thinned warnings_;

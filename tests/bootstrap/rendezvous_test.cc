@@ -251,7 +251,8 @@ TEST(Rendezvous, ARankThatDiesBetweenMeetingsIsNamed) {
     return test::describe((*meeting)->all_gather("x", Deadline::after(20)));
   });
   for (const Rank r : {0, 1, 2}) {
-    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "peer lost: Rank 3 ended or died"));
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "peer lost: Rank 3 ended or died"))
+        << said[static_cast<size_t>(r)];
     EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "[peer 3]"));
   }
 }
@@ -277,7 +278,21 @@ TEST(Rendezvous, RanksThatAreNotAtTheSameMeetingSaySo) {
     if (!(*meeting)->all_gather("x", deadline).ok()) return "failed";
     return r == 2 ? "" : test::describe((*meeting)->all_gather("x", Deadline::after(0.5)));
   });
-  for (const Rank r : {0, 1}) EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "Rank 2"));
+  for (const Rank r : {0, 1})
+    EXPECT_TRUE(contains(said[static_cast<size_t>(r)], "Rank 2")) << said[static_cast<size_t>(r)];
+}
+
+// A store that ends a meeting without having looked at the last offers says why all the same.
+TEST(Rendezvous, AStoreThatFailsBeforeItReadsSaysSo) {
+  Ways ways("tcp");
+  const auto said = test::run(Mode::threads, 2, [&](Rank r) -> std::string {
+    auto meeting = make_rendezvous({r, 2, ways.address(), "j"}, Environment());
+    if (!(*meeting)->all_gather("x", Deadline::after(20)).ok()) return "failed";
+    if (r == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return test::describe((*meeting)->all_gather("x", Deadline::after(r == 0 ? 0 : 20)));
+  });
+  for (const std::string& text : said)
+    EXPECT_TRUE(contains(text, "Rank 1 of 2 did not come to meeting 1")) << text;
 }
 
 TEST(Rendezvous, AnotherJobAtTheSameAddressIsRefusedAndTheFirstGoesOn) {
