@@ -31,12 +31,6 @@ Uses uses_of(const Program& program) {
   return uses;
 }
 
-size_t bytes_of(const Call& call) {
-  const size_t count =
-      call.counts.empty() ? call.count : *std::max_element(call.counts.begin(), call.counts.end());
-  return count * size_of(call.type);
-}
-
 }  // namespace
 
 bool DeviceCalls::Arena::has_room(size_t bytes) const { return bytes <= memory.size() - used; }
@@ -242,7 +236,8 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   auto choice = choose_for(call);
   if (!choice.ok()) return choice.status();
   const Collective collective{call.kind, size(), has_root(call.kind) ? call.root : 0, false};
-  choice->copies = copies_for(*choice, collective, bytes_of(call));
+  // Ranks that do not know the same sizes would not come to the same number.
+  if (!pair_sizes(call)) choice->copies = copies_for(*choice, collective, message_bytes(call));
   return arrange(call, aliased, *choice, size(), rank());
 }
 

@@ -18,19 +18,6 @@ constexpr size_t kRegisteredBytes = 32 * kKiB;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * kKiB;
 
-// Bytes that one rank contributes to, or takes from, one block.
-size_t message_bytes(const Call& call) {
-  size_t elements = call.count;
-  if (call.varying)
-    elements = call.counts.empty() ? 0 : *std::max_element(call.counts.begin(), call.counts.end());
-  return elements * size_of(call.type);
-}
-
-// Sizes that are known to the two ends of a pair only.
-bool pair_sizes(const Call& call) {
-  return call.varying && call.kind != Kind::all_gather && call.kind != Kind::reduce_scatter;
-}
-
 std::string_view over_windows(const Call& call, size_t bytes) {
   if (call.kind == Kind::all_reduce && bytes > kTwoShotBytes) return "window_two_shot";
   return "window_one_shot";
@@ -160,6 +147,17 @@ Collective collective_of(const Call& call, const Surroundings& around) {
 }
 
 }  // namespace
+
+size_t message_bytes(const Call& call) {
+  size_t elements = call.count;
+  if (call.varying)
+    elements = call.counts.empty() ? 0 : *std::max_element(call.counts.begin(), call.counts.end());
+  return elements * size_of(call.type);
+}
+
+bool pair_sizes(const Call& call) {
+  return call.varying && call.kind != Kind::all_gather && call.kind != Kind::reduce_scatter;
+}
 
 bool may_use_registered(const Call& call, Surroundings around, const Options& options) {
   around.registered = true;

@@ -86,6 +86,27 @@ TEST_P(Ranks, GetWhatTheOracleGives) {
             });
 }
 
+// Only the root knows all sizes: all have to choose alike nevertheless.
+TEST(DeviceCalls, ChooseAlikeWhereSizesAreKnownToPairs) {
+  run_ranks({.ranks = 3},
+            [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+              for (const Kind kind : {Kind::gather, Kind::scatter}) {
+                const Shape shape{.kind = kind,
+                                  .ranks = 3,
+                                  .root = 1,
+                                  .varying = true,
+                                  .counts = {5, 3, 300'000}};  // enough for several copies of lanes
+                CallMemory memory(shape, me, false);
+                memory.fill(7);
+                const Status status = calls.enqueue(memory.call(), streams[0]);
+                ASSERT_TRUE(status.ok()) << status.to_string();
+                ASSERT_TRUE(device.synchronize(streams[0]).ok());
+                ASSERT_EQ(memory.compare(), "") << name(kind);
+                ASSERT_TRUE(calls.health().ok()) << calls.health().to_string();
+              }
+            });
+}
+
 // Many calls of several shapes under way, on both streams: they run in the order of the calls.
 TEST_P(Ranks, QueueCallsOnSeveralStreams) {
   run_ranks({.ranks = GetParam()}, [](Rank me, Device& device, DeviceCalls& calls,
