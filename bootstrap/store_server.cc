@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "bootstrap/connection.h"
+#include "bootstrap/caller.h"
 #include "bootstrap/store.h"
 
 namespace weft {
@@ -20,14 +20,11 @@ constexpr double kShortFarewellSeconds = 0.2;  // where this rank was told to en
 
 // One connection. A guest has said nothing yet; a member has a rank; one who leaves is only sent
 // what is queued, then closed.
-struct Peer {
+struct Peer : Caller {
   enum class State { guest, member, leaving, gone };
-  Connection connection;
   State state = State::guest;
   Rank rank = -1;
   uint64_t process = 0;
-  Nonce challenge = fresh_nonce();
-  std::optional<Nonce> proven;  // that of its last offer, once it has proven to be of the job
 };
 
 class StoreServer final : public Rendezvous {
@@ -187,21 +184,11 @@ class StoreServer final : public Rendezvous {
   void leave(Peer& peer, bool elsewhere, const Status& why) {
     peer.state = Peer::State::leaving;
     ++stats_.store_sent;
-    const wire::Refusal refusal{elsewhere, why};
-    if (peer.proven)
-      answer(peer, wire::Answer(wire::Type::verdict, wire::payload_of(refusal), door_.meeting));
-    else
-      peer.connection.queue(wire::encode(refusal));
+    peer.refuse({elsewhere, why}, door_.meeting);
     if (!peer.connection.flush() || !peer.connection.sending()) {
       peer.state = Peer::State::gone;
       peer.connection.close();
     }
-  }
-
-  // REQUIRES: it has proven what it asked.
-  void answer(Peer& peer, const wire::Answer& answer) {
-    peer.connection.queue(answer.head(door_.meeting, *peer.proven, peer.challenge));
-    if (!answer.payload()->empty()) peer.connection.queue(answer.payload());
   }
 
   void listen_to(Peer& peer) {
@@ -273,7 +260,7 @@ class StoreServer final : public Rendezvous {
     peer.rank = static_cast<Rank>(offer.rank);
     peer.process = offer.process;
     ++stats_.store_sent;
-    answer(peer, wire::Answer(wire::Type::welcome, "", door_.meeting));
+    peer.answer(wire::Answer(wire::Type::welcome, "", door_.meeting), door_.meeting);
     take(peer, std::move(offer));
     if (!peer.connection.flush()) lose(peer);
   }
@@ -315,7 +302,7 @@ class StoreServer final : public Rendezvous {
     for (const auto& peer : peers_) {
       if (peer->state != Peer::State::member) continue;
       ++stats_.store_sent;
-      answer(*peer, table);
+      peer->answer(table, door_.meeting);
       if (!peer->connection.flush()) lose(*peer);
     }
     // Whoever has its answer may leave, so only those who have not are watched here.

@@ -130,6 +130,19 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type) {
   return {Transfer::Direction::receive, peer, memory, count, type};
 }
 
+Call with_barrier_bytes(const Call& call, const std::byte* from, std::byte* to) {
+  Call result = call;
+  if (call.kind != Kind::barrier) return result;
+  result.input = from;
+  result.output = to;
+  result.count = 1;
+  result.type = DataType::uint8;
+  result.op = ReduceOp::bor;
+  result.varying = false;
+  result.root = 0;
+  return result;
+}
+
 Status validate(const Call& call, int ranks, Rank me) {
   if (!(call.timeout_s >= 0))
     return invalid_argument("timeout_s is " + number_text(call.timeout_s) +

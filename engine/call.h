@@ -1,6 +1,7 @@
 // A call as the user makes it: one collective with its memory and arguments.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -67,6 +68,10 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 // ok, or what is wrong with the arguments, by name and value.
 Status validate(const Call& call, int ranks, Rank me);
 Status validate(std::span<const Transfer> group, int ranks);
+
+// A barrier as what it is run as, an all_reduce of a byte: from one to another that the caller of
+// this has. Other calls as they are.
+Call with_barrier_bytes(const Call& call, const std::byte* from, std::byte* to);
 
 // The v-forms' counts as rank `me` knows them: of gather and scatter only the root has all, and
 // what stands there elsewhere says nothing.

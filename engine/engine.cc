@@ -168,18 +168,8 @@ Work Engine::start(std::span<const Transfer> group) {
   return enqueue(group_operation(group));
 }
 
-// A barrier is an all_reduce of one byte, which the engine brings itself.
 Call Engine::complete(const Call& call) const {
-  Call result = call;
-  if (call.kind != Kind::barrier) return result;
-  result.input = &barrier_bytes_[0];
-  result.output = const_cast<std::byte*>(&barrier_bytes_[1]);
-  result.count = 1;
-  result.type = DataType::uint8;
-  result.op = ReduceOp::bor;
-  result.varying = false;
-  result.root = 0;
-  return result;
+  return with_barrier_bytes(call, &barrier_bytes_[0], const_cast<std::byte*>(&barrier_bytes_[1]));
 }
 
 Deadline Engine::deadline_of(double timeout_s) const {

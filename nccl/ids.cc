@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
-#include "bootstrap/connection.h"
+#include "bootstrap/caller.h"
 #include "bootstrap/place.h"
 #include "bootstrap/store.h"
 #include "nccl/settings.h"
@@ -55,13 +55,10 @@ class Keeper {
   // One who has proven nothing asks; then waits for the place, and goes when told. Rank 0 stays:
   // when it goes before all others were told, they are told that.
   enum class State { asks, waits, told, leaves, gone };
-  struct Guest {
-    Connection connection;
+  struct Guest : Caller {
     State state = State::asks;
     Deadline patience = Deadline::after(kPatienceSeconds);
-    Nonce challenge = fresh_nonce();
-    std::optional<Nonce> proven{};  // that of its offer, if it is of this id
-    wire::Offer offer{};            // of one who waits or was told
+    wire::Offer offer{};  // of one who waits or was told
   };
 
   static bool asks(const Guest& guest) { return guest.state == State::asks; }
@@ -88,7 +85,8 @@ class Keeper {
   void welcome() {
     Result<Fd> socket = accept_from(listener_);
     if (socket.ok() && socket->valid()) {
-      Guest& guest = guests_.emplace_back(Guest{.connection = Connection(socket.take())});
+      Guest& guest = guests_.emplace_back();
+      guest.connection = Connection(socket.take());
       guest.connection.queue(wire::encode(guest.challenge));
       if (!guest.connection.flush()) lose(guest);
     } else if (!socket.ok() && !lose_oldest()) {  // no descriptor is left: not again at once
@@ -191,17 +189,10 @@ class Keeper {
   void leave(Guest& guest, const wire::Refusal& refusal) {
     guest.state = State::leaves;
     guest.patience = Deadline::after(kPatienceSeconds);
-    if (guest.proven)
-      answer(guest, wire::Type::verdict, wire::payload_of(refusal));
-    else
-      guest.connection.queue(wire::encode(refusal));
+    guest.refuse(refusal, door_.meeting);
   }
-
-  // REQUIRES: it has proven what it asked.
-  void answer(Guest& guest, wire::Type type, std::string payload) {
-    const wire::Answer answer(type, std::move(payload), door_.meeting);
-    guest.connection.queue(answer.head(door_.meeting, *guest.proven, guest.challenge));
-    if (!answer.payload()->empty()) guest.connection.queue(answer.payload());
+  void answer(Guest& guest, wire::Type type, std::string payload) const {
+    guest.answer(wire::Answer(type, std::move(payload), door_.meeting), door_.meeting);
   }
 
   // Tells who waits what there is to tell; who has been told all goes.

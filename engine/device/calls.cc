@@ -241,21 +241,9 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   return arrange(call, aliased, *choice, size(), rank());
 }
 
-// A barrier is an all_reduce of a byte, which this object brings.
-Call DeviceCalls::complete(const Call& call) const {
-  if (call.kind != Kind::barrier) return call;
-  return {.kind = Kind::barrier,
-          .input = barrier_.data(),
-          .output = barrier_.data() + 1,
-          .count = 1,
-          .type = DataType::uint8,
-          .op = ReduceOp::bor,
-          .timeout_s = call.timeout_s};
-}
-
 Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream) {
   WEFT_TRY(validate(asked, size(), rank()));
-  const Call call = complete(asked);
+  const Call call = with_barrier_bytes(asked, barrier_.data(), barrier_.data() + 1);
   const std::lock_guard lock(mutex_);
   WEFT_TRY(begin(stream));
   const bool aliased = in_place(call, size(), rank());

@@ -85,7 +85,6 @@ class DeviceCalls {
   Result<Choice> choose_for(const Call& call) const;
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
-  Call complete(const Call& call) const;
   device::Call arguments(const Call& call) const;
   Entry* known();  // the entry of key_; nullptr where there is none
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "bootstrap/frame.h"
 #include "tests/bootstrap/ranks.h"
+#include "tests/support/connected.h"
 
 namespace weft {
 namespace {
@@ -34,11 +35,7 @@ bool contains(const std::string& text, std::string_view part) {
 class Raw {
  public:
   explicit Raw(int port) : Raw(*SocketAddress::parse(concat("127.0.0.1:", port))) {}
-  explicit Raw(const SocketAddress& store) : socket_(start_connect(store).take()) {
-    pollfd entry{socket_.get(), POLLOUT, 0};
-    EXPECT_EQ(::poll(&entry, 1, 5000), 1);
-    EXPECT_TRUE(connect_error(socket_).ok());
-  }
+  explicit Raw(const SocketAddress& store) : socket_(test::connected(store)) {}
   void send(std::string_view text) { (void)send_all(socket_, bytes_of(text), Deadline::after(5)); }
   // This offer, as the store's challenge wants it.
   std::string proven(wire::Offer offer, const Key& key = {}) {

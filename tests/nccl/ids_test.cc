@@ -10,9 +10,12 @@
 #include "base/socket.h"
 #include "base/text.h"
 #include "bootstrap/place.h"
+#include "tests/support/connected.h"
 
 namespace weft::nccl {
 namespace {
+
+using test::connected;
 
 // That every rank gets every rank's number.
 void expect_meeting(const ncclUniqueId& id, int ranks, const Environment& env = Environment()) {
@@ -26,14 +29,6 @@ void expect_meeting(const ncclUniqueId& id, int ranks, const Environment& env = 
       for (int peer = 0; peer < ranks; ++peer) EXPECT_EQ((*all)[peer], std::to_string(peer));
     });
   for (std::thread& thread : threads) thread.join();
-}
-
-Fd connected(const SocketAddress& address) {
-  Result<Fd> socket = start_connect(address);
-  EXPECT_TRUE(socket.ok());
-  pollfd connecting{socket->get(), POLLOUT, 0};
-  EXPECT_EQ(::poll(&connecting, 1, 5000), 1);
-  return socket.take();
 }
 
 TEST(Ids, BringRanksTogether) {

@@ -15,9 +15,12 @@
 #include "bootstrap/frame.h"
 #include "bootstrap/place.h"
 #include "nccl/ids.h"
+#include "tests/support/connected.h"
 
 namespace weft::nccl {
 namespace {
+
+using test::connected;
 
 using Table = Result<std::vector<std::string>>;
 
@@ -63,14 +66,6 @@ class Together {
  private:
   std::vector<std::thread> threads_;
 };
-
-Fd connected(const SocketAddress& address) {
-  Result<Fd> socket = start_connect(address);
-  EXPECT_TRUE(socket.ok());
-  pollfd connecting{socket->get(), POLLOUT, 0};
-  EXPECT_EQ(::poll(&connecting, 1, 5000), 1);
-  return socket.take();
-}
 
 // All that comes until the other end closes.
 std::string read_all(const Fd& socket) {

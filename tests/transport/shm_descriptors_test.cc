@@ -95,14 +95,19 @@ TEST(Shm, DescriptorsThatMayNotGoNowGoLater) {
   EXPECT_EQ(result, 0);
 }
 
-// A frame that can never be sent is not forgotten in silence.
-TEST(Shm, AFrameThatCannotBeSentLosesThePeerWithTheReason) {
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
+shm::PairContext pair_context() {
   shm::PairContext context;
   context.job = "job";
   context.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
   context.home = shm::Segment::create(4096).take();
+  return context;
+}
+
+// A frame that can never be sent is not forgotten in silence.
+TEST(Shm, AFrameThatCannotBeSentLosesThePeerWithTheReason) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const shm::PairContext context = pair_context();
   const SocketAddress address =
       SocketAddress::abstract_unix("weft-pair-" + std::to_string(::getpid()));
   const Fd listener = listen_on(address).take();
@@ -154,10 +159,7 @@ int send_ring(const SocketAddress& address, int until_closed) {
 int receive_under(int resource) {
   int ends[2];
   if (::pipe(ends) != 0) return 1;
-  shm::PairContext context;
-  context.job = "job";
-  context.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
-  context.home = shm::Segment::create(4096).take();
+  const shm::PairContext context = pair_context();
   const SocketAddress address =
       SocketAddress::abstract_unix("weft-limit-" + std::to_string(::getpid()));
   const Fd listener = listen_on(address).take();
