@@ -75,7 +75,7 @@ class EmulatedDevice final : public Device {
   Result<Stream> make_stream() override { return Stream{new emulator::Stream(gpu_)}; }
   void destroy_stream(Stream stream) override { delete &stream_of(stream); }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
-    stream_of(stream).launch(1, 1, [=] { std::memcpy(to, from, bytes); });
+    if (bytes > 0) stream_of(stream).launch(1, 1, [=] { std::memcpy(to, from, bytes); });
     return {};
   }
 
