@@ -98,6 +98,7 @@ bool Survivors::cut_off(Rank peer) {
 
 bool Survivors::lost(Rank peer) {
   if (left_out_[peer]) return true;
+  if (!media_.route(peer)) return left_out_[peer] = true;  // nothing leads there
   const Status& status = line(peer).status();
   if (status.ok() && !cut_off(peer)) return false;
   left_out_[peer] = true;

@@ -213,6 +213,21 @@ TEST_P(Shrink, WrongArgumentsAreNamed) {
   });
 }
 
+// Ranks that nothing leads to are lost to each other.
+TEST(ShrinkWithoutRoutes, GoesOnAlone) {
+  Cluster apart{.ranks = 2, .mode = Mode::threads, .options = {}, .hosts = {"a", "b"}};
+  apart.options.transport = "shm";
+  apart.options.timeout_s = 20;
+  run_ranks(apart, [](Communicator& c) {
+    int total = 0;
+    EXPECT_EQ(sum(c, 1, total).code(), Code::unsupported);
+    auto alone = c.shrink();
+    ASSERT_TRUE(alone.ok()) << alone.status().to_string();
+    EXPECT_EQ((*alone)->size(), 1);
+    expect_sum(**alone, 5, 5);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Media, Shrink, Values("shm", "tcp"),
                          [](const auto& medium) { return medium.param; });
 
