@@ -69,6 +69,12 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 Status validate(const Call& call, int ranks, Rank me);
 Status validate(std::span<const Transfer> group, int ranks);
 
+// Whether a collective call is known by all ranks to move nothing.
+inline bool is_empty(const Call& call) {
+  return !call.varying && call.count == 0 && call.kind != Kind::barrier &&
+         call.kind != Kind::exchange;
+}
+
 // A barrier as what it is run as, an all_reduce of a byte: from one to another that the caller of
 // this has. Other calls as they are.
 Call with_barrier_bytes(const Call& call, const std::byte* from, std::byte* to);

@@ -27,10 +27,6 @@ Lineage founded(const std::shared_ptr<Origin>& origin) {
   return {origin, std::move(ranks)};
 }
 
-bool empty(const Call& call) {
-  return !call.varying && call.count == 0 && call.kind != Kind::barrier;
-}
-
 // A rank's sends to itself need receives of the same size in the same group, in the same order.
 Status check_self_transfers(std::span<const Transfer> group, Rank me) {
   std::vector<size_t> sends, receives;
@@ -84,13 +80,13 @@ Status Engine::run_complete(const Call& call) {
   }
   WEFT_TRY(validate(call, size(), rank()));
   if (config_.options.check) WEFT_TRY(check_arguments(call));
-  return empty(call) ? Status() : run_new(call, false);
+  return run_new(call, false);
 }
 
 // A call of the engine's own, whatever algorithm the user wishes for.
 Status Engine::run_internal(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return health();
-  return empty(call) ? Status() : run_new(call, true);
+  return run_new(call, true);
 }
 
 // Whether a call is, but for its memory, the last one made here, and may run at once.
@@ -110,6 +106,7 @@ Status Engine::run_new(const Call& call, bool internal) {
     op->internal = internal;
     return run_queued(std::move(op));
   }
+  if (is_empty(call)) return pass_over(call), Status();
   inline_.is_group = false;
   inline_.internal = internal;
   inline_.call = call;
@@ -153,7 +150,6 @@ Work Engine::start(const Call& call) {
     return Work::failed(std::move(status));
   if (config_.options.check)
     if (Status status = check_arguments(call); !status.ok()) return Work::failed(status);
-  if (empty(call)) return {};
   auto op = std::make_unique<Operation>(*media_, shared_);
   op->call = complete(call);
   return enqueue(std::move(op));
@@ -176,23 +172,29 @@ Deadline Engine::deadline_of(double timeout_s) const {
   return Deadline::after(timeout_s > 0 ? timeout_s : config_.options.timeout_s, media_->clock());
 }
 
-void Engine::record_failure(const Status& status) {
+void Engine::record_failure(const Status& status, const std::vector<Rank>& waited_for) {
   {
     const std::lock_guard lock(failure_mutex_);
+    if (failure_.ok()) waited_for_ = waited_for;
     if (failure_.ok()) failure_ = status;
   }
   failed_.store(true, std::memory_order_release);
 }
 
-Status Engine::fail(Status status, bool tell_others) {
-  record_failure(status);
+Status Engine::fail(Status status, bool tell_others, const std::vector<Rank>& waited_for) {
+  record_failure(status, waited_for);
   if (!tell_others) told_.store(true, std::memory_order_release);
   tell_failure();
   return status;
 }
 
 void Engine::tell_failure() {
-  if (!told_.exchange(true, std::memory_order_acq_rel)) tell_all(failure_note(health(), rank()));
+  if (!told_.exchange(true, std::memory_order_acq_rel)) tell_all(own_note());
+}
+
+std::string Engine::own_note() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_note({failure_, waited_for_}, rank());
 }
 
 void Engine::settle_failure() {
@@ -212,6 +214,14 @@ void Engine::tell_when_free() {
       return tell_failure();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
+}
+
+Status Engine::fail_freely(Status status) {
+  record_failure(status);
+  tell_when_free();
+  // Else whoever drives a call does.
+  if (const std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock()) settle_failure();
+  return status;
 }
 
 void Engine::tell_all(std::string_view text) {

@@ -89,6 +89,7 @@ class Engine final : public Communicator {
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
   void record(Operation& op);
+  void pass_over(const Call& call);  // REQUIRES: driver_ is held, is_empty(call)
   Result<PlanCache::Entry*> first_plan(Operation& op);
   Result<PlanCache::Entry*> plan_for(const Operation& op);
   Surroundings surroundings() const;
@@ -106,6 +107,8 @@ class Engine final : public Communicator {
   Status check_pairs(const Call& call);
   Status describe_timeout(Operation& op) const;
   Status time_out(Operation& op);
+  void time_out_waiting(const Operation& op);
+  std::string patience_text(const Operation& op) const;
   // `default_deadline`: it was not the call's own.
   Status with_last_words(const Status& status, const std::vector<Rank>& blamed,
                          bool default_deadline);
@@ -136,6 +139,7 @@ class Engine final : public Communicator {
   bool advance(bool may_wait);
   bool serve_queue();
   void admit();
+  void look_at_waiting();
   bool poll_active();
   CpuExecutor::Progress poll_one(Operation& op, bool look, Status& status);
   void end(Operation& op, Status status);
@@ -161,12 +165,15 @@ class Engine final : public Communicator {
   std::atomic<uint64_t> aborts_{0};  // calls of abort(): one ends a shrink that is under way
 
   // Failure. The first one stays; who fails first tells the others, once, holding driver_.
-  Status fail(Status status, bool tell_others);  // REQUIRES: driver_ is held
-  void record_failure(const Status& status);
-  void tell_failure();  // REQUIRES: driver_ is held
+  // `waited_for`: by the call that timed out. REQUIRES: driver_ is held
+  Status fail(Status status, bool tell_others, const std::vector<Rank>& waited_for = {});
+  void record_failure(const Status& status, const std::vector<Rank>& waited_for = {});
+  std::string own_note() const;  // that this rank has failed
+  void tell_failure();           // REQUIRES: driver_ is held
   // Before a call of a failed communicator returns: afterwards its memory is the caller's again.
-  void settle_failure();  // REQUIRES: driver_ is held
-  void tell_when_free();  // without driver_: waits for it, or for its holder to tell
+  void settle_failure();              // REQUIRES: driver_ is held
+  void tell_when_free();              // without driver_: waits for it, or for its holder to tell
+  Status fail_freely(Status status);  // without driver_, where no call is under way here
   void tell_all(std::string_view text);
   Deadline deadline_of(double timeout_s) const;
 
@@ -199,6 +206,7 @@ class Engine final : public Communicator {
   std::vector<std::unique_ptr<Operation>> active_;  // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   size_t waiting_groups_ = 0;                       // of those
+  Deadline soonest_;                                // none of theirs is sooner
   bool admit_ = false;                              // one of them may perhaps start now
   Backoff backoff_;
   uint32_t polls_ = 0;  // of active_
@@ -210,6 +218,7 @@ class Engine final : public Communicator {
 
   mutable std::mutex failure_mutex_;
   Status failure_;
+  std::vector<Rank> waited_for_;  // when it failed
   std::atomic<bool> failed_{false};
   std::atomic<bool> told_{false};
   bool abandoned_ = false;

@@ -79,6 +79,7 @@ bool Engine::serve_queue() {
     admit_ |= !queue_.empty();
     for (auto& op : queue_) {
       waiting_groups_ += op->is_group;
+      if (op->deadline->sooner_than(soonest_)) soonest_ = *op->deadline;
       waiting_.push_back(std::move(op));
     }
     queue_.clear();
@@ -106,16 +107,30 @@ void Engine::admit() {
       continue;
     }
     waiting_groups_ -= op.is_group;
-    auto entry = failed ? Result<PlanCache::Entry*>(health()) : first_plan(op);
-    if (entry.ok()) {
+    if (failed) {
+      end(op, health());
+    } else if (is_empty(op.call)) {
+      pass_over(op.call);
+      end(op, {});
+    } else if (const auto entry = first_plan(op); !entry.ok()) {
+      end(op, entry.status());
+    } else {
       begin(op, **entry);
       record(op);
       occupied.add(op);
       active_.push_back(std::move(waiting_[i]));
-    } else {
-      end(op, entry.status());
     }
     waiting_.erase(waiting_.begin() + static_cast<long>(i));
+  }
+}
+
+// Those that wait for others to end have deadlines, too.
+void Engine::look_at_waiting() {
+  if (waiting_.empty() || !soonest_.expired() || failed_.load(std::memory_order_relaxed)) return;
+  soonest_ = Deadline();
+  for (const auto& op : waiting_) {
+    if (op->deadline->expired()) return time_out_waiting(*op);
+    if (op->deadline->sooner_than(soonest_)) soonest_ = *op->deadline;
   }
 }
 
@@ -125,6 +140,7 @@ bool Engine::poll_active() {
   // them.
   const bool look =
       backoff_.look_around() || config_.manual_progress || (++polls_ & kLookEvery) == 0;
+  if (look) look_at_waiting();
   for (auto& op : active_) {
     Status status;
     switch (poll_one(*op, look, status)) {

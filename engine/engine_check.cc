@@ -54,14 +54,11 @@ Status Engine::check_arguments(const Call& call) {
                          .type = DataType::uint8}));
   for (Rank r = 0; r < size(); ++r) {
     if (all[r].fingerprint == mine.fingerprint) continue;
-    Status status(Code::mismatch,
-                  "rank " + std::to_string(rank()) + " calls " + mine.text + " but rank " +
-                      std::to_string(r) + " calls " + all[r].text +
-                      "; all ranks must make the same calls in the same order",
-                  r);
-    record_failure(status);
-    tell_when_free();
-    return status;
+    return fail_freely(Status(Code::mismatch,
+                              "rank " + std::to_string(rank()) + " calls " + mine.text +
+                                  " but rank " + std::to_string(r) + " calls " + all[r].text +
+                                  "; all ranks must make the same calls in the same order",
+                              r));
   }
   return call.varying ? check_pairs(call) : Status();
 }
@@ -98,9 +95,7 @@ Status Engine::check_pairs(const Call& call) {
     status = Status(Code::mismatch, describe(call) +
                                         ": other ranks' counts do not agree; they "
                                         "report which");
-  record_failure(status);
-  tell_when_free();
-  return status;
+  return fail_freely(std::move(status));
 }
 
 }  // namespace weft

@@ -13,6 +13,8 @@ namespace weft {
 namespace {
 
 constexpr LinkShape kLinks{8, 64 << 10};
+// A blocked call beside others that move is looked after once in that many polls, plus one.
+constexpr uint32_t kLookEvery = 255;
 
 // Of a counter with one writer at a time.
 void count_one(std::atomic<uint64_t>& counter) {
@@ -61,6 +63,15 @@ Binding Engine::binding_of(const Operation& op) const {
           .scalar = op.call.scalar,
           .group = op.group,
           .mapped = op.mapped};
+}
+
+// A collective call of no elements has nothing to do, but its place among the others: ranks that
+// disagree about it have to find out with the next one.
+void Engine::pass_over(const Call& call) {
+  count_one(calls_);
+  const uint64_t number =
+      recorder_.begin(++sequence_, signature(call), recorder_.label("no elements"));
+  recorder_.end(number, Recorder::State::done, false);
 }
 
 void Engine::record(Operation& op) {
@@ -179,6 +190,7 @@ Status Engine::why_failed(Operation& op) {
 }
 
 Status Engine::drive(Operation& op) {
+  uint32_t polls = 0;
   backoff_.reset();
   CpuExecutor::Progress progress = poll(op);
   record(op);  // now, when it costs nothing: what was sent is on its way
@@ -191,9 +203,10 @@ Status Engine::drive(Operation& op) {
         backoff_.reset();
         break;
       case CpuExecutor::Progress::blocked:
-        // What other threads started meanwhile may be what this call's peers wait for.
+        // What other threads started meanwhile may be what this call's peers wait for. However
+        // much of it moves: this call must not miss its deadline, or its peer's death, for that.
         if (outstanding_.load(std::memory_order_relaxed) > 0 && serve_queue()) backoff_.reset();
-        if (backoff_.look_around()) WEFT_TRY(look_around(op));
+        if (backoff_.look_around() || (++polls & kLookEvery) == 0) WEFT_TRY(look_around(op));
         backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline());
         break;
     }

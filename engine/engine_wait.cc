@@ -35,9 +35,10 @@ Status Engine::look_around(Operation& op) {
     if (heard.code() != Code::timeout) return heard;
     // Perhaps they waited for this rank: say whom it waits for itself.
     const Status own = describe_timeout(op);
-    tell_all(failure_note(own, rank()));
+    const std::vector<Rank> blamed = op.executor.blocked_peers();
+    tell_all(failure_note({own, blamed}, rank()));
     const Status both(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer());
-    return with_last_words(both, op.executor.blocked_peers(), op.call.timeout_s == 0);
+    return with_last_words(both, blamed, op.call.timeout_s == 0);
   }
   if (Status status = op.executor.check(); !status.ok()) {
     if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
@@ -87,7 +88,7 @@ Status Engine::hear_notes() {
     if (auto failure = parse_failure_note(note->text)) {
       words_.emplace(note->from, *failure);
       const bool news = !failed_.load(std::memory_order_acquire);
-      const Status status = fail(std::move(*failure), false);
+      const Status status = fail(std::move(failure->status), false);
       // Who told may have no connection to some that this rank has one to. (After a timeout every
       // rank tells its own story, see look_around().)
       if (news && status.code() != Code::timeout) tell_all(note->text);
@@ -112,7 +113,7 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
     while (!patience.expired()) {
       media_->poll();
       while (const auto note = media_->hear()) {
-        if (auto theirs = parse_failure_note(note->text)) return *theirs;
+        if (auto theirs = parse_failure_note(note->text)) return theirs->status;
         if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok())
           return status;
       }
@@ -128,7 +129,24 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
 
 Status Engine::time_out(Operation& op) {
   const std::vector<Rank> blamed = op.executor.blocked_peers();
-  return with_last_words(fail(describe_timeout(op), true), blamed, op.call.timeout_s == 0);
+  return with_last_words(fail(describe_timeout(op), true, blamed), blamed, op.call.timeout_s == 0);
+}
+
+void Engine::time_out_waiting(const Operation& op) {
+  const Operation* ahead = inline_.plan ? &inline_ : nullptr;
+  if (!ahead && !active_.empty()) ahead = active_.front().get();
+  const std::vector<Rank> blamed = ahead ? ahead->executor.blocked_peers() : std::vector<Rank>();
+  std::string text = concat(op.text(), ": rank ", rank(), " waited ", patience_text(op),
+                            " s for calls before it to end");
+  if (ahead)
+    text.append(concat("; ", ahead->text(), " waits for ", ahead->executor.blocked_on(),
+                       whereabouts(blamed)));
+  const Status status(Code::timeout, std::move(text), blamed.empty() ? -1 : blamed.front());
+  (void)with_last_words(fail(status, true, blamed), blamed, op.call.timeout_s == 0);
+}
+
+std::string Engine::patience_text(const Operation& op) const {
+  return number_text(op.call.timeout_s > 0 ? op.call.timeout_s : config_.options.timeout_s);
 }
 
 // After a timeout, which all ranks of the call tell each other: those who are waited for may
@@ -155,18 +173,23 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
   const Culprit culprit = find_culprit(blamed, words_, rank());
   const Status* cause = culprit.word;
   for (const Rank peer : blamed)
-    if (const auto word = words_.find(peer); !cause && word != words_.end()) cause = &word->second;
+    if (const auto word = words_.find(peer); !cause && word != words_.end())
+      cause = &word->second.status;
   std::string text;
-  if (!missing.empty()) text = concat("no word from ", rank_list(missing), ": ");
+  if (culprit.circle)
+    text = "all that are waited for wait themselves, in a circle: ";
+  else if (!missing.empty())
+    text = concat("no word from ", rank_list(missing), ": ");
   text.append(status.message());
   if (cause) text.append("; ").append(cause->message());
   if (default_deadline)
     text.append(" (for a longer deadline set WEFT_TIMEOUT, in seconds, or Options::timeout_s)");
   const bool certain = std::ranges::find(missing, culprit.rank) != missing.end();
-  const Rank peer = !missing.empty() && !certain ? missing.front()
-                    : culprit.rank >= 0          ? culprit.rank
-                    : cause                      ? cause->peer()
-                                                 : status.peer();
+  const Rank peer = culprit.circle                 ? status.peer()
+                    : !missing.empty() && !certain ? missing.front()
+                    : culprit.rank >= 0            ? culprit.rank
+                    : cause                        ? cause->peer()
+                                                   : status.peer();
   const Status said(Code::timeout, std::move(text), peer);
   const std::lock_guard lock(failure_mutex_);
   if (failure_.code() == Code::timeout) failure_ = said;  // so that later calls say it, too
@@ -177,9 +200,8 @@ Status Engine::describe_timeout(Operation& op) const {
   const std::vector<Rank> peers = op.executor.blocked_peers();
   std::string text = op.text();
   if (!op.is_group) text += concat(", collective call ", op.sequence);
-  const double patience_s = op.call.timeout_s > 0 ? op.call.timeout_s : config_.options.timeout_s;
   text += concat(", algorithm ", op.plan->plan->request.algorithm, ": rank ", rank(), " waited ",
-                 number_text(patience_s), " s for ", op.executor.blocked_on(), whereabouts(peers));
+                 patience_text(op), " s for ", op.executor.blocked_on(), whereabouts(peers));
   return Status(Code::timeout, std::move(text), peers.empty() ? -1 : peers.front());
 }
 

@@ -163,7 +163,8 @@ void CpuExecutor::enter_transfers(int chunk, size_t begin, Cursor& at) {
   if (received >= 0) at.output = static_cast<std::byte*>(binding_.group[received].memory) + begin;
 }
 
-// Where ranks know the sizes of their own pairs only, each message vouches for its chunks' sizes.
+// Where ranks know the sizes of their own pairs only, each message vouches for its chunks' sizes;
+// that of a group for its place among all between the two, because those of no bytes are not sent.
 void CpuExecutor::enter_message(const PlanStep& step, Cursor& at) {
   if (!step.begins) {
     at.rest -= at.size;
@@ -176,6 +177,9 @@ void CpuExecutor::enter_message(const PlanStep& step, Cursor& at) {
   at.tag = identity_.tag;
   if (plan_->sizes_in_tags)
     at.tag = mix(at.tag, layout.size(chunk_at(step, at.time, plan_->chunks)));
+  if (plan_->numbered)
+    at.tag =
+        mix(at.tag, step.to ? ++shared_.sent(step.to_peer) : ++shared_.received(step.from_peer));
   for (const PlanStep* more = &step; !more->ends;) {
     ++more;
     at.rest += layout.extent(more->chunk, at.round, plan_->segment).size;

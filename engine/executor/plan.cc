@@ -44,6 +44,7 @@ class Lowering {
     plan_->chunks = blocks(request_.collective) * program_.pieces;
     plan_->copies = program_.copies;
     plan_->sizes_in_tags = plan_->layout.varying();
+    plan_->numbered = request_.collective.kind == Kind::exchange;
   }
 
   Status set_windows() {
@@ -71,7 +72,7 @@ class Lowering {
     // in one piece before the next begins. Links cut it up by themselves.
     if (request_.collective.kind == Kind::exchange) {
       plan_->segment = std::max<size_t>(1, largest);
-      plan_->rounds = largest > 0 ? 1 : 0;
+      plan_->rounds = 1;  // also where nothing moves: transfers are counted
       return;
     }
     size_t segment = cut(request_.segment_bytes / bytes, largest, granule);
@@ -125,7 +126,7 @@ class Lowering {
   }
 
   size_t rounds_of(const Lane& lane) const {
-    if (!plan_->windows.empty()) return plan_->rounds;
+    if (!plan_->windows.empty() || plan_->numbered) return plan_->rounds;
     return (largest_chunk(lane, plan_->layout, plan_->chunks) + plan_->segment - 1) /
            plan_->segment;
   }

@@ -70,6 +70,7 @@ struct Plan {
   bool scales = false;         // premulsum
   bool touches_peers = false;  // reads or writes their Input or Output
   bool sizes_in_tags = false;  // v-forms and groups: sizes may differ between the ends by mistake
+  bool numbered = false;       // groups: the k-th send is for the k-th receive
   size_t element_bytes = 1;
   size_t segment = 1;        // elements of a chunk in one round
   size_t line_elements = 0;  // that fit an ll line

@@ -18,7 +18,8 @@ class SharedState {
         data(media.window_layout().fits() ? media.window_layout().data_bytes() : 0),
         posted_(static_cast<size_t>(media.ranks()) * WindowLayout::kCells, 0),
         expected_(posted_),
-        finished_(media.ranks(), 0) {}
+        finished_(media.ranks(), 0),
+        transfers_(2 * static_cast<size_t>(media.ranks()), 0) {}
 
   LeaseRing ll, data;
   uint64_t calls = 0;               // windowed calls begun
@@ -31,6 +32,9 @@ class SharedState {
   uint64_t& expected(Rank peer, int cell) { return expected_[index(peer, cell)]; }
   // The last known count of calls that a rank has finished.
   uint64_t& finished(Rank rank) { return finished_[rank]; }
+  // Transfers of groups to a peer, and from it, that were begun.
+  uint64_t& sent(Rank peer) { return transfers_[2 * static_cast<size_t>(peer)]; }
+  uint64_t& received(Rank peer) { return transfers_[2 * static_cast<size_t>(peer) + 1]; }
   // A count of calls that all ranks are known to have finished.
   uint64_t finished_by_all = 0;
 
@@ -45,7 +49,7 @@ class SharedState {
   static size_t index(Rank peer, int cell) {
     return static_cast<size_t>(peer) * WindowLayout::kCells + cell;
   }
-  std::vector<uint64_t> posted_, expected_, finished_;
+  std::vector<uint64_t> posted_, expected_, finished_, transfers_;
   std::vector<std::byte> scratch_;
 };
 

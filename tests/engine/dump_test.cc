@@ -142,6 +142,19 @@ TEST(Dump, SurvivorsOfADeathWriteThem) {
   EXPECT_EQ(dumps[0].communicator, dumps[1].communicator);
 }
 
+TEST(Dump, RanksThatFindOutThatTheyDifferWriteThem) {
+  const Folder folder;
+  Cluster checked = cluster(folder, Mode::processes);
+  checked.options.check = true;
+  run_ranks(checked, [](Communicator& c) {
+    const int in[2] = {};
+    int out[2] = {};
+    EXPECT_EQ(c.all_reduce(in, out, c.rank() == 0 ? 1 : 2, DataType::int32, ReduceOp::sum).code(),
+              Code::mismatch);
+  });
+  EXPECT_EQ(folder.dumps().size(), 3u);
+}
+
 // One waits in a call, one is outside of all calls; both dump, and go on.
 TEST(Dump, ASignalMakesThemToo) {
   const Folder folder;

@@ -7,19 +7,25 @@
 namespace weft {
 namespace {
 
-Status waited_for(Rank peer) { return Status(Code::timeout, "waited", peer); }
+Word waited_for(Rank peer, std::vector<Rank> more = {}) {
+  return {Status(Code::timeout, "waited", peer), std::move(more)};
+}
 
 TEST(FailureNote, SaysWhatWasWritten) {
-  const auto status = parse_failure_note(failure_note(Status(Code::timeout, "it is late", 3), 2));
-  ASSERT_TRUE(status.has_value());
-  EXPECT_EQ(status->code(), Code::timeout);
-  EXPECT_EQ(status->peer(), 3);
-  EXPECT_EQ(status->message(), "rank 2 reported: it is late");
+  for (const std::vector<Rank>& more : {std::vector<Rank>{}, {5}, {3, 0}}) {
+    const Word said{Status(Code::timeout, "it is late", 3), more};
+    const auto word = parse_failure_note(failure_note(said, 2));
+    ASSERT_TRUE(word.has_value());
+    EXPECT_EQ(word->status.code(), Code::timeout);
+    EXPECT_EQ(word->status.peer(), 3);
+    EXPECT_EQ(word->status.message(), "rank 2 reported: it is late");
+    EXPECT_EQ(word->waited_for, more);
+  }
 }
 
 TEST(FailureNote, OthersAreNone) {
   for (const char* text : {"", "failed", "failed 1 2", "failed 0 1 2 x", "failed 99 1 2 x",
-                           "in-call 1 2 x", "failed x 1 2 y"})
+                           "in-call 1 2 x", "failed x 1 2 y", "failed 1 1, 2 y", "failed 1 ,1 2 y"})
     EXPECT_FALSE(parse_failure_note(text).has_value()) << text;
 }
 
@@ -33,14 +39,23 @@ TEST(Culprit, IsTheEndOfAChain) {
   const Words words{{1, waited_for(2)}, {2, waited_for(3)}, {5, waited_for(6)}};
   const Culprit culprit = find_culprit({1}, words, 0);
   EXPECT_EQ(culprit.rank, 3);
-  EXPECT_EQ(culprit.word, &words.at(2));
+  EXPECT_EQ(culprit.word, &words.at(2).status);
+  EXPECT_FALSE(culprit.circle);
+}
+
+TEST(Culprit, IsAnyThatARankWaitedFor) {
+  const Words words{{1, waited_for(0, {0, 2})}, {2, waited_for(1, {4})}};
+  EXPECT_EQ(find_culprit({1}, words, 0).rank, 4);
 }
 
 TEST(Culprit, IsNotSoughtInACircle) {
   const Words words{{1, waited_for(2)}, {2, waited_for(1)}, {3, waited_for(0)}};
-  EXPECT_EQ(find_culprit({1}, words, 0).rank, -1);
-  EXPECT_EQ(find_culprit({3}, words, 0).rank, -1);  // who waited for this rank does not blame it
+  for (const Rank first : {1, 3}) {  // who waited for this rank does not blame it
+    EXPECT_EQ(find_culprit({first}, words, 0).rank, -1);
+    EXPECT_TRUE(find_culprit({first}, words, 0).circle);
+  }
   EXPECT_EQ(find_culprit({}, words, 0).rank, -1);
+  EXPECT_FALSE(find_culprit({}, words, 0).circle);
 }
 
 TEST(Culprit, IsFoundBehindAnyOfThem) {

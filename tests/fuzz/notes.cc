@@ -37,7 +37,7 @@ void try_verbs([[maybe_unused]] std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace weft;
   const std::string_view text = fuzz::text_of(data, size);
-  if (const auto status = parse_failure_note(text); status && status->ok()) __builtin_trap();
+  if (const auto word = parse_failure_note(text); word && word->status.ok()) __builtin_trap();
   static Recorder* const recorder = [] {
     auto* made = new Recorder;
     made->begin(1, {.kind = Kind::barrier}, made->label("ring"));
