@@ -119,8 +119,7 @@ Status validate(const Options& o) {
   return validate(o.verbs);
 }
 
-Result<Options> options_from(const Environment& env) {
-  Options options;
+Status read_options(const Environment& env, Options& options) {
   Reader reader(env);
   reader.read_word("WEFT_TRANSPORT", options.transport, kTransportWords);
   reader.read("WEFT_ALGORITHM", options.algorithm);
@@ -143,7 +142,12 @@ Result<Options> options_from(const Environment& env) {
   reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, kDumpSignalWords);
   reader.read("WEFT_HOST", options.host);
   reader.read_word("WEFT_DEBUG", options.log, kLogWords);
-  if (!reader.status().ok()) return reader.status();
+  return reader.status();
+}
+
+Result<Options> options_from(const Environment& env) {
+  Options options;
+  WEFT_TRY(read_options(env, options));
   return options;
 }
 

@@ -97,5 +97,8 @@ Status validate(const Options& options);
 // Defaults overridden by the environment; an error names the variable, its value and what it
 // accepts.
 Result<Options> options_from(const Environment& env);
+// The same into `options`, which keep their value where a variable cannot be read; the first such
+// error.
+Status read_options(const Environment& env, Options& options);
 
 }  // namespace weft

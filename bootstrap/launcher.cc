@@ -35,7 +35,8 @@ std::string derived_tcp(const std::string& host, std::string_view job) {
   return text;
 }
 
-// The variables of one launcher. The first that is missing or malformed is remembered.
+// The variables of one launcher. The first that is missing or malformed is remembered, and apart
+// from it the first of those that say where on its host a rank is.
 class Variables {
  public:
   explicit Variables(const Environment& env) : env_(env) {}
@@ -47,20 +48,29 @@ class Variables {
     return value.value_or("");
   }
   int number(std::string_view name, int64_t at_least, int64_t at_most) {
-    const std::string value = text(name);
-    if (value.empty()) return 0;
-    const Result<int64_t> parsed = parse_int(value, at_least, at_most);
-    if (!parsed.ok()) fail(concat(name, ": ", parsed.status().message()));
-    return parsed.ok() ? static_cast<int>(*parsed) : 0;
+    return number(name, at_least, at_most, status_);
+  }
+  int place_number(std::string_view name, int64_t at_least, int64_t at_most) {
+    return number(name, at_least, at_most, of_place_);
   }
   void fail(std::string why) {
     if (status_.ok()) status_ = invalid_argument(std::move(why));
   }
   const Status& status() const { return status_; }
+  const Status& of_place() const { return of_place_; }
 
  private:
+  int number(std::string_view name, int64_t at_least, int64_t at_most, Status& status) {
+    const std::string value = text(name);
+    if (value.empty()) return 0;
+    const Result<int64_t> parsed = parse_int(value, at_least, at_most);
+    if (!parsed.ok() && status.ok()) status = parsed.status().within(name);
+    return parsed.ok() ? static_cast<int>(*parsed) : 0;
+  }
+
   const Environment& env_;
   Status status_;
+  Status of_place_;
 };
 
 struct Names {
@@ -86,12 +96,12 @@ Membership read_numbers(Variables& variables, const Names& names) {
   member.size = variables.number(names.size, 1, kMaxRanks);
   member.rank = variables.number(names.rank, 0, std::max(member.size - 1, 0));
   if (variables.has(names.local_size))
-    member.local_size = variables.number(names.local_size, 1, std::max(member.size, 1));
+    member.local_size = variables.place_number(names.local_size, 1, std::max(member.size, 1));
   member.is_placed = variables.has(names.local_rank);
   if (member.is_placed)
-    member.local_rank = variables.number(
+    member.local_rank = variables.place_number(
         names.local_rank, 0, variables.has(names.local_size) ? member.local_size - 1 : kMaxRanks);
-  if (variables.has(names.node)) member.node = variables.number(names.node, 0, kMaxRanks);
+  if (variables.has(names.node)) member.node = variables.place_number(names.node, 0, kMaxRanks);
   return member;
 }
 
@@ -159,7 +169,8 @@ Membership from_open_mpi(Variables& variables, bool fixed) {
   member.job = concat("openmpi-", space);
   constexpr const char* kJobKey = "OMPI_MCA_orte_precondition_transports";  // random, one per job
   if (variables.has(kJobKey)) member.job.append("-").append(variables.text(kJobKey));
-  if (variables.has(kOpenMpi.local_size) && member.local_size == member.size) {
+  const bool counted = variables.has(kOpenMpi.local_size);
+  if (counted && variables.number(kOpenMpi.local_size, 1, member.size) == member.size) {
     member.rendezvous = concat("unix:", hash_of(member.job));
     return member;
   }
@@ -199,7 +210,7 @@ Membership from_slurm(Variables& variables, bool fixed) {
                   "SLURM_LOCALID", "", "SLURM_NODEID"});
   if (variables.has("SLURM_STEP_TASKS_PER_NODE") && variables.has("SLURM_NODEID")) {
     const auto counts = expand_counts(variables.text("SLURM_STEP_TASKS_PER_NODE"));
-    const auto node = static_cast<size_t>(variables.number("SLURM_NODEID", 0, kMaxRanks));
+    const auto node = static_cast<size_t>(variables.place_number("SLURM_NODEID", 0, kMaxRanks));
     if (!counts.ok()) variables.fail(std::string(counts.status().message()));
     if (counts.ok() && node < counts->size()) member.local_size = (*counts)[node];
   }
@@ -233,11 +244,15 @@ Membership detect(Variables& variables, bool fixed) {
 
 }  // namespace
 
-Result<Membership> membership_from(const Environment& env) {
+Result<Membership> membership_from(const Environment& env, Status* of_place) {
   Variables variables(env);
   const auto place = env.get("WEFT_RENDEZVOUS");
   Membership member = detect(variables, place.has_value());
-  if (!variables.status().ok()) return variables.status();
+  WEFT_TRY(variables.status());
+  if (of_place)
+    *of_place = variables.of_place();
+  else
+    WEFT_TRY(variables.of_place());
   if (member.size > 1 && place) {
     member.rendezvous = *place;
     member.job.clear();

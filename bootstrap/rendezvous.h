@@ -68,7 +68,9 @@ struct Membership {
 // First match wins: WEFT_RANK/WEFT_WORLD_SIZE/WEFT_RENDEZVOUS, torchrun, Open MPI, PMI (MPICH,
 // Hydra), Slurm; else a world of one. Half-set or contradictory variables are an error that names
 // them. WEFT_RENDEZVOUS and WEFT_JOB without WEFT_RANK replace what a launcher's environment says.
-Result<Membership> membership_from(const Environment& env);
+// Ranks can meet without those that say where on its host a rank is: with `of_place`, what is wrong
+// with them goes there instead.
+Result<Membership> membership_from(const Environment& env, Status* of_place = nullptr);
 
 // What a rank has to know to meet the others.
 struct RendezvousConfig {

@@ -54,11 +54,13 @@ struct CommunicatorStats {
 // See the top of this file.
 class Communicator {
  public:
-  // Collective over the rendezvous' ranks. Every rank gets an error if one does not come in time.
+  // Collective over the rendezvous' ranks. Every rank gets an error if one does not come in time,
+  // or is `unable`: then it comes to say why, and all get its error at once.
   static Result<std::unique_ptr<Communicator>> create(Rendezvous& rendezvous,
-                                                      const Options& options);
+                                                      const Options& options,
+                                                      const Status& unable = {});
   // Of the job that the process's environment describes (launchers, WEFT_*); see
-  // bootstrap/rendezvous.h.
+  // bootstrap/rendezvous.h. What is wrong with it, all ranks hear, if this one can meet them.
   static Result<std::unique_ptr<Communicator>> create_from_environment();
 
   virtual ~Communicator() = default;

@@ -94,6 +94,10 @@ Greeting greet(CreateConfig& config, Rank rank) {
   greeting.host = config.host;
   greeting.name = random_name();
   greeting.options = shared_options(config.options);
+  if (!config.unable.ok()) {
+    greeting.error = concat("cannot take part: ", config.unable.message());
+    return greeting;
+  }
   if (const Status valid = validate(config.options); !valid.ok()) {
     greeting.error = concat("cannot use its options: ", valid.message());
     return greeting;
@@ -164,7 +168,7 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
   const bool valid = validate(config.options).ok();
   const Deadline deadline = Deadline::after((valid ? config.options : Options()).timeout_s);
   const auto greetings = meet.all_gather(to_text(greet(config, meet.rank())), deadline);
-  if (!greetings.ok()) return greetings.status();
+  if (!greetings.ok()) return config.unable.ok() ? greetings.status() : config.unable;
   Made made;
   const Status prepared = prepare(meet, *greetings, config, made);
   Introduction mine;
@@ -189,10 +193,12 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,
-                                                           const Options& options) {
+                                                           const Options& options,
+                                                           const Status& unable) {
   set_log_level(log_level_named(options.log));
   const Environment env = Environment::of_process();
   CreateConfig config{.options = options,
+                      .unable = unable,
                       .host = host_identity(env, options.host),
                       .names = {},
                       .make = make_transport};
@@ -207,15 +213,16 @@ Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvou
 
 Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() {
   const Environment env = Environment::of_process();
-  auto options = options_from(env);
-  if (!options.ok()) return options.status();
-  set_log_level(log_level_named(options->log));
-  auto membership = membership_from(env);
+  Options options;
+  Status of_place;
+  const Status of_options = read_options(env, options);
+  set_log_level(log_level_named(options.log));
+  auto membership = membership_from(env, &of_place);
   if (!membership.ok()) return membership.status();
   auto rendezvous = make_rendezvous(
       {membership->rank, membership->size, membership->rendezvous, membership->job}, env);
   if (!rendezvous.ok()) return rendezvous.status();
-  return create(**rendezvous, *options);
+  return create(**rendezvous, options, of_options.ok() ? of_place : of_options);
 }
 
 }  // namespace weft

@@ -31,6 +31,7 @@ namespace weft {
 // How a communicator was made, kept for those that are split off it.
 struct CreateConfig {
   Options options;
+  Status unable = {};              // why this rank only comes to say that it cannot take part
   std::string name = {};           // of the communicator, the same on all ranks
   std::optional<Key> key = {};     // what its ranks know each other by; nullopt: the rendezvous'
   std::string host;                // of this rank

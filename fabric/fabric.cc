@@ -14,10 +14,6 @@ namespace {
 
 constexpr const char* kNotLaunched = "the fabric is not launched; call launch() first";
 
-Options options_of(const FabricConfig& config) {
-  return config.options ? *config.options : value_or_throw(options_from(Environment::of_process()));
-}
-
 std::vector<Place> places_in(const std::vector<std::string>& hints, const Communicator& c) {
   std::vector<PlaceHint> read;
   for (const std::string& text : hints) read.push_back(hint_from(text));
@@ -29,9 +25,12 @@ std::vector<Place> places_in(const std::vector<std::string>& hints, const Commun
 Fabric::Fabric(const FabricConfig& config) : Group(kNotLaunched), config_(config) {}
 
 Fabric Fabric::join(Rendezvous& rendezvous, const FabricConfig& config) {
-  const Options options = options_of(config);
+  Options options = config.options.value_or(Options());
+  const Status unable =
+      config.options ? Status() : read_options(Environment::of_process(), options);
   Fabric fabric(config);
-  static_cast<Group&>(fabric) = Group(value_or_throw(Communicator::create(rendezvous, options)));
+  static_cast<Group&>(fabric) =
+      Group(value_or_throw(Communicator::create(rendezvous, options, unable)));
   fabric.places_ = places_by_machine(fabric.communicator().host_of_rank());
   return fabric;
 }
@@ -46,7 +45,7 @@ void Fabric::launch() {
       const auto rendezvous = value_or_throw(make_rendezvous(plan.join, env));
       *this = join(*rendezvous, config_);
       if (plan.join.size == 1) return;
-      const Deadline deadline = Deadline::after(options_of(config_).timeout_s);
+      const Deadline deadline = Deadline::after(communicator().options().timeout_s);
       const auto hints = value_or_throw(rendezvous->all_gather(to_text(plan.place), deadline));
       places_ = places_in(hints, communicator());
       return;

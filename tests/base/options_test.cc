@@ -105,6 +105,15 @@ TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
   }
 }
 
+TEST(Options, AreReadAsFarAsTheyCan) {
+  Options options;
+  const Status status = read_options(
+      env_of({{"WEFT_LANES", "many"}, {"WEFT_TIMEOUT", "7"}, {"WEFT_CHECK", "2"}}), options);
+  EXPECT_TRUE(status.message().starts_with("WEFT_LANES: ")) << status.to_string();
+  EXPECT_EQ(options.lanes, 0);
+  EXPECT_EQ(options.timeout_s, 7);
+}
+
 TEST(Options, AnEmptyVariableIsAnUnsetOne) {
   EXPECT_TRUE(options_from(env_of({{"WEFT_LANES", ""}, {"WEFT_TRANSPORT", ""}})).ok());
 }

@@ -114,6 +114,38 @@ TEST(Launcher, HalfSetOrContradictoryVariablesAreNamed) {
       contains(error_of(with(kSlurm, {{"SLURM_STEP_NODELIST", "n[3-"}})), "SLURM_STEP_NODELIST"));
 }
 
+// They are an error all the same, but those who ask for it can meet nevertheless.
+TEST(Launcher, WhereARankIsOnItsHostIsNotNeededToMeet) {
+  struct Case {
+    Values values;
+    const char* name;
+    const char* rendezvous;
+  };
+  const Values one_node = with(kSlurm, {{"SLURM_STEP_NODELIST", "node1"}});
+  for (const auto& [values, name, rendezvous] :
+       {Case{with(kWeft, {{"WEFT_LOCAL_SIZE", "5"}}), "WEFT_LOCAL_SIZE", "tcp://h:1"},
+        Case{with(kTorch, {{"LOCAL_RANK", "2"}}), "LOCAL_RANK", "tcp://node0:29500"},
+        Case{with(kTorch, {{"GROUP_RANK", "x"}}), "GROUP_RANK", "tcp://node0:29500"},
+        Case{with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_RANK", "x"}}), "OMPI_COMM_WORLD_LOCAL_RANK",
+             "hnp:"},
+        Case{with(kPmi, {{"MPI_LOCALNRANKS", "x"}}), "MPI_LOCALNRANKS", "pmi"},
+        Case{with(one_node, {{"SLURM_NODEID", "x"}}), "SLURM_NODEID", "unix:"}}) {
+    EXPECT_TRUE(contains(error_of(values), name)) << error_of(values);
+    Status of_place;
+    const auto member = membership_from(Environment(values), &of_place);
+    ASSERT_TRUE(member.ok()) << member.status().to_string();
+    EXPECT_TRUE(member->rendezvous.starts_with(rendezvous)) << member->rendezvous;
+    EXPECT_TRUE(contains(of_place.to_string(), name)) << of_place.to_string();
+  }
+  Status of_place;
+  EXPECT_TRUE(membership_from(Environment(kTorch), &of_place).ok());
+  EXPECT_TRUE(of_place.ok()) << of_place.to_string();
+  // There it says which kind of place the ranks meet at.
+  EXPECT_FALSE(
+      membership_from(Environment(with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "x"}})), &of_place)
+          .ok());
+}
+
 TEST(Launcher, NodesAreThoseOfTheLauncher) {
   EXPECT_EQ(member_of(with(kTorch, {{"GROUP_RANK", "2"}})).node, 2);
   EXPECT_EQ(member_of(kSlurm).node, 2);

@@ -150,5 +150,66 @@ TEST_F(Create, OneRankWithWrongOptionsIsNamedByAll) {
   expect_named(wrong, "option timeout is -1");
 }
 
+void set_variable(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
+// Four processes as by hand, of which `wrong` has one more variable: all say `words` of it.
+void expect_told(Rank wrong, const char* variable, const char* value, std::string_view words) {
+  const std::string where = concat("unix:create-", random_name());
+  Cluster four{.ranks = 4, .mode = Mode::processes, .options = {}, .hosts = {}};
+  run_bare_ranks(four, [&](Rendezvous& own) {
+    set_variable("WEFT_RANK", std::to_string(own.rank()));
+    set_variable("WEFT_WORLD_SIZE", "4");
+    set_variable("WEFT_RENDEZVOUS", where);
+    set_variable("WEFT_TIMEOUT", std::to_string(kTimeout_s));
+    if (own.rank() == wrong) set_variable(variable, value);
+    const Watch watch;
+    const auto made = Communicator::create_from_environment();
+    EXPECT_LT(watch.seconds(), kSoon_s);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.status().code(), Code::invalid_argument);
+    EXPECT_EQ(made.status().peer(), wrong);
+    EXPECT_EQ(made.status().message(), concat("rank ", wrong, " cannot take part: ", words));
+  });
+}
+
+TEST_F(Create, OneRankWithAWrongVariableIsNamedByAll) {
+  expect_told(2, "WEFT_LANES", "many",
+              "WEFT_LANES: \"many\" is not a whole number from 0 to 1048576.");
+  expect_told(0, "WEFT_CHECK", "perhaps",
+              "WEFT_CHECK: \"perhaps\" is not 0, 1, true, false, yes or no.");
+  expect_told(1, "WEFT_TIMEOUT", "soon",
+              "WEFT_TIMEOUT: \"soon\" is not a number of seconds above 0 and up to 1000000000.");
+  expect_told(3, "WEFT_LOCAL_SIZE", "5",
+              "WEFT_LOCAL_SIZE: \"5\" is not a whole number from 1 to 4.");
+}
+
+// One rank of two, the other never comes: what is wrong with this one counts, by its own deadline
+// at the latest.
+void expect_alone(const char* variable, const char* value, double seconds) {
+  Cluster one{.ranks = 1, .mode = Mode::processes, .options = {}, .hosts = {}};
+  run_bare_ranks(one, [&](Rendezvous&) {
+    set_variable("WEFT_RANK", "1");
+    set_variable("WEFT_WORLD_SIZE", "2");
+    set_variable("WEFT_RENDEZVOUS", concat("unix:create-", random_name()));
+    set_variable("WEFT_TIMEOUT", "1");
+    set_variable(variable, value);
+    const Watch watch;
+    const auto made = Communicator::create_from_environment();
+    EXPECT_LT(watch.seconds(), seconds);
+    ASSERT_FALSE(made.ok());
+    EXPECT_EQ(made.status().code(), Code::invalid_argument);
+    EXPECT_NE(made.status().message().find(variable), std::string_view::npos)
+        << made.status().to_string();
+  });
+}
+
+TEST_F(Create, WhatIsWrongIsSaidAlsoWhereNobodyCanBeTold) {
+  expect_alone("WEFT_LANES", "many", kSoon_s);
+  expect_alone("WEFT_WORLD_SIZE", "two", 0.5);
+  expect_alone("WEFT_RENDEZVOUS", "somewhere", 0.5);
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -232,6 +232,17 @@ TEST(BadInput, TypesThatDifferWhereShapesMay) {
   });
 }
 
+// In processes: the environment is a process's.
+TEST(BadInput, AVariableOfOneRank) {
+  Cluster three{.ranks = 3, .mode = Mode::processes, .options = {}, .hosts = {}};
+  run_bare_ranks(three, [](Rendezvous& meet) {
+    ::setenv("WEFT_TIMEOUT", "20", 1);                        // NOLINT(concurrency-mt-unsafe)
+    if (meet.rank() == 1) ::setenv("WEFT_LANES", "many", 1);  // NOLINT(concurrency-mt-unsafe)
+    expect_failure(Code::invalid_argument, {"rank 1 cannot take part: WEFT_LANES: \"many\" is"},
+                   [&] { (void)Fabric::join(meet, {}); });
+  });
+}
+
 TEST(BadInput, Groups) {
   on_three([](Fabric& f) {
     expect_failure(Code::invalid_argument, {"new_group(0, 3)"}, [&] { (void)f.new_group({0, 3}); });

@@ -17,6 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto member = membership_from(env);
   if (member.ok() && (member->rank < 0 || member->rank >= member->size)) __builtin_trap();
+  Status of_place;
+  const auto met = membership_from(env, &of_place);
+  if (member.ok() != (met.ok() && of_place.ok())) __builtin_trap();
   const auto options = options_from(env);
   if (options.ok()) (void)validate(*options);
   return 0;
