@@ -15,13 +15,23 @@ namespace {
 
 // A tensor larger than this is broadcast where it lies, a smaller one packed with its layout.
 constexpr size_t kPackedBytes = 64 << 10;
-constexpr uint64_t kUnpacked = uint64_t{1} << 63;  // in the extra of a broadcast's intent
+constexpr uint64_t kUnpacked = uint64_t{1} << 63;      // in the extra of a broadcast's intent
+constexpr uint64_t kObjectsBytes = uint64_t{1} << 56;  // of all ranks; no memory holds more
 
 // The first that is none.
 Status failure_of(std::initializer_list<Status> checks) {
   for (const Status& check : checks)
     if (!check.ok()) return check;
   return {};
+}
+
+// What rank `from` announces; all ranks know it, so all refuse it.
+uint64_t checked_size(uint64_t bytes, uint64_t most, Rank from) {
+  if (bytes <= most) return bytes;
+  throw Error(Status(Code::mismatch,
+                     concat("rank ", from, " announces a collection of ", bytes,
+                            " bytes where there can be ", most),
+                     from));
 }
 
 // Text and null can be sent, but not added up or stacked.
@@ -179,12 +189,12 @@ Collection Group::broadcast_tree(const Packed& packed, int src) const {
   if ((told & kUnpacked) == 0) {
     if (!mine) object = Tensor::empty(DataType::uint8, {static_cast<int64_t>(told)});
     send(object.data(), told, DataType::uint8);
-    return from_object(object);
+    return from_object(object, src);
   }
-  layout.resize(told & ~kUnpacked);
+  layout.resize(checked_size(told & ~kUnpacked, kPackedBytes, src));
   send(layout.data(), layout.size(), DataType::uint8);
   const Tensor tensor =
-      mine ? value.tensor().clone() : from_layout(layout, [](DataType type, Shape shape) {
+      mine ? value.tensor().clone() : from_layout(layout, src, [](DataType type, Shape shape) {
                                         return Tensor::empty(type, std::move(shape));
                                       }).tensor();
   send(tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype());
@@ -197,9 +207,9 @@ std::vector<Collection> Group::all_gather_trees(const Packed& packed) const {
   const Tensor object = object_of(packed.value);
   const std::vector<uint64_t> sizes = agree(c, {text, {packed.type}, packed.own, object.bytes()});
   const std::vector<size_t> counts(sizes.begin(), sizes.end());
-  int64_t total = 0;
-  for (const uint64_t size : sizes) total += static_cast<int64_t>(size);
-  const Tensor all = Tensor::empty(DataType::uint8, {total});
+  uint64_t total = 0;
+  for (Rank r = 0; r < c.size(); ++r) total += checked_size(counts[r], kObjectsBytes - total, r);
+  const Tensor all = Tensor::empty(DataType::uint8, {static_cast<int64_t>(total)});
   throw_if_failed(c.run({.kind = Kind::all_gather,
                          .input = object.data(),
                          .output = all.data(),
@@ -211,7 +221,7 @@ std::vector<Collection> Group::all_gather_trees(const Packed& packed) const {
   int64_t begin = 0;
   for (const uint64_t size : sizes) {
     const int64_t end = begin + static_cast<int64_t>(size);
-    values.push_back(from_object(all.slice(0, begin, end)));
+    values.push_back(from_object(all.slice(0, begin, end), static_cast<Rank>(values.size())));
     begin = end;
   }
   return values;
@@ -247,7 +257,7 @@ Collection Group::scatter_tree(const Packed& packed, int src) const {
                          .varying = true,
                          .counts = counts})
                       .within(text));
-  return from_object(object);
+  return from_object(object, src);
 }
 
 Tensor Group::reduce_scatter(const Tensor& value, ReduceOp op) const {

@@ -116,7 +116,7 @@ Collection Group::recv_tree(int src) const {
   if (Status status = check_header(c, readable, tensor, src); !status.ok()) give_up(c, status);
   throw_if_failed(
       c.recv(src, tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype()).within(text));
-  return header.is_object ? from_object(tensor) : Collection(tensor);
+  return header.is_object ? from_object(tensor, src) : Collection(tensor);
 }
 
 std::string Group::sent_text(const Collection& value, int src) {

@@ -21,15 +21,7 @@ Shape dense_strides(const Shape& shape) {
   return strides;
 }
 
-void check_shape(const Shape& shape) {
-  constexpr int64_t kLargest = int64_t{1} << 56;  // elements; bytes then fit as well
-  int64_t left = kLargest;
-  for (const int64_t size : shape) {
-    if (size < 0) throw_invalid(concat("shape is ", to_string(shape), "; sizes are 0 or more."));
-    if (size > 0 && (left /= size) == 0)
-      throw_invalid(concat("shape is ", to_string(shape), ", which no memory can hold."));
-  }
-}
+void check_shape(const Shape& shape) { throw_if_failed(validate(shape)); }
 
 void check_dtype(DataType dtype) {
   if (static_cast<int>(dtype) >= kDataTypes)
@@ -73,6 +65,18 @@ int64_t count_of(const Shape& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
   return count;
+}
+
+Status validate(const Shape& shape) {
+  constexpr int64_t kLargest = int64_t{1} << 56;  // elements; bytes then fit as well
+  int64_t left = kLargest;
+  for (const int64_t size : shape) {
+    if (size < 0)
+      return invalid_argument(concat("shape is ", to_string(shape), "; sizes are 0 or more."));
+    if (size > 0 && (left /= size) == 0)
+      return invalid_argument(concat("shape is ", to_string(shape), ", which no memory can hold."));
+  }
+  return {};
 }
 
 std::string to_string(Device device) {

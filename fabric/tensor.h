@@ -33,6 +33,8 @@ using Shape = std::vector<int64_t>;
 std::string to_string(const Shape& shape);
 // Elements in a box of that shape.
 int64_t count_of(const Shape& shape);
+// ok, or why no tensor can have that shape.
+Status validate(const Shape& shape);
 
 // Where memory is.
 struct Device {

@@ -1,5 +1,6 @@
 // Wrong arguments and ranks that disagree: the same error on every rank, which says who gave what,
 // and a group that can be used on.
+#include "fabric/agree.h"
 #include "fabric/gradients.h"
 #include "fabric/json.h"
 #include "fabric/shards.h"
@@ -229,6 +230,27 @@ TEST(BadInput, TypesThatDifferWhereShapesMay) {
     });
     expect_failure(Code::mismatch, {"number of int32 on rank 0", "text on ranks 1 and 2"},
                    [&] { first ? (void)f.broadcast(1) : (void)f.broadcast(std::string("x")); });
+  });
+}
+
+// Rank 1 lies about what it will send.
+TEST(BadInput, SizesThatCannotBe) {
+  on_three([](Fabric& f) {
+    const auto announce = [&f](const std::string& call, uint64_t bytes) {
+      (void)agree(f.communicator(), {call, {"number of int32"}, {}, bytes});
+    };
+    for (const uint64_t bytes : {~uint64_t{0}, uint64_t{1} << 63, (uint64_t{1} << 56) + 1}) {
+      if (f.rank() == 1)
+        announce("all_gather_objects", bytes);
+      else
+        expect_failure(Code::mismatch, {"rank 1 announces a collection of ", std::to_string(bytes)},
+                       [&] { (void)f.all_gather_objects(1); });
+    }
+    if (f.rank() == 1)
+      announce("broadcast(src=1)", uint64_t{3} << 62);
+    else
+      expect_failure(Code::mismatch, {"rank 1 announces a collection of 4611686018427387904 bytes"},
+                     [&] { (void)f.broadcast(1, 1); });
   });
 }
 

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 
+#include "base/text.h"
 #include "fabric/flat.h"
 #include "fabric/json.h"
 #include "fabric/object.h"
@@ -150,28 +152,119 @@ TEST(Flat, OneContiguousTensorIsNotCopied) {
 
 TEST(Object, IsTheSameCollectionAgain) {
   const Tensor bytes = object_of(sample());
-  const Collection again = from_object(bytes);
+  const Collection again = from_object(bytes, 0);
   EXPECT_EQ(again.to_string(), sample().to_string());
   EXPECT_EQ(again.describe(), sample().describe());
   const Tensor strided = Tensor(std::vector<int>{1, 2, 3, 4}, {2, 2}).slice(1, 1, 2);
-  EXPECT_EQ(from_object(object_of(strided)).tensor().to_string(), "[[2], [4]]");
-  EXPECT_EQ(from_object(object_of({})).kind(), Collection::Kind::null);
+  EXPECT_EQ(from_object(object_of(strided), 0).tensor().to_string(), "[[2], [4]]");
+  EXPECT_EQ(from_object(object_of({}), 0).kind(), Collection::Kind::null);
 }
 
 TEST(Object, ItsTensorsKeepItAlive) {
   Tensor part;
   {
     const Tensor bytes = object_of(sample());
-    part = from_object(bytes)["weights"].tensor();
+    part = from_object(bytes, 0)["weights"].tensor();
   }
   EXPECT_EQ(part.to_string(), "[[1, 2], [3, 4]]");
 }
 
+// Of what rank 3 sent.
+void expect_refused(const std::function<void()>& read, const std::string& words) {
+  const Status status = test::failure_of(read);
+  EXPECT_EQ(status.peer(), 3);
+  EXPECT_TRUE(status.message().starts_with("rank 3 sent a collection ")) << status.to_string();
+  EXPECT_NE(status.message().find(words), std::string::npos) << status.to_string();
+}
+
+void expect_refused(const Tensor& object, const std::string& words) {
+  expect_refused([&] { (void)from_object(object, 3); }, words);
+}
+
+void expect_refused(const std::string& layout, const std::string& words) {
+  const auto none = [](DataType, const Shape&) -> Tensor {
+    ADD_FAILURE() << "a tensor was made";
+    return {};
+  };
+  expect_refused([&] { (void)from_layout(layout, 3, none); }, words);
+}
+
+// JSON as a layout.
+std::string layout(const std::string& text) {
+  std::string bytes;
+  nlohmann::json::to_cbor(nlohmann::json::parse(text), bytes);
+  return bytes;
+}
+
+Tensor object_with(const std::string& layout) {
+  Tensor object = Tensor::zeros(DataType::uint8, {128});
+  object.data()[0] = static_cast<std::byte>(layout.size());
+  std::memcpy(object.data() + 8, layout.data(), layout.size());
+  return object;
+}
+
 TEST(Object, BytesThatAreNoneAreRefused) {
   const Tensor bytes = object_of(sample());
-  EXPECT_THROW((void)from_object(bytes.slice(0, 0, 4)), Error);
-  EXPECT_THROW((void)from_object(bytes.slice(0, 0, 40)), Error);
-  EXPECT_THROW((void)from_object(Tensor::zeros(DataType::uint8, {64})), Error);
+  for (const int64_t size : {int64_t{0}, int64_t{4}, bytes.count() - 1})
+    expect_refused(bytes.slice(0, 0, size), "its size is none");
+  expect_refused(bytes.slice(0, 0, 64), "it is cut short");
+  expect_refused(Tensor::zeros(DataType::uint8, {64}), "cannot be read");
+}
+
+TEST(Object, ItsTensorsFillItsBytes) {
+  const Tensor bytes = object_of(sample());
+  expect_refused(bytes.slice(0, 0, bytes.count() - 64), "its tensors are cut short");
+  const Tensor parts[] = {bytes, Tensor::zeros(DataType::uint8, {64})};
+  expect_refused(concatenate(parts, 0), "more bytes than its tensors");
+}
+
+TEST(Object, ShapesThatCannotBeAreRefused) {
+  for (const char* sizes :
+       {"[-1]", "[2, -3]", "[-1, -1]", "[2147483648, 2147483648]", "[0, 2147483648, 2147483648]",
+        "[4294967296, 4294967296]", "[18446744073709551615]"}) {
+    const std::string tensor = concat(R"({"d": 0, "s": )", sizes, "}");
+    expect_refused(layout(tensor), "shape is [");
+    expect_refused(layout(concat(R"({"l": [)", tensor, "]}")), "shape is [");
+    expect_refused(object_with(layout(tensor)), "shape is [");
+  }
+  for (const char* sizes : {"1", "\"x\"", "[1.5]", "[true]", "[null]", "[[1]]", "{\"a\": 1}"})
+    expect_refused(layout(concat(R"({"d": 0, "s": )", sizes, "}")), "cannot be read");
+  for (const char* dtype : {"-1", "100", "1.0", "true", "\"f\"", "4294967296"})
+    expect_refused(layout(concat(R"({"d": )", dtype, R"(, "s": [1]})")), "no known dtype");
+}
+
+TEST(Object, LayoutsOfNoTreeAreRefused) {
+  for (const char* tree : {"5", "\"text\"", "true", "[1, 2]", "{}", R"({"l": 5})", R"({"l": null})",
+                           R"({"t": {"x": null}})", R"({"l": [1]})", R"({"k": ["a"]})"})
+    expect_refused(layout(tree), "cannot be read");
+  for (const char* keys :
+       {R"(["a"])", R"(["a", "a"])", R"(["a", "b", "c"])", R"(["a", 1])", R"("ab")", "null"})
+    expect_refused(layout(concat(R"({"m": [null, null], "k": )", keys, "}")), "cannot be read");
+  const std::string good = layout_of(Collection::list({"text", Collection()}));
+  for (size_t bytes = 0; bytes < good.size(); ++bytes)
+    expect_refused(good.substr(0, bytes), "cannot be read");
+  expect_refused(good + '\xf6', "cannot be read");
+}
+
+// A million levels would need more stack than there is, and so do texts in parts.
+TEST(Object, LayoutsThatNestTooDeepAreRefused) {
+  Collection tree = Tensor(7);
+  for (int level = 0; level < 64; ++level)
+    tree = level % 2 ? Collection::list({tree}) : Collection::map({{"x", tree}});
+  EXPECT_EQ(from_object(object_of(tree), 3).describe(), tree.describe());
+  for (int level = 0; level < 2; ++level) tree = Collection::tuple({tree});
+  expect_refused(object_of(tree), "more than 64 deep");
+  const std::string list = "\x81", map = "\xa1\x61l";
+  for (const std::string& begin : {list, map, list + map}) {
+    std::string deep;
+    for (int i = 0; i < 1'000'000; ++i) deep += begin;
+    expect_refused(deep, "more than 64 deep");
+  }
+  for (const char open : {'\x5f', '\x7f', '\x9f', '\xbf', '\xc0', '\xd9'})
+    expect_refused(std::string(1'000'000, open), "cannot be read");
+  std::string endless;  // lists whose length is not said; what would be one is 0
+  for (int i = 0; i < 10'000; ++i) endless += std::string(121, '\x9f') + std::string(8, '\0');
+  expect_refused(endless, "cannot be read");
 }
 
 TEST(Json, IsTheSameValueAgain) {
