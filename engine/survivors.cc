@@ -198,6 +198,9 @@ Status Survivors::take_part(Rank peer, std::optional<std::string>& part, const D
       return break_up(Status(Code::aborted, concat("rank ", peer, " meets anew"), peer));
     }
     if (text->kind != kPart || text->attempt != attempt_) continue;
+    if (text->text.size() > TextLine::kPartBytesMax)
+      return lose(peer, concat("contributed ", text->text.size(), " bytes to a meeting, and ",
+                               TextLine::kPartBytesMax, " are the most"));
     part = std::move(text->text);
     return {};
   }

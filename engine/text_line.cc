@@ -1,6 +1,9 @@
 #include "engine/text_line.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "base/text.h"
 
 namespace weft {
 namespace {
@@ -17,11 +20,19 @@ uint64_t tag_of(const TextLine::Text& text) {
 
 }  // namespace
 
+size_t TextLine::bytes_max(int ranks) {
+  constexpr size_t kEach = 6 * kPartBytesMax + 4;  // quotes, comma, a bracket
+  return std::min<size_t>(kEach * static_cast<size_t>(ranks), std::numeric_limits<uint32_t>::max());
+}
+
 TextLine::TextLine(Media& media, Rank peer)
-    : out_(media.route(peer)->open_send(peer, kTexts, kShape)),
+    : peer_(peer),
+      most_(bytes_max(media.ranks())),
+      out_(media.route(peer)->open_send(peer, kTexts, kShape)),
       in_(media.route(peer)->open_recv(peer, kTexts, kShape)) {}
 
 void TextLine::send(Text text) {
+  WEFT_CHECK(text.text.size() <= most_);
   const uint64_t tag = tag_of(text);
   queue_.push_back({tag, std::move(text.text)});
   (void)flushed();
@@ -43,10 +54,25 @@ bool TextLine::flushed() {
   return queue_.empty() && out_.flushed();
 }
 
+// Whether it goes on with what is here; only an empty text has an empty part.
+Status TextLine::check(const Message& part) const {
+  const size_t whole = static_cast<uint32_t>(part.tag);
+  const bool same = incoming_.empty() || part.tag == incoming_tag_;
+  if (whole <= most_ && same && part.data.size() <= whole - incoming_.size() &&
+      part.data.empty() == (whole == 0))
+    return {};
+  return Status(Code::mismatch,
+                concat("rank ", peer_, " sent ", part.data.size(), " bytes of a text of ", whole,
+                       " behind ", incoming_.size(), " of one, and none has more than ", most_,
+                       "; all ranks must run the same version of weft"),
+                peer_);
+}
+
 std::optional<TextLine::Text> TextLine::receive() {
   (void)flushed();
-  while (const Message* message = in_.peek()) {
-    const uint64_t tag = message->tag;
+  while (const Message* message = refused_.ok() ? in_.peek() : nullptr) {
+    if (refused_ = check(*message); !refused_.ok()) break;
+    const uint64_t tag = incoming_tag_ = message->tag;
     incoming_.append(reinterpret_cast<const char*>(message->data.data()), message->data.size());
     in_.release();
     if (incoming_.size() < static_cast<uint32_t>(tag)) continue;

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/sim_media.h"
+
 namespace weft {
 namespace {
 
@@ -37,6 +39,33 @@ TEST(Survivors, HaveOneTextEach) {
     const auto wrong = survivors_texts_from(text, 2, 3);
     ASSERT_FALSE(wrong.ok()) << text;
     EXPECT_EQ(wrong.status().peer(), 3) << text;
+  }
+}
+
+// Rank 1 joins, and then contributes more than there can be.
+TEST(Survivors, WhoContributesTooMuchIsLost) {
+  constexpr uint8_t kJoin = 1, kGo = 2, kPart = 3;
+  for (const size_t more : {0, 1}) {
+    test::SimMedia media(2);
+    TextLine peer(media.of(1), 0);
+    peer.send({kJoin, 0, ""});
+    const auto meanwhile = [&] {
+      media.step();
+      while (const auto text = peer.receive())
+        if (text->kind == kGo)
+          peer.send({kPart, text->attempt, std::string(TextLine::kPartBytesMax + more, 'x')});
+      return Status();
+    };
+    Reunion reunion(media.of(0));
+    Survivors survivors(reunion, {0, 1}, 10, meanwhile);
+    ASSERT_TRUE(survivors.meet().ok());
+    ASSERT_EQ(survivors.size(), 2);
+    const auto all = survivors.all_gather("mine", Deadline::after(10, media.clock()));
+    EXPECT_EQ(all.ok(), more == 0) << all.status().to_string();
+    if (all.ok()) continue;
+    EXPECT_EQ(all.status().peer(), 1);
+    EXPECT_TRUE(all.status().message().starts_with("rank 1 contributed 65537 bytes"))
+        << all.status().to_string();
   }
 }
 
