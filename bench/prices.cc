@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/json_object.h"
 #include "base/text.h"
 #include "bench/text_columns.h"
 
@@ -27,11 +28,12 @@ nlohmann::ordered_json to_json(const PricePoint& point) {
 }
 
 Result<PricePoint> price_point_from_json(std::string_view text) {
-  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  const Result<nlohmann::json> parsed = parse_json("The line of prices", text);
+  if (!parsed.ok()) return parsed.status();
   PricePoint point;
   try {
-    point.bytes = parsed.at("bytes");
-    for (const auto& way : parsed.at("ways"))
+    point.bytes = parsed->at("bytes");
+    for (const auto& way : parsed->at("ways"))
       point.ways.push_back({way.at("name"), way.at("price_us"), way.at("measured_us")});
   } catch (const nlohmann::json::exception&) {
     point.ways.clear();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json_object.h"
 #include "base/text.h"
 
 namespace weft {
@@ -54,9 +55,10 @@ struct DeviceMedia::Greeting {
                 {"error", error}}
         .dump(-1, ' ', false, json::error_handler_t::replace);
   }
-  static Result<Greeting> parse(const std::string& text) {
+  static Result<Greeting> parse(const std::string& text, Rank from) {
+    const Result<json> parsed = parse_json("It", text);
     try {  // the library's way to say that something is missing or of another type
-      const json v = json::parse(text);
+      const json v = parsed.ok() ? *parsed : json();
       return Greeting{{v.at("host"), v.at("gpu"), v.at("process"), v.at("blocks"), v.at("queues")},
                       v.at("address"),
                       v.at("handle"),
@@ -65,7 +67,9 @@ struct DeviceMedia::Greeting {
                       v.at("error")};
     } catch (const json::exception&) {
     }
-    return Status(Code::mismatch, "a rank told of its GPU in another way; use one version of weft");
+    return Status(Code::mismatch,
+                  concat("rank ", from, " told of its GPU in another way; use one version of weft"),
+                  from);
   }
 };
 
@@ -141,7 +145,7 @@ Result<std::unique_ptr<DeviceMedia>> DeviceMedia::join(Device& device, Rendezvou
   std::vector<Greeting> all;
   std::vector<std::string> errors;
   for (const std::string& text : *texts) {
-    Result<Greeting> greeting = Greeting::parse(text);
+    Result<Greeting> greeting = Greeting::parse(text, static_cast<Rank>(all.size()));
     if (!greeting.ok()) return greeting.status();
     errors.push_back(greeting->error);
     all.push_back(std::move(*greeting));

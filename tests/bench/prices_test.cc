@@ -43,6 +43,10 @@ TEST(Prices, ComeBackAsTheyWent) {
   EXPECT_EQ(to_json(*back), to_json(point()));
   for (const char* text : {"", "{}", "3", R"({"bytes": 8, "ways": []})", R"({"bytes": "x"})"})
     EXPECT_FALSE(price_point_from_json(text).ok()) << text;
+  std::string deep = to_json(point()).dump();
+  deep.insert(1, "\"more\":" + std::string(100, '[') + std::string(100, ']') + ",");
+  EXPECT_NE(price_point_from_json(deep).status().message().find("more than 64 deep"),
+            std::string::npos);
 }
 
 TEST(Prices, AreShownWithWhatIsOff) {

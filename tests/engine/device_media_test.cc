@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <thread>
+#include <utility>
 
 #include "base/text.h"
 #include "engine/device/media.h"
@@ -91,15 +92,34 @@ DeviceMediaConfig config_of(Rank rank, int ranks) {
           .shape = {.ranks = ranks, .cells = 2, .links = 1, .slot_bytes = 64, .window_bytes = 128}};
 }
 
+// The same meeting, in which what rank 1 tells first is what `change` makes of it.
+class Changed final : public Rendezvous {
+ public:
+  using Change = std::function<std::string(std::string)>;
+  Changed(Rendezvous& meet, const Change& change) : meet_(meet), change_(change) {}
+  Rank rank() const override { return meet_.rank(); }
+  int size() const override { return meet_.size(); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
+    if (rank() == 1 && !std::exchange(told_, true)) mine = change_(std::move(mine));
+    return meet_.all_gather(std::move(mine), deadline);
+  }
+
+ private:
+  Rendezvous& meet_;
+  const Change& change_;
+  bool told_ = false;
+};
+
 struct Outcome {
   Status status;
   std::unique_ptr<DeviceMedia> media;
 };
 
 // All ranks join, each with a GPU and a configuration that `prepare` may change.
-std::vector<Outcome> join(FakeGpu::Shared& shared, std::vector<std::unique_ptr<FakeGpu>>& gpus,
-                          int ranks,
-                          const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare) {
+std::vector<Outcome> join(
+    FakeGpu::Shared& shared, std::vector<std::unique_ptr<FakeGpu>>& gpus, int ranks,
+    const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare,
+    const Changed::Change& change = [](std::string text) { return text; }) {
   auto meetings = make_in_process_rendezvous(ranks);
   std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
   for (Rank r = 0; r < ranks; ++r) gpus.push_back(std::make_unique<FakeGpu>(shared, "gpu"));
@@ -108,7 +128,8 @@ std::vector<Outcome> join(FakeGpu::Shared& shared, std::vector<std::unique_ptr<F
     threads.emplace_back([&, r] {
       DeviceMediaConfig config = config_of(r, ranks);
       prepare(r, *gpus[r], config);
-      auto media = DeviceMedia::join(*gpus[r], *meetings[r], config, Deadline::after(20));
+      Changed meeting(*meetings[r], change);
+      auto media = DeviceMedia::join(*gpus[r], meeting, config, Deadline::after(20));
       outcomes[r].status = media.status();
       if (media.ok()) outcomes[r].media = std::move(*media);
     });
@@ -192,6 +213,26 @@ TEST(DeviceMedia, FailsOnAllRanksWhereItFailsOnOne) {
            "has other device memory");
   all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.host += r == 0 ? "x" : ""; },
            "only shared on one host");
+}
+
+TEST(DeviceMedia, WhoTellsSomethingElseIsNamed) {
+  const std::string deep = concat(std::string(100, '['), std::string(100, ']'));
+  const std::vector<Changed::Change> changes = {
+      [](const std::string&) { return std::string("{"); },
+      [](const std::string&) { return std::string("[]"); },
+      [](const std::string& text) { return text.substr(1); },
+      [&deep](const std::string& text) { return concat("{\"more\":", deep, ",", text.substr(1)); }};
+  for (const Changed::Change& change : changes) {
+    FakeGpu::Shared shared;
+    std::vector<std::unique_ptr<FakeGpu>> gpus;
+    const auto same = [](Rank, FakeGpu&, DeviceMediaConfig&) {};
+    for (const Outcome& outcome : join(shared, gpus, 2, same, change)) {
+      EXPECT_EQ(outcome.status.code(), Code::mismatch) << outcome.status.to_string();
+      EXPECT_EQ(outcome.status.peer(), 1);
+      EXPECT_TRUE(outcome.status.message().starts_with("rank 1 told of its GPU in another way"))
+          << outcome.status.to_string();
+    }
+  }
 }
 
 }  // namespace
