@@ -32,7 +32,7 @@ Result<PricePoint> price_point_from_json(std::string_view text) {
   if (!parsed.ok()) return parsed.status();
   PricePoint point;
   try {
-    point.bytes = parsed->at("bytes");
+    point.bytes = parsed->at("bytes").get_ref<const nlohmann::json::number_unsigned_t&>();
     for (const auto& way : parsed->at("ways"))
       point.ways.push_back({way.at("name"), way.at("price_us"), way.at("measured_us")});
   } catch (const nlohmann::json::exception&) {

@@ -17,6 +17,12 @@ std::string describe(const DeviceShape& shape) {
                 shape.window_bytes, " bytes");
 }
 
+// Others cannot be cast.
+template <class T>
+T whole(const json& number) {
+  return static_cast<T>(number.get_ref<const json::number_integer_t&>());
+}
+
 // Loads every kernel; gives how many blocks of any of them can be resident at once.
 Result<uint32_t> prepare_all(Device& device) {
   uint32_t least = UINT32_MAX;
@@ -59,12 +65,16 @@ struct DeviceMedia::Greeting {
     const Result<json> parsed = parse_json("It", text);
     try {  // the library's way to say that something is missing or of another type
       const json v = parsed.ok() ? *parsed : json();
-      return Greeting{{v.at("host"), v.at("gpu"), v.at("process"), v.at("blocks"), v.at("queues")},
-                      v.at("address"),
-                      v.at("handle"),
-                      v.at("shape"),
-                      v.at("wish"),
-                      v.at("error")};
+      Greeting greeting{{v.at("host"), v.at("gpu"), whole<int64_t>(v.at("process")),
+                         whole<uint32_t>(v.at("blocks")), whole<uint32_t>(v.at("queues"))},
+                        whole<uintptr_t>(v.at("address")),
+                        {},
+                        v.at("shape"),
+                        v.at("wish"),
+                        v.at("error")};
+      for (const json& byte : v.at("handle").get_ref<const json::array_t&>())
+        greeting.handle.push_back(whole<int>(byte));
+      return greeting;
     } catch (const json::exception&) {
     }
     return Status(Code::mismatch,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace weft::bench {
 namespace {
 
@@ -43,6 +45,11 @@ TEST(Prices, ComeBackAsTheyWent) {
   EXPECT_EQ(to_json(*back), to_json(point()));
   for (const char* text : {"", "{}", "3", R"({"bytes": 8, "ways": []})", R"({"bytes": "x"})"})
     EXPECT_FALSE(price_point_from_json(text).ok()) << text;
+  for (const char* bytes : {"8.5", "1e300", "-8"})
+    EXPECT_FALSE(price_point_from_json(concat(R"({"bytes": )", bytes, R"(, "ways": [{"name": "a",
+                 "price_us": 1, "measured_us": 1}]})"))
+                     .ok())
+        << bytes;
   std::string deep = to_json(point()).dump();
   deep.insert(1, "\"more\":" + std::string(100, '[') + std::string(100, ']') + ",");
   EXPECT_NE(price_point_from_json(deep).status().message().find("more than 64 deep"),

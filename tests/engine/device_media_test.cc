@@ -2,88 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <map>
 #include <thread>
 #include <utility>
 
 #include "base/text.h"
 #include "engine/device/media.h"
+#include "tests/support/fake_gpu.h"
 
 namespace weft::test {
 namespace {
-
-// Gives memory, and shares it under a name as between processes. Counts what is left.
-class FakeGpu final : public Device {
- public:
-  struct Shared {  // of all ranks
-    std::mutex mutex;
-    std::map<std::string, std::byte*> by_name;
-    int allocated = 0, mapped = 0, reached = 0;
-  };
-  FakeGpu(Shared& shared, std::string uuid) : shared_(shared), identity_{"fake", std::move(uuid)} {}
-
-  bool refuses_memory = false, refuses_mapping = false;
-
-  const DeviceIdentity& identity() const override { return identity_; }
-  MemoryKind kind_of(const void*) const override { return MemoryKind::host; }
-  Result<Bytes> allocate(size_t bytes) override {
-    if (refuses_memory) return Status(Code::system, "the GPU is full");
-    const std::lock_guard lock(shared_.mutex);
-    ++shared_.allocated;
-    return Bytes{new std::byte[bytes]{}, bytes};
-  }
-  void release(Bytes memory) override {
-    const std::lock_guard lock(shared_.mutex);
-    --shared_.allocated;
-    delete[] memory.data();
-  }
-  Result<std::string> share(Bytes memory) override {
-    const std::lock_guard lock(shared_.mutex);
-    const std::string name = concat("\xff\x01", shared_.by_name.size());  // no text
-    shared_.by_name[name] = memory.data();
-    return name;
-  }
-  Result<std::byte*> map(std::string_view shared) override {
-    if (refuses_mapping) return Status(Code::system, "it cannot be mapped");
-    const std::lock_guard lock(shared_.mutex);
-    ++shared_.mapped;
-    return shared_.by_name.at(std::string(shared));
-  }
-  void unmap(std::byte*) override {
-    const std::lock_guard lock(shared_.mutex);
-    --shared_.mapped;
-  }
-  Status reach(std::byte*) override {
-    const std::lock_guard lock(shared_.mutex);
-    ++shared_.reached;
-    return {};
-  }
-  Result<uint32_t> prepare(ReduceOp, DataType type) override {
-    return type == DataType::fp8_e4m3 ? 60u : 132u;
-  }
-
-  Result<Bytes> allocate_host(size_t) override { return none(); }
-  void release_host(Bytes) override {}
-  Result<Stream> make_stream() override { return none(); }
-  void destroy_stream(Stream) override {}
-  Status copy(void*, const void*, size_t, Stream) override { return none(); }
-  Status launch(const device::Program&, const device::Call&, const device::Limits&, uint32_t,
-                Stream) override {
-    return none();
-  }
-  Result<Event> make_event() override { return none(); }
-  void destroy_event(Event) override {}
-  Status record(Event, Stream) override { return none(); }
-  Status wait(Stream, Event) override { return none(); }
-  Result<bool> is_done(Event) override { return none(); }
-  Status synchronize(Stream) override { return none(); }
-  Result<bool> is_captured(Stream) override { return none(); }
-
- private:
-  static Status none() { return unsupported("the fake GPU has no streams"); }
-  Shared& shared_;
-  DeviceIdentity identity_;
-};
 
 DeviceMediaConfig config_of(Rank rank, int ranks) {
   return {.rank = rank,
@@ -221,6 +148,12 @@ TEST(DeviceMedia, WhoTellsSomethingElseIsNamed) {
       [](const std::string&) { return std::string("{"); },
       [](const std::string&) { return std::string("[]"); },
       [](const std::string& text) { return text.substr(1); },
+      [](std::string text) {
+        return text.replace(text.find("\"process\":1"), 11, "\"process\":1e300");
+      },
+      [](std::string text) {
+        return text.replace(text.find("\"handle\":["), 10, "\"handle\":[1.5,");
+      },
       [&deep](const std::string& text) { return concat("{\"more\":", deep, ",", text.substr(1)); }};
   for (const Changed::Change& change : changes) {
     FakeGpu::Shared shared;
