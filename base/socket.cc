@@ -21,6 +21,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace weft {
 namespace {
@@ -121,12 +122,15 @@ Result<std::vector<SocketAddress>> look_up(const std::string& host, const Deadli
     std::optional<Result<std::vector<SocketAddress>>> found;
   };
   const auto search = std::make_shared<Search>();
-  std::thread([search, host] {
+  Result<std::thread> thread = start_thread([search, host] {
     auto found = look_up(host);
     const std::lock_guard lock(search->mutex);
     search->found = std::move(found);
     search->ended.notify_one();
-  }).detach();
+  });
+  if (!thread.ok())
+    return thread.status().within(concat("The host name \"", host, "\" cannot be resolved"));
+  thread->detach();
   std::unique_lock lock(search->mutex);
   while (!search->found && !deadline.expired())
     search->ended.wait_for(lock, std::chrono::milliseconds(deadline.left_ms(1000)));

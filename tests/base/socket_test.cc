@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft {
 namespace {
@@ -106,6 +107,15 @@ TEST(SocketAddress, ResolvesNoLongerThanItMay) {
   EXPECT_LT(steady_clock().now_ns() - begin_ns, 1'000'000'000);
   ASSERT_FALSE(late.ok());
   EXPECT_NE(late.status().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+TEST(SocketAddress, NoThreadToResolveNamesIsAFailure) {
+  const test::ThreadLimit none(0);
+  if (!none.holds()) GTEST_SKIP() << "the limit on threads does not hold here";
+  const auto name = SocketAddress::resolve("localhost", 80, Deadline::after(20));
+  EXPECT_EQ(name.status().code(), Code::system);
+  EXPECT_NE(name.status().message().find("ulimit -u"), std::string::npos);
+  EXPECT_TRUE(SocketAddress::resolve("127.0.0.1", 80, Deadline::after(20)).ok());
 }
 
 TEST(Socket, ConnectsOverEveryFamily) {
