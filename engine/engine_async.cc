@@ -49,10 +49,13 @@ Work Engine::enqueue(std::unique_ptr<Operation> op) {
   ProgressThread* progress = nullptr;
   {
     const std::lock_guard lock(queue_mutex_);
+    if (!progress_ && !config_.manual_progress) {
+      auto made = ProgressThread::start([this] { return advance(true); });
+      if (!made.ok()) return Work::failed(made.status());
+      progress_ = made.take();
+    }
     outstanding_.fetch_add(1, std::memory_order_acq_rel);
     queue_.push_back(std::move(op));
-    if (!progress_ && !config_.manual_progress)
-      progress_ = std::make_unique<ProgressThread>([this] { return advance(true); });
     progress = progress_.get();
   }
   if (progress) progress->kick();

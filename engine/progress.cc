@@ -1,9 +1,16 @@
 #include "engine/progress.h"
 
+#include "base/thread.h"
+
 namespace weft {
 
-ProgressThread::ProgressThread(std::function<bool()> step)
-    : step_(std::move(step)), thread_([this] { loop(); }) {}
+Result<std::unique_ptr<ProgressThread>> ProgressThread::start(std::function<bool()> step) {
+  std::unique_ptr<ProgressThread> made(new ProgressThread(std::move(step)));
+  Result<std::thread> thread = start_thread([progress = made.get()] { progress->loop(); });
+  if (!thread.ok()) return thread.status();
+  made->thread_ = thread.take();
+  return made;
+}
 
 ProgressThread::~ProgressThread() {
   {
@@ -11,7 +18,7 @@ ProgressThread::~ProgressThread() {
     stopping_ = true;
   }
   wanted_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void ProgressThread::kick() {

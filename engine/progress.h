@@ -3,8 +3,12 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
+
+#include "base/status.h"
 
 namespace weft {
 
@@ -12,11 +16,12 @@ class ProgressThread {
  public:
   // `step` does some work and says whether there is more; it is called on the thread, again and
   // again while it says so, and after every kick().
-  explicit ProgressThread(std::function<bool()> step);
+  static Result<std::unique_ptr<ProgressThread>> start(std::function<bool()> step);
   ~ProgressThread();  // lets a step that is running end
   void kick();
 
  private:
+  explicit ProgressThread(std::function<bool()> step) : step_(std::move(step)) {}
   void loop();
 
   std::function<bool()> step_;

@@ -8,6 +8,7 @@
 
 #include "tests/support/cluster.h"
 #include "tests/support/oracle.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft::test {
 namespace {
@@ -174,6 +175,26 @@ TEST_P(Works, WaitGivesUpAtItsDeadlineAndTheCallGoesOn) {
       value = 9;
       ASSERT_TRUE(c.send(0, &value, 1, DataType::int32).ok());
     }
+  });
+}
+
+// It fails alone: nothing waits for it, and blocking calls need no thread.
+TEST_P(Works, WithoutAThreadFail) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    int32_t value = c.rank();
+    const Transfer other = c.rank() == 0 ? send_to(1, &value, 1, DataType::int32)
+                                         : receive_from(0, &value, 1, DataType::int32);
+    bool skipped = false;
+    if (c.rank() == 0) {
+      const ThreadLimit none(0);
+      skipped = !none.holds();
+      const Status status = skipped ? Status() : c.start(std::span(&other, 1)).wait();
+      EXPECT_EQ(status.code(), skipped ? Code::ok : Code::system) << status.to_string();
+    }
+    ASSERT_TRUE(c.barrier().ok());
+    EXPECT_TRUE(c.start(std::span(&other, 1)).wait().ok());
+    EXPECT_EQ(value, 0);
+    if (skipped) GTEST_SKIP() << "the limit on threads does not hold here";
   });
 }
 
