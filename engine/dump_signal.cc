@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/thread.h"
 
 namespace weft {
 namespace {
@@ -62,12 +63,20 @@ class DumpSignals {
                       concat("the program handles signal ", signal,
                              " itself, so dumps are written on failures only; choose another one "
                              "with WEFT_DUMP_SIGNAL"));
-    asked_fd = ::eventfd(0, EFD_CLOEXEC);
+    const int fd = ::eventfd(0, EFD_CLOEXEC);
+    Result<std::thread> thread = start_thread([this, fd] { serve(fd); });
+    if (!thread.ok()) {
+      ::close(fd);
+      process_ = -1;  // the next communicator may have more luck
+      return log_line(LogLevel::warning, -1,
+                      concat("dumps are written on failures only: ", thread.status().message()));
+    }
+    thread->detach();
+    asked_fd = fd;
     struct sigaction action {};
     action.sa_handler = &on_signal;
     action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
-    std::thread([this, fd = asked_fd.load()] { serve(fd); }).detach();
   }
 
   void serve(int fd) {

@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <thread>
 
 #include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "engine/dump_signal.h"
 #include "tests/support/cluster.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft::test {
 namespace {
@@ -181,6 +184,30 @@ TEST(Dump, ASignalMakesThemToo) {
   EXPECT_EQ(dumps[1].operations.back().state, "running");
   EXPECT_NE(dumps[1].waiting.find("rank"), std::string::npos);
   EXPECT_TRUE(dumps[1].failure.empty());
+}
+
+bool handled(int signal) {
+  struct sigaction present {};
+  ::sigaction(signal, nullptr, &present);
+  return present.sa_handler != SIG_DFL;
+}
+
+// The signal keeps its meaning, until a later communicator gets a thread.
+TEST(Dump, NoThreadForTheSignalIsAWarning) {
+  run_bare_ranks({.ranks = 1, .mode = Mode::processes, .options = {}, .hosts = {}}, [](auto&) {
+    std::optional<ThreadLimit> none(std::in_place, 0);
+    if (!none->holds()) GTEST_SKIP() << "the limit on threads does not hold here";
+    testing::internal::CaptureStderr();
+    const DumpOnSignal without(
+        "USR2", [] {}, [] {});
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_NE(log.find("on failures only: A thread"), std::string::npos) << log;
+    EXPECT_FALSE(handled(SIGUSR2));
+    none.reset();
+    const DumpOnSignal with(
+        "USR2", [] {}, [] {});
+    EXPECT_TRUE(handled(SIGUSR2));
+  });
 }
 
 }  // namespace
