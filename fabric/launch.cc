@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "fabric/start.h"
 
 namespace weft {
@@ -64,17 +65,16 @@ End run_process(const FabricConfig& config, const std::function<void(Fabric&)>& 
 End run_threads(const FabricConfig& config, int ranks, const std::function<void(Fabric&)>& body) {
   std::vector<std::unique_ptr<Rendezvous>> meeting = make_in_process_rendezvous(ranks);
   std::vector<End> ends(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (size_t r = 0; r < ends.size(); ++r)
-    threads.emplace_back([&, r] {
-      try {
-        Fabric fabric = Fabric::join(*meeting[r], config);
-        ends[r] = run_body(fabric, static_cast<Rank>(r), body);
-      } catch (const Error& error) {
-        ends[r] = {kExitCannotStart, concat("rank ", r, ": ", error.what())};
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  auto threads = start_threads(ends.size(), [&](size_t r) {
+    try {
+      Fabric fabric = Fabric::join(*meeting[r], config);
+      ends[r] = run_body(fabric, static_cast<Rank>(r), body);
+    } catch (const Error& error) {
+      ends[r] = {kExitCannotStart, concat("rank ", r, ": ", error.what())};
+    }
+  });
+  if (!threads.ok()) return {kExitCannotStart, threads.status().to_string()};
+  for (std::thread& thread : *threads) thread.join();
   const auto failed = [](const End& end) { return end.exit_status != 0; };
   auto found = std::find_if(ends.begin(), ends.end(), [&](const End& end) {
     return failed(end) && end.exit_status != kExitSecondary;

@@ -6,6 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread.h"
+#include "fabric/error.h"
+
 namespace weft {
 
 // Shared with the thread, which may outlive Turns for a moment: where a task held the last handle
@@ -63,9 +66,9 @@ void Turns::give(std::function<void()> task) {
   {
     const std::lock_guard lock(state_->mutex);
     if (!state_->is_task()) {
-      state_->tasks.push_back(std::move(task));
       if (!state_->thread.joinable())
-        state_->thread = std::thread([state = state_] { state->run(); });
+        state_->thread = value_or_throw(start_thread([state = state_] { state->run(); }));
+      state_->tasks.push_back(std::move(task));
       return state_->changed.notify_all();
     }
   }

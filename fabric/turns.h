@@ -16,7 +16,7 @@ class Turns {
   Turns& operator=(const Turns&) = delete;
 
   // Runs `task` after all that were given before; what a task itself gives runs at once, as part of
-  // it. It must not throw.
+  // it. It must not throw. Throws Code::system where there is no thread for it.
   void give(std::function<void()> task);
   // Returns when all that was given has run; at once on the thread itself.
   void wait_idle() const;

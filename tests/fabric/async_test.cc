@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "tests/fabric/ranks.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft::test {
 namespace {
@@ -95,6 +96,21 @@ TEST(AsyncFailures, AnErrorThatNobodyGetsLeavesTheGroupGood) {
     (void)f.async([&] { (void)f.all_reduce(f.rank() == 0 ? 1 : 2, ReduceOp::premulsum); });
     (void)f.async([]() -> int { throw std::runtime_error("nobody hears this"); });
     EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
+  });
+}
+
+TEST(AsyncFailures, NoThreadIsAnError) {
+  on_ranks(2, [](Fabric& f) {
+    const Group group = f.split(0);
+    bool skipped = false;
+    if (f.rank() == 0) {
+      const ThreadLimit none(0);
+      skipped = !none.holds();
+      if (!skipped) expect_failure(Code::system, {"ulimit -u"}, [&] { (void)group.async([] {}); });
+    }
+    EXPECT_EQ(group.all_reduce(1, ReduceOp::sum), 2);
+    EXPECT_EQ(group.async([&] { return group.all_reduce(1, ReduceOp::sum); }).get(), 2);
+    if (skipped) GTEST_SKIP() << "the limit on threads does not hold here";
   });
 }
 

@@ -1,10 +1,13 @@
 // launch() as its users see it: output, messages, exit status, and nothing left behind.
+#include "fabric/launch.h"
+
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -13,6 +16,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "fabric/start.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft::test {
 namespace {
@@ -120,6 +125,20 @@ TEST(Launch, AProcessIsARankOnce) {
   EXPECT_TRUE(has(ran, "this process has been launched already")) << ran.output;
   EXPECT_LT(ran.seconds, 10);
   for (const char* how : {"1 twice", "2 twice-threads"}) EXPECT_EQ(probe(how).status, 0) << how;
+}
+
+// Those that are there would wait for the others.
+TEST(Launch, StartsNoRankWhereAThreadIsMissing) {
+  const ThreadLimit two(2);
+  if (!two.holds()) GTEST_SKIP() << "this limit needs root";
+  std::atomic<int> ran{0};
+  testing::internal::CaptureStderr();
+  const int status =
+      launch({.devices = 3, .strategy = Strategy::threads}, [&ran](Fabric&) { ++ran; });
+  const std::string errors = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(status, kExitCannotStart) << errors;
+  EXPECT_NE(errors.find("ulimit -u"), std::string::npos) << errors;
+  EXPECT_EQ(ran, 0);
 }
 
 TEST(Launch, TheStatusOfWhoFailsFirstWins) {
