@@ -70,9 +70,11 @@ ncclComm::Engine ncclComm::engine() const {
 ncclResult_t ncclComm::state() {
   const std::lock_guard lock(mutex_);
   if (tasks_ > 0) return ncclInProgress;
-  for (const Outstanding& call : outstanding_)
-    if (call.work.test() && failure_.ok()) failure_ = call.work.error();
-  std::erase_if(outstanding_, [](const Outstanding& call) { return call.work.test(); });
+  std::erase_if(outstanding_, [this](const Outstanding& call) {
+    if (!call.work.test()) return false;  // asked once: it may end at any moment
+    if (failure_.ok()) failure_ = call.work.error();
+    return true;
+  });
   if (!failure_.ok()) return weft::nccl::code_of(failure_);
   if (!outstanding_.empty()) return ncclInProgress;
   if (!engine_ || phase_ == Phase::revoked) return ncclSuccess;

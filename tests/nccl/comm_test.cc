@@ -1,0 +1,38 @@
+// What a communicator remembers of calls that nobody waits for.
+#include "nccl/comm.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace weft::nccl {
+namespace {
+
+std::vector<std::shared_ptr<WorkState>> keep_calls(ncclComm& comm, size_t count) {
+  std::vector<std::shared_ptr<WorkState>> calls;
+  for (size_t i = 0; i < count; ++i)
+    comm.keep({Work(calls.emplace_back(std::make_shared<WorkState>())), nullptr});
+  return calls;
+}
+
+// The first fails while another thread asks, the others follow.
+TEST(Outstanding, FailuresAreToldWheneverTheyCome) {
+  for (int i = 0; i < 20; ++i) {
+    ncclComm comm({}, 0);
+    const auto calls = keep_calls(comm, 20'000);
+    std::thread ending([&calls] {
+      calls[0]->complete(invalid_argument("the first"));
+      for (size_t k = 1; k < calls.size(); ++k) calls[k]->complete({});
+    });
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) state = comm.state();
+    ending.join();
+    ASSERT_EQ(state, ncclInvalidArgument) << "round " << i;
+    ASSERT_EQ(comm.failure().message(), "the first");
+  }
+}
+
+}  // namespace
+}  // namespace weft::nccl
