@@ -1,6 +1,7 @@
 #include "nccl/comm.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "nccl/api.h"
@@ -16,6 +17,7 @@ using weft::nccl::PreMulSum;
 namespace {
 
 constexpr std::string_view kAborted = "the communicator was aborted";
+constexpr size_t kFewCalls = 16;  // that have ended may be kept
 
 }  // namespace
 
@@ -89,7 +91,19 @@ Status ncclComm::failure() const {
 
 void ncclComm::keep(Outstanding call) {
   const std::lock_guard lock(mutex_);
+  if (outstanding_.size() >= forget_at_) {
+    forget_ended();
+    forget_at_ = kFewCalls + 2 * outstanding_.size();
+  }
   outstanding_.push_back(std::move(call));
+}
+
+void ncclComm::forget_ended() {
+  bool failed = false;
+  std::erase_if(outstanding_, [&failed](const Outstanding& call) {
+    if (!call.work.test()) return false;
+    return call.work.error().ok() || std::exchange(failed, true);
+  });
 }
 
 Status ncclComm::flush() {

@@ -61,6 +61,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   ncclResult_t state();
   weft::Status failure() const;
 
+  // Until state() sees its end; successes go earlier where nobody asks for long.
   void keep(weft::nccl::Outstanding call);
   // Waits for all that is outstanding; the first failure.
   weft::Status flush();
@@ -87,6 +88,8 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   enum class Phase : uint8_t { open, finalized, revoked, given_up };
 
   weft::Result<Engine> usable(bool also_resting) const;
+  // All that has ended, but for the first failure. REQUIRES: the mutex is held.
+  void forget_ended();
 
   mutable std::mutex mutex_;
   Engine engine_;
@@ -96,6 +99,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   int tasks_ = 0;
   weft::Status failure_;  // of a task
   std::vector<weft::nccl::Outstanding> outstanding_;
+  size_t forget_at_ = 0;  // so many outstanding, so that each is looked at a few times at most
   std::map<int, weft::nccl::PreMulSum> ops_;
   std::set<void*> registrations_;  // handles
   uintptr_t next_registration_ = 1;

@@ -34,5 +34,26 @@ TEST(Outstanding, FailuresAreToldWheneverTheyCome) {
   }
 }
 
+// A program may make calls for ever and never ask how they went.
+TEST(Outstanding, WhatHasEndedIsForgottenButForAFailure) {
+  ncclComm comm({}, 0);
+  const auto memory = std::make_shared<int>();
+  const auto keep_many = [&](const Work& work) {
+    for (int i = 0; i < 1000; ++i) comm.keep({work, memory});
+    EXPECT_LT(memory.use_count(), 100);
+  };
+  keep_many(Work());
+  const auto running = std::make_shared<WorkState>();
+  comm.keep({Work(running), nullptr});
+  keep_many(Work());
+  comm.keep({Work::failed(invalid_argument("the first")), nullptr});
+  keep_many(Work());
+  keep_many(Work::failed(internal_error("another one")));
+  running->complete({});
+  EXPECT_EQ(comm.flush().message(), "the first");
+  EXPECT_EQ(comm.state(), ncclInvalidArgument);
+  EXPECT_EQ(comm.failure().message(), "the first");
+}
+
 }  // namespace
 }  // namespace weft::nccl
