@@ -69,6 +69,7 @@ Answer shrink(ncclComm_t parent, const int* excluded, int count, ncclComm_t* out
                                      family->engine->rank(), "; name other ranks of the ",
                                      family->engine->size()));
   Birth birth = birth_of(*family, out);
+  birth.alone = flags != NCCL_SHRINK_ABORT;
   birth.make = [engine = family->engine, flags,
                 without = std::vector<Rank>(excluded, excluded + count)](const auto&) {
     if (flags == NCCL_SHRINK_ABORT) engine->abort("the communicator is shrunk");

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "nccl/debug.h"
 
 namespace weft::nccl {
@@ -76,6 +77,18 @@ void start_all(const Share& share, std::vector<Outstanding>& started) {
   if (!share.transfers.empty()) started.push_back({share.engine->start(share.transfers), nullptr});
 }
 
+void start_all(const std::vector<Item>& items, std::vector<Outstanding>& started) {
+  for (const Share& share : shares_of(items)) start_all(share, started);
+}
+
+// The first failure.
+Status wait_for(const std::vector<Outstanding>& started) {
+  Status first;
+  for (const Outstanding& call : started)
+    if (Status status = call.work.wait(); first.ok()) first = std::move(status);
+  return first;
+}
+
 Answer run_blocking(const std::vector<Share>& shares) {
   if (shares.size() == 1 && shares.front().calls.empty()) {
     WEFT_TRY(shares.front().engine->run(shares.front().transfers));
@@ -83,10 +96,7 @@ Answer run_blocking(const std::vector<Share>& shares) {
   }
   std::vector<Outstanding> started;
   for (const Share& share : shares) start_all(share, started);
-  Status first;
-  for (const Outstanding& call : started)
-    if (Status status = call.work.wait(); first.ok()) first = std::move(status);
-  if (!first.ok()) return first;
+  WEFT_TRY(wait_for(started));
   return ncclSuccess;
 }
 
@@ -102,14 +112,38 @@ Answer run_items(const std::vector<Item>& items) {
   return ncclInProgress;
 }
 
-void begin(const Job& job) {
-  for (const auto& comm : job.busy) comm->begin_task();
+// The jobs of one parent, which take turns; or one that has none.
+struct Lane {
+  std::shared_ptr<ncclComm> parent;
+  std::vector<Job> jobs;
+  std::vector<Outstanding> started;  // of the parent's calls
+  Status failure;                    // of the first job that failed
+  // Where nobody waits: the parent's calls after the jobs, and what ends when all of its have.
+  std::vector<Item> after;
+  std::shared_ptr<WorkState> calls;  // null: there are none
+};
+
+std::vector<Lane> lanes_of(std::vector<Job> jobs) {
+  std::vector<Lane> lanes;
+  for (Job& job : jobs) {
+    auto lane = std::find_if(lanes.begin(), lanes.end(),
+                             [&](const Lane& l) { return job.parent && l.parent == job.parent; });
+    if (lane == lanes.end()) {
+      lane = lanes.insert(lanes.end(), Lane{});
+      lane->parent = job.parent;
+    }
+    lane->jobs.push_back(std::move(job));
+  }
+  return lanes;
 }
 
-Status finish(const Job& job) {
-  Status status = job.make();
-  for (const auto& comm : job.busy) comm->end_task(comm == job.comm ? status : Status());
-  return status;
+void begin(const Lane& lane) {
+  if (lane.parent) lane.parent->begin_task();
+  for (const Job& job : lane.jobs) job.comm->begin_task();
+}
+
+void end_parents_task(const Lane& lane) {
+  if (lane.parent) lane.parent->end_task({});
 }
 
 // What a failed one leaves behind: nothing.
@@ -118,37 +152,110 @@ void undo(const Job& job) {
   if (job.out) *job.out = nullptr;
 }
 
-// Each on a thread of its own, as each waits for others.
-Answer run_jobs(std::vector<Job>& jobs) {
-  if (jobs.empty()) return ncclSuccess;
-  for (const Job& job : jobs) begin(job);
-  if (!jobs.front().comm->config.blocking) {
-    for (Job& job : jobs)
-      std::thread([job = std::move(job)] {
-        if (const Status status = finish(job); !status.ok()) report("ncclCommInit", status);
-      }).detach();
-    return ncclInProgress;
+// Of what has begun and cannot start.
+Status undo(const std::vector<Lane>& lanes, const Status& why) {
+  for (const Lane& lane : lanes) {
+    if (lane.calls) lane.calls->complete({});
+    end_parents_task(lane);
+    for (const Job& job : lane.jobs) {
+      job.comm->end_task(why);
+      undo(job);
+    }
   }
-  std::vector<Status> ends(jobs.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < jobs.size(); ++i)
-    threads.emplace_back([&ends, &jobs, i] { ends[i] = finish(jobs[i]); });
-  ends[0] = finish(jobs[0]);
-  for (std::thread& thread : threads) thread.join();
+  return why;
+}
+
+void run_jobs(Lane& lane) {
+  for (const Job& job : lane.jobs) {
+    start_all(job.before, lane.started);
+    if (job.alone) (void)wait_for(lane.started);
+    const Status status = job.make();
+    job.comm->end_task(status);
+    if (status.ok()) continue;
+    if (lane.failure.ok()) lane.failure = status;
+    if (job.comm->config.blocking)
+      undo(job);
+    else
+      report("ncclCommInit", status);
+  }
+}
+
+// Each lane on a thread of its own, as it waits for other ranks; then the other calls.
+Answer run_blocking(std::vector<Lane> lanes, const std::vector<Item>& items) {
+  auto threads = start_threads(lanes.size() - 1, [&lanes](size_t i) { run_jobs(lanes[i + 1]); });
+  if (!threads.ok()) return undo(lanes, threads.status());
+  run_jobs(lanes.front());
+  for (std::thread& thread : *threads) thread.join();
   Status first;
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    if (ends[i].ok()) continue;
-    undo(jobs[i]);
-    if (first.ok()) first = ends[i];
+  for (const Lane& lane : lanes) {
+    end_parents_task(lane);
+    if (first.ok()) first = lane.failure;
   }
+  if (first.ok()) first = run_items(items).status();
+  for (const Lane& lane : lanes)
+    if (Status status = wait_for(lane.started); first.ok()) first = std::move(status);
   if (!first.ok()) return first;
   return ncclSuccess;
 }
 
+// In a thread that nobody waits for.
+void run_unattended(Lane lane) {
+  run_jobs(lane);
+  Status status;
+  if (lane.failure.ok())
+    start_all(lane.after, lane.started);
+  else if (!lane.after.empty())
+    status = lane.failure.within(
+        "not started, as a communicator that the group makes before it was not made");
+  end_parents_task(lane);
+  if (Status ended = wait_for(lane.started); status.ok()) status = std::move(ended);
+  if (lane.calls) lane.calls->complete(std::move(status));
+}
+
+// What `items` has of the communicator's, in its order; it keeps the others.
+std::vector<Item> take_calls_of(const std::shared_ptr<ncclComm>& comm, std::vector<Item>& items) {
+  std::vector<Item> taken;
+  for (Item& item : items)
+    if (item.comm == comm) taken.push_back(std::move(item));
+  std::erase_if(items, [](const Item& item) { return item.comm == nullptr; });
+  return taken;
+}
+
+Answer run_unattended(std::vector<Lane> lanes, std::vector<Item> items) {
+  for (Lane& lane : lanes) {
+    lane.after = take_calls_of(lane.parent, items);
+    const bool called = std::any_of(lane.jobs.begin(), lane.jobs.end(),
+                                    [](const Job& job) { return !job.before.empty(); });
+    if (!called && lane.after.empty()) continue;
+    lane.calls = std::make_shared<WorkState>();
+    lane.parent->keep({Work(lane.calls), nullptr});
+  }
+  const auto shared = std::make_shared<std::vector<Lane>>(std::move(lanes));
+  auto threads = start_threads(shared->size(),
+                               [shared](size_t i) { run_unattended(std::move((*shared)[i])); });
+  if (!threads.ok()) return undo(*shared, threads.status());
+  for (std::thread& thread : *threads) thread.detach();
+  WEFT_TRY(run_items(items).status());
+  return ncclInProgress;
+}
+
+Answer run(Group group) {
+  if (group.jobs.empty()) return run_items(group.items);
+  const bool blocking = group.jobs.front().comm->config.blocking;
+  std::vector<Lane> lanes = lanes_of(std::move(group.jobs));
+  for (const Lane& lane : lanes) begin(lane);
+  return blocking ? run_blocking(std::move(lanes), group.items)
+                  : run_unattended(std::move(lanes), std::move(group.items));
+}
+
 Status check_same_mode(const Group& g) {
   std::vector<bool> blocking;
-  for (const Item& item : g.items) blocking.push_back(item.comm->config.blocking);
-  for (const Job& job : g.jobs) blocking.push_back(job.comm->config.blocking);
+  const auto add = [&](const auto& calls) {
+    for (const auto& call : calls) blocking.push_back(call.comm->config.blocking);
+  };
+  add(g.items);
+  add(g.jobs);
+  for (const Job& job : g.jobs) add(job.before);
   if (std::adjacent_find(blocking.begin(), blocking.end(), std::not_equal_to<>()) == blocking.end())
     return {};
   return invalid_argument(
@@ -214,10 +321,7 @@ void start_group() { ++group().depth; }
 Answer end_group() {
   Result<Group> done = leave_group();
   if (!done.ok()) return done.status();
-  Answer made = run_jobs(done->jobs);
-  if (!made.ok()) return made;
-  Answer ran = run_items(done->items);
-  return ran.ok() && *made == ncclInProgress ? made : ran;
+  return run(done.take());
 }
 
 bool in_group() { return group().depth > 0; }
@@ -242,11 +346,14 @@ Answer submit(Item item) {
 }
 
 Answer submit(Job job) {
-  std::vector<Job> jobs;
   const bool blocking = job.comm->config.blocking;
-  std::vector<Job>& to = in_group() ? group().jobs : jobs;
-  to.push_back(std::move(job));
-  if (!in_group()) return run_jobs(jobs);
+  if (!in_group()) {
+    Group alone;
+    alone.jobs.push_back(std::move(job));
+    return run(std::move(alone));
+  }
+  if (job.parent) job.before = take_calls_of(job.parent, group().items);
+  group().jobs.push_back(std::move(job));
   return blocking ? ncclSuccess : ncclInProgress;
 }
 

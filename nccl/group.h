@@ -5,6 +5,11 @@
 // each communicator in their order, its sends and receives as one unordered set. Then all are
 // waited for, so that one thread may be many ranks. Where the communicators do not block, nobody
 // waits.
+//
+// The making of communicators comes first. Those of one parent take turns at it, in the order of
+// their calls, and what the group calls of the parent before one of them starts before it: all
+// ranks have to come to the parent's collectives, and its children's making is some of them, in one
+// order.
 #pragma once
 
 #include <functional>
@@ -30,10 +35,12 @@ struct Item {
 
 // The making of a communicator, which waits for other ranks.
 struct Job {
-  std::shared_ptr<ncclComm> comm;               // that comes of it
-  std::vector<std::shared_ptr<ncclComm>> busy;  // until it has ended: `comm`, and a parent
-  ncclComm_t* out = nullptr;                    // set to null where it fails
+  std::shared_ptr<ncclComm> comm;    // that comes of it
+  std::shared_ptr<ncclComm> parent;  // that is busy until it has ended; null: none
+  ncclComm_t* out = nullptr;         // set to null where it fails
+  bool alone = false;                // starts when `before` has ended
   std::function<Status()> make;
+  std::vector<Item> before;  // what the group calls of the parent before it
 };
 
 // Runs it now, or, in a group, at its end.

@@ -61,8 +61,12 @@ Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& giv
 
 Answer give_birth(Birth birth) {
   auto comm = std::make_shared<ncclComm>(birth.config, birth.device);
-  Job job{.comm = comm, .busy = {comm}, .out = birth.out, .make = {}};
-  if (birth.parent) job.busy.push_back(birth.parent);
+  Job job{.comm = comm,
+          .parent = birth.parent,
+          .out = birth.out,
+          .alone = birth.alone,
+          .make = {},
+          .before = {}};
   *birth.out = birth.childless ? nullptr : Registry::of_process().add(comm);
   job.make = [birth = std::move(birth), comm] { return make_engine(birth, comm); };
   return submit(std::move(job));

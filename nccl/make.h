@@ -15,6 +15,7 @@ struct Birth {
   int device = 0;
   std::shared_ptr<ncclComm> parent = nullptr;  // null: none
   bool childless = false;                      // this rank takes part, and gets nothing
+  bool alone = false;                          // the parent's calls have to end before
   // Waits for the other ranks, and ends soon once `given_up` is set; a null pointer where
   // childless.
   std::function<Result<std::unique_ptr<Communicator>>(const std::atomic<bool>& given_up)> make;

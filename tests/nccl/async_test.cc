@@ -4,38 +4,18 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "nccl/nccl.h"
+#include "tests/nccl/threads.h"
 
 namespace {
 
 using std::chrono::milliseconds;
-
-// Until it does not say ncclInProgress any more; for half a minute.
-ncclResult_t settled(ncclComm_t comm) {
-  ncclResult_t state = ncclInProgress;
-  for (int i = 0; i < 30000 && state == ncclInProgress; ++i) {
-    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return state;
-}
-
-void on_threads(int ranks, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r) threads.emplace_back(body, r);
-  for (std::thread& thread : threads) thread.join();
-}
-
-ncclConfig_t not_blocking() {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  return config;
-}
+using weft::test::not_blocking;
+using weft::test::on_threads;
+using weft::test::settled;
 
 TEST(NotBlocking, OneThreadIsAllRanks) {
   constexpr int kRanks = 3;
