@@ -4,10 +4,13 @@
 
 #include <atomic>
 
+#include "base/line.h"
+
 namespace weft {
 namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::warning};
+constinit LineWriter g_writer;
 
 std::string_view word(LogLevel level) {
   switch (level) {
@@ -34,8 +37,8 @@ void log_line(LogLevel level, int rank, std::string_view message) {
   if (!log_enabled(level)) return;
   std::string line = "weft";
   if (rank >= 0) line.append("[").append(std::to_string(rank)).append("]");
-  line.append(" ").append(word(level)).append(": ").append(message).append("\n");
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  line.append(" ").append(word(level)).append(": ").append(message);
+  g_writer.write(STDERR_FILENO, std::move(line));
 }
 
 }  // namespace weft

@@ -17,8 +17,8 @@ LogLevel log_level_named(std::string_view name);
 void set_log_level(LogLevel level);
 bool log_enabled(LogLevel level);
 
-// `rank` is printed in brackets; -1 where there is none yet. One write(2) per line, so that lines
-// of several processes do not mix.
+// `rank` is printed in brackets; -1 where there is none yet. As LineWriter: whoever reads standard
+// error, or does not, cannot stop or end the process.
 void log_line(LogLevel level, int rank, std::string_view message);
 
 // Thins out lines that strangers can cause as often as they like.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/line.h"
 #include "base/text.h"
 #include "nccl/nccl.h"
 
@@ -28,6 +29,7 @@ struct Debug {
   std::atomic<unsigned> subsystems{kUsual};
   std::atomic<int> output{STDOUT_FILENO};
   std::atomic<bool> version_shown{false};
+  LineWriter writer;
 };
 
 Debug& debug() {
@@ -94,9 +96,7 @@ int open_output(const std::string& pattern) {
 }
 
 void write_line(std::string line) {
-  line.push_back('\n');
-  [[maybe_unused]] const ssize_t written =
-      ::write(debug().output.load(std::memory_order_relaxed), line.data(), line.size());
+  debug().writer.write(debug().output.load(std::memory_order_relaxed), std::move(line));
 }
 
 std::string prefix() {

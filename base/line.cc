@@ -1,0 +1,91 @@
+#include "base/line.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <ctime>
+#include <string_view>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+bool takes_bytes(int fd) {
+  pollfd asked{fd, POLLOUT, 0};
+  return ::poll(&asked, 1, 0) == 1 && (asked.revents & POLLOUT);
+}
+
+// As write(2), perhaps of fewer bytes, but where that would wait, an error. Of pipes only the
+// kernel can say whether it would (since Linux 6.4): somebody else may fill them in between.
+ssize_t write_some(int fd, std::string_view bytes) {
+  struct stat file {};
+  if (::fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
+    return ::write(fd, bytes.data(), bytes.size());
+  const iovec part{const_cast<char*>(bytes.data()), std::min<size_t>(bytes.size(), PIPE_BUF)};
+  const ssize_t written = ::pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+  if (written >= 0 || errno == EAGAIN || errno == EPIPE || errno == EINTR) return written;
+  return takes_bytes(fd) ? ::write(fd, part.iov_base, part.iov_len) : -1;
+}
+
+// How many of them the file takes now.
+size_t write_now(int fd, std::string_view bytes) {
+  size_t written = 0;
+  while (written < bytes.size()) {
+    const ssize_t count = write_some(fd, bytes.substr(written));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    written += static_cast<size_t>(count);
+  }
+  return written;
+}
+
+// While it lives, this thread gets no SIGPIPE for what it writes.
+class NoPipeSignal {
+ public:
+  NoPipeSignal() {
+    sigset_t pending;
+    ::sigpending(&pending);
+    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    ::sigemptyset(&signal_);
+    ::sigaddset(&signal_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~NoPipeSignal() {
+    const timespec now{};
+    while (!was_pending_ && ::sigtimedwait(&signal_, nullptr, &now) < 0 && errno == EINTR) {
+    }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoPipeSignal(const NoPipeSignal&) = delete;
+  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+  bool was_pending_ = false;  // not by what is written now
+};
+
+}  // namespace
+
+void LineWriter::write(int fd, std::string line) {
+  const uint64_t dropped = dropped_.exchange(0);
+  const bool cut = cut_.exchange(false);
+  if (dropped > 0)
+    line.append(concat(" (", dropped, dropped == 1 ? " line" : " lines",
+                       " before this one could not be written)"));
+  line.push_back('\n');
+  if (cut) line.insert(line.begin(), '\n');
+  const NoPipeSignal none;
+  const size_t written = write_now(fd, line);
+  if (written == line.size()) return;
+  dropped_ += dropped + 1;
+  if (cut || written > 0) cut_ = true;
+}
+
+}  // namespace weft
