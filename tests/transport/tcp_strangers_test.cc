@@ -177,34 +177,40 @@ TEST(TcpStrangers, AFloodCostsNothing) {
   }
 }
 
+// Whether a caller of rank 0 waits while there are no descriptors, and is taken afterwards, though
+// nobody calls any more.
+bool takes_later(World& world, Fd& caller) {
+  caller = start_connect(decode_rank_address(world[0].address())->listeners.front()).take();
+  const rlimit few{static_cast<rlim_t>(::dup(0)) + 1, 4096}, enough{4096, 4096};
+  ::setrlimit(RLIMIT_NOFILE, &few);
+  std::vector<Fd> all;
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) all.emplace_back(fd);
+  for (const Deadline end = Deadline::after(0.5); !end.expired();) world[0].poll();
+  char challenge = 0;
+  const auto taken = [&] { return ::recv(caller.get(), &challenge, 1, 0) == 1; };
+  if (taken()) return false;
+  all.clear();
+  ::setrlimit(RLIMIT_NOFILE, &enough);
+  return poll_until({&world[0]}, taken);
+}
+
 // In a process of its own, for the limit cannot be raised again.
-TEST(TcpStrangers, WhoCannotAcceptForWantOfDescriptorsDoesLater) {
+TEST(TcpStrangers, WhoCannotAcceptForWantOfDescriptorsSaysSoOnceAndDoesLater) {
   std::fflush(nullptr);
+  testing::internal::CaptureStderr();
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     World world(2);
-    const auto socket_to = [&](Rank rank) {
-      return start_connect(decode_rank_address(world[rank].address())->listeners.front());
-    };
-    Result<Fd> caller = socket_to(0);
-    const rlimit few{static_cast<rlim_t>(::dup(0)) + 1, 4096}, enough{4096, 4096};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-    std::vector<Fd> all;
-    for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) all.emplace_back(fd);
-    for (int i = 0; i < 50; ++i) world[0].poll();
-    char challenge = 0;
-    if (::recv(caller->get(), &challenge, 1, 0) == 1) ::_exit(2);  // it has accepted
-    all.clear();
-    ::setrlimit(RLIMIT_NOFILE, &enough);
-    // Nobody calls any more: what waits in the queue must be taken by and by.
-    const bool taken =
-        poll_until({&world[0]}, [&] { return ::recv(caller->get(), &challenge, 1, 0) == 1; });
-    ::_exit(taken ? 0 : 1);
+    Fd callers[2];
+    ::_exit(takes_later(world, callers[0]) && takes_later(world, callers[1]) ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;  // each time
+  EXPECT_TRUE(contains(log, "Cannot accept a connection: accept: Too many open files")) << log;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -40,6 +41,7 @@ class Reception::Listener final : public Pollable {
     for (int i = 0; i < kCallersAtOnce; ++i) {
       Result<Fd> caller = accept_from(socket_.fd());
       if (!caller.ok()) return reception_.cannot_accept(caller.status());
+      reception_.accept_failed_ = false;
       if (!caller->valid()) return;
       reception_.enter(caller.take());
     }
@@ -212,12 +214,14 @@ void Reception::make_room() {
   turn_away(**std::find_if(guests_.begin(), guests_.end(), silent), "too many callers are silent");
 }
 
-// For want of descriptors, mostly: the caller stays in the system's queue.
+// For want of descriptors, mostly: the caller stays in the system's queue. Told once each time that
+// it begins; who calls a rank with few descriptors can bring that about again and again.
 void Reception::cannot_accept(const Status& why) {
-  if (accept_again_ns_ == kNever)
-    log_line(LogLevel::warning, hub_.rank,
-             concat("Cannot accept a connection: ", why.message(), "; trying on."));
   accept_again_ns_ = in_ns(kAcceptAgain_s);
+  if (std::exchange(accept_failed_, true) || !accept_failures_.next()) return;
+  log_line(LogLevel::warning, hub_.rank,
+           concat("Cannot accept a connection: ", why.message(), "; trying on.",
+                  accept_failures_.place()));
 }
 
 bool Reception::expects(Rank from, uint32_t stream) const {

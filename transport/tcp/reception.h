@@ -72,7 +72,8 @@ class Reception {
   std::vector<std::unique_ptr<Guest>> guests_;  // in the order in which they came
   const size_t silent_max_;
   int64_t accept_again_ns_ = std::numeric_limits<int64_t>::max();
-  Thinned refused_;
+  bool accept_failed_ = false;  // the last time
+  Thinned refused_, accept_failures_;
 };
 
 }  // namespace weft::tcp
