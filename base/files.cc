@@ -1,5 +1,7 @@
 #include "base/files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,13 +10,15 @@
 #include <fstream>
 #include <memory>
 
+#include "base/fd.h"
 #include "base/text.h"
 
 namespace weft {
+namespace {
 
-Result<std::string> read_text(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             &std::fclose);
+using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+
+Result<std::string> read_all(const File& file, const std::string& path) {
   if (!file) return system_error(path);
   std::string text;
   std::array<char, 1 << 16> part;
@@ -26,11 +30,27 @@ Result<std::string> read_text(const std::string& path) {
   }
 }
 
+}  // namespace
+
+Result<std::string> read_text(const std::string& path) {
+  return read_all(File(std::fopen(path.c_str(), "rb"), &std::fclose), path);
+}
+
+Result<std::string> read_regular(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat kind {};
+  if (!fd.valid() || ::fstat(fd.get(), &kind) != 0) return system_error(path);
+  if (!S_ISREG(kind.st_mode)) return invalid_argument(concat(path, ": It is not a regular file."));
+  File file(::fdopen(fd.get(), "rb"), &std::fclose);
+  if (file) fd.release();
+  return read_all(file, path);
+}
+
 Status write_text(const std::string& path, std::string_view text) {
   std::error_code error;
   const std::filesystem::path target(path);
   if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string draft = concat(path, ".", ::getpid());
+  const std::string draft = concat(path, ".", ::getpid(), ".", ::gettid());
   std::ofstream file(draft, std::ios::binary);
   file << text;
   file.close();

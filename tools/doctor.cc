@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kExitWrong = 1;  // something is wrong with the job
-constexpr int kExitUnread = 2;
+constexpr int kExitWrong = 1;   // something is wrong with the job
+constexpr int kExitUnread = 2;  // nothing is, in the dumps that could be read
 
 struct Asked {
   std::vector<std::string> paths;
@@ -42,6 +42,16 @@ std::vector<std::string> files_of(const std::vector<std::string>& paths) {
   return files;
 }
 
+void report(std::string_view what) { std::cerr << "weft-doctor: " << what << '\n'; }
+
+Result<Dump> read_dump(const std::string& file) {
+  const Result<std::string> text = read_regular(file);
+  if (!text.ok()) return text.status();
+  Result<Dump> dump = dump_from_json(*text);
+  if (!dump.ok()) return dump.status().within(file);
+  return dump;
+}
+
 // By communicator, of each rank the newest.
 using Jobs = std::map<std::string, std::vector<Dump>>;
 
@@ -55,21 +65,23 @@ void add(Jobs& jobs, Dump dump) {
     *same = std::move(dump);
 }
 
-Result<Jobs> read_all(const Asked& asked) {
-  Jobs jobs;
+// What could not be read is reported; false where there is such a file.
+bool read_all(const Asked& asked, Jobs& jobs) {
   const std::vector<std::string> files = files_of(asked.paths);
   if (files.empty())
-    return invalid_argument(
+    report(
         "There is no dump there. Ranks write them into the folder that WEFT_DUMP names, when they "
         "fail or get the signal of WEFT_DUMP_SIGNAL (USR1).");
+  bool all = !files.empty();
   for (const std::string& file : files) {
-    const Result<std::string> text = read_text(file);
-    if (!text.ok()) return text.status();
-    Result<Dump> dump = dump_from_json(*text);
-    if (!dump.ok()) return dump.status().within(file);
-    add(jobs, dump.take());
+    Result<Dump> dump = read_dump(file);
+    if (dump.ok())
+      add(jobs, dump.take());
+    else
+      report(concat("Left out a file: ", dump.status().message()));
+    all = all && dump.ok();
   }
-  return jobs;
+  return all;
 }
 
 void print_operations(const Dump& dump, size_t most) {
@@ -101,14 +113,11 @@ nlohmann::ordered_json json_of(const Diagnosis& diagnosis) {
 }
 
 int examine(const Asked& asked) {
-  Result<Jobs> jobs = read_all(asked);
-  if (!jobs.ok()) {
-    std::cerr << "weft-doctor: " << jobs.status().message() << '\n';
-    return kExitUnread;
-  }
+  Jobs jobs;
+  const bool all_read = read_all(asked, jobs);
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   bool wrong = false;
-  for (const auto& [name, dumps] : *jobs) {
+  for (const auto& [name, dumps] : jobs) {
     const Diagnosis diagnosis = diagnose(dumps);
     wrong |= diagnosis.wrong;
     if (asked.json)
@@ -116,8 +125,9 @@ int examine(const Asked& asked) {
     else
       print(diagnosis, dumps, asked.operations);
   }
-  if (asked.json) std::cout << all.dump(2) << '\n';
-  return wrong ? kExitWrong : 0;
+  if (asked.json && !jobs.empty()) std::cout << all.dump(2) << '\n';
+  if (wrong) return kExitWrong;
+  return all_read ? 0 : kExitUnread;
 }
 
 }  // namespace
@@ -132,6 +142,10 @@ int main(int argc, char** argv) {
   app.add_flag("--json", asked.json, "Findings as JSON");
   app.add_option("--operations", asked.operations,
                  "Print the last so many operations of each rank");
+  app.footer(
+      "Exit status: 0 where nothing is wrong, 1 where something is, 2 where nothing is in what "
+      "could "
+      "be read and some of it could not.");
   CLI11_PARSE(app, argc, argv);
   return weft::examine(asked);
 }

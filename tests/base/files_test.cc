@@ -1,0 +1,75 @@
+#include "base/files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of the test's own, which goes with it.
+struct Folder {
+  Folder() : path(concat(testing::TempDir(), "weft_files_test.", ::getpid())) {
+    fs::create_directories(path);
+  }
+  ~Folder() { fs::remove_all(path); }
+  std::string file(std::string_view name) const { return concat(path, "/", name); }
+  const std::string path;
+};
+
+TEST(Files, AreReadAsTheyWereWritten) {
+  const Folder folder;
+  const std::string path = folder.file("deep/text"), text(200'000, 'x');
+  ASSERT_TRUE(write_text(path, text).ok());
+  EXPECT_EQ(read_text(path).take(), text);
+  EXPECT_EQ(read_regular(path).take(), text);
+  EXPECT_NE(read_regular(folder.file("none")).status().message().find("/none: No such file"),
+            std::string_view::npos);
+}
+
+TEST(Files, ThatAreNotRegularAreNotWaitedFor) {
+  const Folder folder;
+  const std::string pipe = folder.file("pipe");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, folder.path, std::string("/dev/zero")}) {
+    const auto read = read_regular(path);
+    ASSERT_FALSE(read.ok()) << path;
+    EXPECT_EQ(read.status().message(), concat(path, ": It is not a regular file."));
+  }
+}
+
+// Ranks that are threads may write the same file at the same time.
+TEST(Files, AreWrittenWholeByEveryThread) {
+  constexpr int kThreads = 4, kTimes = 200;
+  const Folder folder;
+  const std::string path = folder.file("text");
+  std::atomic<int> failed{0}, torn{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] {
+      const std::string mine(static_cast<size_t>(10'000 * (t + 1)), static_cast<char>('a' + t));
+      for (int i = 0; i < kTimes; ++i) {
+        failed += !write_text(path, mine).ok();
+        const auto there = read_text(path);
+        if (!there.ok()) continue;  // it could not be written
+        const char who = there->empty() ? 'a' : there->front();
+        torn += *there != std::string(static_cast<size_t>(10'000 * (who - 'a' + 1)), who);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(torn, 0);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()), 1);
+}
+
+}  // namespace
+}  // namespace weft
