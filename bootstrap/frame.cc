@@ -230,9 +230,11 @@ std::optional<Refusal> refusal_at(const Door& door, const Frame& frame, const Of
     return Refusal{elsewhere, Status(Code::mismatch, concat("Rank ", offer.rank, " at ", peer, why),
                                      static_cast<int>(offer.rank))};
   };
+  // Whose name this one is not told: who knows it may take part, where there is no secret.
   if (offer.job != door.job)
     return refusal(true, concat(" belongs to the job \"", printable(offer.job),
-                                "\", but here meets the job \"", door.job, "\"."));
+                                "\", but another job meets here; give every job an address of its ",
+                                "own, and all ranks of one the same address and job."));
   if (frame.version != kVersion)
     return refusal(false,
                    concat(" speaks version ", frame.version, " of weft's protocol, ", door.keeper,

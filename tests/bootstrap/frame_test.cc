@@ -78,6 +78,24 @@ TEST(Frame, AnOfferProvesItselfToOneStoreOfOneJobWithOneSecret) {
   EXPECT_FALSE(changed([](Offer& o) { o.blob += "x"; }));
 }
 
+// A unique id's job is its key.
+TEST(Frame, WhoAsksForAnotherJobIsNotToldWhichOneMeets) {
+  const Door door{"rank 0", "8e1f20aa", meeting_key(Key(), "8e1f20aa")};
+  Offer offer = sample();
+  offer.proof = prove(offer, meeting_key(Key(), offer.job), Nonce());
+  for (const uint16_t version : {kVersion, uint16_t{kVersion + 1}}) {
+    const Frame frame{version, Type::offer, ""};
+    const auto refusal = refusal_at(door, frame, offer, Nonce(), "10.0.0.1:4000");
+    ASSERT_TRUE(refusal);
+    EXPECT_TRUE(refusal->elsewhere);
+    const std::string said(refusal->status.message());
+    EXPECT_NE(said.find("Rank 3 at 10.0.0.1:4000 belongs to the job \"job\", but another"),
+              std::string::npos)
+        << said;
+    EXPECT_EQ(encode(*refusal).find("8e1f"), std::string::npos) << said;
+  }
+}
+
 Frame frame_of(const std::string& bytes) {
   size_t used = 0;
   return parse_frame(bytes, 1 << 20, &used).take().value();

@@ -306,7 +306,8 @@ TEST(Rendezvous, AnotherJobAtTheSameAddressIsRefusedAndTheFirstGoesOn) {
   });
   EXPECT_EQ(said[0], "ok: 0,1");
   EXPECT_EQ(said[1], "ok: 0,1");
-  EXPECT_TRUE(contains(said[2], "belongs to the job \"other\"")) << said[2];
+  EXPECT_TRUE(contains(said[2], "belongs to the job \"other\", but another job meets here"))
+      << said[2];
 }
 
 TEST(Rendezvous, OfSeveralPortsTheOneThatIsFreeServes) {
