@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "bootstrap/caller.h"
 #include "bootstrap/place.h"
 #include "bootstrap/store.h"
@@ -302,7 +303,9 @@ Result<ncclUniqueId> make_id(const Environment& env) {
   Result<ncclUniqueId> id = id_of(fitting_text(open->place));
   if (!id.ok()) return id;
   auto keeper = std::make_shared<Keeper>(std::move(open->listener), known(open->place, *secret));
-  std::thread([keeper] { keeper->serve(); }).detach();
+  Result<std::thread> thread = start_thread([keeper] { keeper->serve(); });
+  if (!thread.ok()) return thread.status();
+  thread->detach();
   return id;
 }
 

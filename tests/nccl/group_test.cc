@@ -3,18 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "nccl/nccl.h"
 #include "tests/nccl/threads.h"
+#include "tests/support/thread_limit.h"
 
 namespace {
 
 using weft::test::not_blocking;
 using weft::test::on_threads;
 using weft::test::settled;
+using weft::test::ThreadLimit;
 
 // With communicators that block (true), and such that do not.
 class Family : public testing::TestWithParam<bool> {
@@ -154,6 +157,71 @@ TEST_P(Family, CallsAfterOneThatWasNotMade) {
       EXPECT_EQ(ncclCommAbort(grown), ncclSuccess);
     }
   });
+}
+
+bool says_limit() {
+  return std::string(ncclGetLastError(nullptr)).find("ulimit -u") != std::string::npos;
+}
+
+TEST(NoThreads, NoUniqueId) {
+  const ThreadLimit none(0);
+  if (!none.holds()) GTEST_SKIP() << "the limit on threads does not hold here";
+  ncclUniqueId id;
+  EXPECT_EQ(ncclGetUniqueId(&id), ncclSystemError);
+  EXPECT_TRUE(says_limit());
+}
+
+// Those that are there would wait for the others.
+TEST(NoThreads, AGroupDoesNotStart) {
+  for (const bool blocking : {true, false}) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    const ThreadLimit two(2);
+    if (!two.holds()) GTEST_SKIP() << "this limit needs root";
+    ncclComm_t comms[4] = {};
+    ncclConfig_t config = not_blocking();
+    const auto begin = std::chrono::steady_clock::now();
+    ncclGroupStart();
+    for (int r = 0; r < 4; ++r)
+      ncclCommInitRankConfig(&comms[r], 4, id, r, blocking ? nullptr : &config);
+    EXPECT_EQ(ncclGroupEnd(), ncclSystemError);
+    EXPECT_TRUE(says_limit());
+    EXPECT_LT(std::chrono::steady_clock::now(), begin + std::chrono::seconds(10));
+    for (ncclComm_t comm : comms) EXPECT_EQ(comm, nullptr);
+  }
+}
+
+// One thread is both ranks. The parent is as it was.
+TEST(NoThreads, NoChild) {
+  ncclUniqueId id;
+  ncclComm_t parents[2] = {}, children[2] = {};
+  ncclConfig_t config = not_blocking();
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&parents[r], 2, id, r, &config);
+  for (ncclComm_t parent : parents) ASSERT_EQ(settled(parent), ncclSuccess);
+  int in[2] = {1, 2}, out[2] = {};
+  {
+    const ThreadLimit none(0);
+    if (!none.holds()) GTEST_SKIP() << "the limit on threads does not hold here";
+    for (int r = 0; r < 2; ++r) {
+      ncclGroupStart();
+      ncclAllReduce(&in[r], &out[r], 1, ncclInt, ncclSum, parents[r], nullptr);
+      ncclCommSplit(parents[r], 0, r, &children[r], nullptr);
+      ncclAllReduce(&in[r], &out[r], 1, ncclInt, ncclSum, parents[r], nullptr);
+      EXPECT_EQ(ncclGroupEnd(), ncclSystemError);
+      EXPECT_TRUE(says_limit());
+      EXPECT_EQ(children[r], nullptr);
+      EXPECT_EQ(settled(parents[r]), ncclSuccess);
+    }
+  }
+  for (int r = 0; r < 2; ++r)
+    EXPECT_EQ(ncclAllReduce(&in[r], &out[r], 1, ncclInt, ncclMax, parents[r], nullptr),
+              ncclInProgress);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(settled(parents[r]), ncclSuccess);
+    EXPECT_EQ(out[r], 2);
+    EXPECT_EQ(ncclCommAbort(parents[r]), ncclSuccess);
+  }
 }
 
 }  // namespace
