@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -43,13 +44,14 @@ Known known(Place id, const Key& secret) {
 // learns anything, or keeps anybody waiting.
 class Keeper {
  public:
-  Keeper(Fd listener, const Known& id)
+  // Where ranks are lost before all have come, the others are told for so many seconds more.
+  Keeper(Fd listener, const Known& id, double afterlife_s)
       : listener_(std::move(listener)),
-        door_{"the maker of the unique id", id.place.job, wire::meeting_key(id.key, id.place.job)} {
-  }
+        door_{"the maker of the unique id", id.place.job, wire::meeting_key(id.key, id.place.job)},
+        afterlife_s_(afterlife_s) {}
 
   void serve() {
-    while (!all_told()) step();
+    while (!all_told() && !end_.expired()) step();
   }
 
  private:
@@ -76,7 +78,8 @@ class Keeper {
     std::vector<pollfd> entries{{listener_.get(), POLLIN, 0}};
     for (const Guest& guest : guests_) entries.push_back(polled(guest));
     const bool hurry = std::any_of(guests_.begin(), guests_.end(), is_stranger);
-    if (::poll(entries.data(), entries.size(), hurry ? 100 : -1) < 0) return;
+    const int until_end = failure_.ok() ? -1 : end_.left_ms(std::numeric_limits<int>::max());
+    if (::poll(entries.data(), entries.size(), hurry ? 100 : until_end) < 0) return;
     for (size_t i = 1; i < entries.size(); ++i) serve(guests_[i - 1], entries[i].revents);
     for (Guest& guest : guests_) settle(guest);
     if (entries[0].revents) welcome();
@@ -118,12 +121,14 @@ class Keeper {
   void lose(Guest& guest) {
     const uint32_t rank = guest.offer.rank;
     const bool needed = guest.state == State::waits || guest.state == State::told;
-    if (needed && failure_.ok() && (rank == 0 || !told_.contains(rank)))
+    if (needed && failure_.ok() && (rank == 0 || !told_.contains(rank))) {
       failure_ = Status(Code::peer_lost,
                         concat("Rank ", rank,
                                " ended, died or gave up before all ranks of the unique id had "
                                "come; see its own output for the reason."),
                         static_cast<int>(rank));
+      end_ = Deadline::after(afterlife_s_);
+    }
     drop(guest);
   }
   static void drop(Guest& guest) {
@@ -215,11 +220,13 @@ class Keeper {
 
   const Fd listener_;
   const wire::Door door_;
+  const double afterlife_s_;
   std::vector<Guest> guests_;
   std::string place_;        // rank 0's
   uint32_t size_ = 0;        // as rank 0 says
   std::set<uint32_t> told_;  // ranks that know the place, rank 0 too
   Status failure_;           // of a rank
+  Deadline end_;             // comes with it
   Thinned refusals_;
 };
 
@@ -302,7 +309,8 @@ Result<ncclUniqueId> make_id(const Environment& env) {
   if (!open.ok()) return open.status();
   Result<ncclUniqueId> id = id_of(fitting_text(open->place));
   if (!id.ok()) return id;
-  auto keeper = std::make_shared<Keeper>(std::move(open->listener), known(open->place, *secret));
+  auto keeper = std::make_shared<Keeper>(std::move(open->listener), known(open->place, *secret),
+                                         options->timeout_s);
   Result<std::thread> thread = start_thread([keeper] { keeper->serve(); });
   if (!thread.ok()) return thread.status();
   thread->detach();

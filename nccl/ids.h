@@ -18,8 +18,9 @@
 
 namespace weft::nccl {
 
-// A new id. Its thread ends when all ranks have met, else with the process. NCCL_COMM_ID=HOST:PORT
-// takes the place of all that: then rank 0 listens there.
+// A new id. Its thread ends when all ranks have met, WEFT_TIMEOUT after one was lost before that
+// (so that late ones are told at once), else with the process. NCCL_COMM_ID=HOST:PORT takes the
+// place of all that: then rank 0 listens there.
 Result<ncclUniqueId> make_id(const Environment& env);
 
 // No rank will meet by it: its thread may end. Where ranks do meet by it, nothing happens.

@@ -62,24 +62,44 @@ TEST(Ids, StandStrangers) {
   EXPECT_FALSE(soon.expired());
 }
 
-// An id that is not used any more has nobody at its address.
+// That soon nobody is at the id's address any more.
+void expect_end(const ncclUniqueId& id) {
+  const SocketAddress address = parse_id(std::string(id.internal))->addresses.front();
+  const Deadline patience = Deadline::after(10);
+  const auto is_there = [&] {
+    Result<Fd> socket = start_connect(address);
+    if (!socket.ok()) return false;
+    pollfd connecting{socket->get(), POLLOUT, 0};
+    return ::poll(&connecting, 1, 1000) == 1 && connect_error(*socket).ok();
+  };
+  while (is_there() && !patience.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(patience.expired());
+}
+
 TEST(Ids, EndWithTheirUse) {
   const auto id = make_id(Environment()), other = make_id(Environment());
   expect_meeting(*id, 3);
   release_id(*other, Environment());
-  for (const ncclUniqueId& used : {*id, *other}) {
-    const SocketAddress address = parse_id(std::string(used.internal))->addresses.front();
-    const Deadline patience = Deadline::after(10);
-    const auto is_there = [&] {
-      Result<Fd> socket = start_connect(address);
-      if (!socket.ok()) return false;
-      pollfd connecting{socket->get(), POLLOUT, 0};
-      return ::poll(&connecting, 1, 1000) == 1 && connect_error(*socket).ok();
-    };
-    while (is_there() && !patience.expired())
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_FALSE(patience.expired());
-  }
+  expect_end(*id);
+  expect_end(*other);
+}
+
+// Some time later, in which those that are late are told why.
+TEST(Ids, EndAfterAMeetingThatFailed) {
+  Environment env;
+  env.set("WEFT_TIMEOUT", "1.5");
+  const auto one = make_id(env), other = make_id(env);
+  const auto come = [&](const ncclUniqueId& id, int rank, double seconds) {
+    const auto meet = meet_by_id(id, rank, 3, Options{}, env).take();
+    return meet->all_gather("", Deadline::after(seconds)).status().code();
+  };
+  EXPECT_EQ(come(*one, 0, 0.3), Code::timeout);
+  EXPECT_EQ(come(*one, 2, 5), Code::peer_lost);
+  EXPECT_EQ(come(*other, 1, 0.3), Code::timeout);
+  EXPECT_EQ(come(*other, 0, 5), Code::peer_lost);
+  expect_end(*one);
+  expect_end(*other);
 }
 
 // Where the maker is gone, ranks say so and do not wait for ever.
