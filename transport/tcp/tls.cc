@@ -3,6 +3,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -90,10 +91,10 @@ int find_session(SSL* ssl, const unsigned char* identity, size_t length, SSL_SES
 
 }  // namespace
 
-Result<std::unique_ptr<TlsContext>> TlsContext::make(const Key& key) {
+Result<std::unique_ptr<TlsContext>> TlsContext::make(const Key& key, uint64_t records_per_key) {
   BIO_METHOD* const method = make_method();
   SSL_CTX* const context = ::SSL_CTX_new(::TLS_method());
-  std::unique_ptr<TlsContext> made(new TlsContext(key, context, method));
+  std::unique_ptr<TlsContext> made(new TlsContext(key, records_per_key, context, method));
   if (!method || !context || !::SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) ||
       !::SSL_CTX_set_ciphersuites(context, kCipherName) || !::SSL_CTX_set_num_tickets(context, 0))
     return tls_error("encrypt");
@@ -128,10 +129,14 @@ Result<std::unique_ptr<Tls>> TlsContext::wrap(int socket, bool calling,
     ::SSL_set_accept_state(ssl);
   }
   const std::string_view bound(reinterpret_cast<const char*>(binding.data()), binding.size());
-  return std::unique_ptr<Tls>(new Tls(ssl, key_.derive("connection", bound)));
+  return std::unique_ptr<Tls>(new Tls(ssl, key_.derive("connection", bound), records_per_key_));
 }
 
-Tls::Tls(SSL* ssl, const Key& key) : ssl_(ssl), key_(key), record_(new std::byte[kRecordBytes]) {
+Tls::Tls(SSL* ssl, const Key& key, uint64_t records_per_key)
+    : ssl_(ssl),
+      key_(key),
+      records_per_key_(records_per_key),
+      record_(new std::byte[kRecordBytes]) {
   SSL_set_app_data(ssl_, const_cast<Key*>(&key_));
 }
 
@@ -151,6 +156,13 @@ ssize_t Tls::result(int returned) {
   return -1;
 }
 
+// The same as write(2) would.
+ssize_t Tls::written(int returned) {
+  const ssize_t count = result(returned);
+  if (count == 0) errno = EPIPE;
+  return count > 0 ? count : -1;
+}
+
 // OpenSSL allows nothing more on a connection that has failed.
 bool Tls::begin() {
   errno = broken_;
@@ -158,11 +170,26 @@ bool Tls::begin() {
   return broken_ == 0;
 }
 
+// Another key for what is sent. Only where the socket takes the message that says so: OpenSSL reads
+// nothing until that has gone, and two ends could wait for each other. False where it does not.
+bool Tls::renew_key() {
+  pollfd asked{socket_of(::SSL_get_wbio(ssl_)), POLLOUT, 0};
+  if (::poll(&asked, 1, 0) != 1) {
+    errno = EAGAIN;
+    return false;
+  }
+  records_ = 0;
+  const bool asked_for = ::SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
+  return written(asked_for ? ::SSL_do_handshake(ssl_) : 0) > 0;
+}
+
+// One record.
 ssize_t Tls::write(const void* bytes, size_t size) {
   if (!begin()) return -1;
-  const ssize_t sent = result(::SSL_write(ssl_, bytes, static_cast<int>(size)));
-  if (sent == 0) errno = EPIPE;
-  return sent > 0 ? sent : -1;
+  if (records_ >= records_per_key_ && !renew_key()) return -1;
+  const ssize_t count = written(::SSL_write(ssl_, bytes, static_cast<int>(size)));
+  if (count > 0) ++records_;
+  return count;
 }
 
 ssize_t Tls::read(void* bytes, size_t size) {

@@ -4,6 +4,7 @@
 
 #include <sys/uio.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "base/key.h"
@@ -14,6 +15,9 @@ struct ssl_ctx_st;
 struct ssl_st;
 
 namespace weft::tcp {
+
+// How many records are sent with one key: RFC 8446 (5.5) allows AES-GCM 2^24.5.
+inline constexpr uint64_t kRecordsPerKey = uint64_t{1} << 22;
 
 // One connection's. It reads and writes the socket, which is the caller's to watch and to close.
 class Tls {
@@ -32,14 +36,18 @@ class Tls {
 
  private:
   friend class TlsContext;
-  Tls(ssl_st* ssl, const Key& key);
+  Tls(ssl_st* ssl, const Key& key, uint64_t records_per_key);
   bool begin();
+  bool renew_key();
   ssize_t write(const void* bytes, size_t size);
   ssize_t read(void* bytes, size_t size);
   ssize_t result(int returned);
+  ssize_t written(int returned);
 
   ssl_st* const ssl_;
   const Key key_;
+  const uint64_t records_per_key_;
+  uint64_t records_ = 0;                 // sent with this key
   int broken_ = 0;                       // errno of the failure, if there was one
   std::unique_ptr<std::byte[]> record_;  // small parts are gathered in it
 };
@@ -47,7 +55,8 @@ class Tls {
 // What the connections of a transport share.
 class TlsContext {
  public:
-  static Result<std::unique_ptr<TlsContext>> make(const Key& key);
+  static Result<std::unique_ptr<TlsContext>> make(const Key& key,
+                                                  uint64_t records_per_key = kRecordsPerKey);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
@@ -58,10 +67,11 @@ class TlsContext {
   Result<std::unique_ptr<Tls>> wrap(int socket, bool calling, const Proof& binding) const;
 
  private:
-  TlsContext(const Key& key, ssl_ctx_st* context, bio_method_st* method)
-      : key_(key), context_(context), method_(method) {}
+  TlsContext(const Key& key, uint64_t records_per_key, ssl_ctx_st* context, bio_method_st* method)
+      : key_(key), records_per_key_(records_per_key), context_(context), method_(method) {}
 
   const Key key_;
+  const uint64_t records_per_key_;
   ssl_ctx_st* const context_;
   bio_method_st* const method_;
 };
