@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/thread.h"
 #include "bootstrap/cpus.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
@@ -47,23 +48,27 @@ void relax(uint64_t spins, bool one_core) {
   one_core || spins % 4096 == 0 ? void(::sched_yield()) : cpu_relax();
 }
 
-// The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended.
-double together(int count, const std::function<int(int)>& core,
+// The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended;
+// none where `failed` says that there are no such threads.
+double together(Status& failed, int count, const std::function<int(int)>& core,
                 const std::function<void(int)>& body) {
   const std::vector<int> cpus = usable_cpus();
   std::atomic<int> missing{count};
   std::vector<double> begins(static_cast<size_t>(count)), ends(begins);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&, i] {
-      bind_to_cpu(cpus[static_cast<size_t>(core(i)) % cpus.size()]);
-      missing.fetch_sub(1);
-      while (missing.load() > 0) std::this_thread::yield();
-      begins[static_cast<size_t>(i)] = now_s();
-      body(i);
-      ends[static_cast<size_t>(i)] = now_s();
-    });
-  for (std::thread& thread : threads) thread.join();
+  auto threads = start_threads(static_cast<size_t>(count), [&](size_t thread) {
+    const int i = static_cast<int>(thread);
+    bind_to_cpu(cpus[static_cast<size_t>(core(i)) % cpus.size()]);
+    missing.fetch_sub(1);
+    while (missing.load() > 0) std::this_thread::yield();
+    begins[thread] = now_s();
+    body(i);
+    ends[thread] = now_s();
+  });
+  if (!threads.ok()) {
+    failed = threads.status();
+    return 0;
+  }
+  for (std::thread& thread : *threads) thread.join();
   return *std::max_element(ends.begin(), ends.end()) -
          *std::min_element(begins.begin(), begins.end());
 }
@@ -204,11 +209,11 @@ Status measure_steps(Network& network) {
 }
 
 // From one thread of a core to the other and back, as ranks do that wait in turn.
-double measure_switch() {
+double measure_switch(Status& failed) {
   constexpr int kTurns = 300;
-  return least([] {
+  return least([&failed] {
     std::atomic<int> turn{0};
-    return together(2, same_core,
+    return together(failed, 2, same_core,
                     [&](int me) {
                       for (int i = 0; i < kTurns; ++i) {
                         while (turn.load() != me) ::sched_yield();
@@ -222,7 +227,7 @@ double measure_switch() {
 // -- memory ------------------------------------------------------------------------------------
 
 // Bytes that every core reads and writes per second while all copy, each within `footprint`.
-double copy_rate(size_t footprint, int cores, bool streaming) {
+double copy_rate(Status& failed, size_t footprint, int cores, bool streaming) {
   constexpr size_t kBytes = 8 << 20;  // moved by a core in one measurement, at least
   constexpr int kRates = 25;          // memory beyond the caches is shared with whoever is there
   const size_t half = footprint / 2, times = std::max<size_t>(1, kBytes / footprint);
@@ -230,7 +235,7 @@ double copy_rate(size_t footprint, int cores, bool streaming) {
   for (auto& m : memory) m.assign(2 * half, std::byte{1});
   const double seconds = least(
       [&] {
-        return together(cores, own_core, [&](int i) {
+        return together(failed, cores, own_core, [&](int i) {
           std::byte* mine = memory[static_cast<size_t>(i)].data();
           for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, streaming);
         });
@@ -245,12 +250,12 @@ struct alignas(128) Flag {
   std::atomic<uint64_t> value{0};
 };
 
-double measure_flag_hop() {
+double measure_flag_hop(Status& failed) {
   constexpr uint64_t kTrips = 3000;
   const bool one_core = usable_cpus().size() == 1;
-  return least([one_core] {
+  return least([&failed, one_core] {
     Flag flags[2];
-    const double seconds = together(2, own_core, [&](int me) {
+    const double seconds = together(failed, 2, own_core, [&](int me) {
       for (uint64_t i = 1; i <= kTrips; ++i) {
         if (me == 0) flags[1].value.store(i, std::memory_order_release);
         uint64_t spins = 0;
@@ -276,9 +281,9 @@ Trip typical(std::vector<Trip> trips) {
 }
 
 // Messages that both send at once, and then receive, as the ranks of most schedules do.
-Trip measure_exchange(Pair& pair, size_t bytes, int times) {
+Trip measure_exchange(Status& failed, Pair& pair, size_t bytes, int times) {
   double sending = 0, receiving = 0;
-  const double seconds = together(2, own_core, [&](int me) {
+  const double seconds = together(failed, 2, own_core, [&](int me) {
     SendLink& out = pair.out(me);
     RecvLink& in = pair.in(me);
     for (int i = 0; i < times; ++i) {
@@ -298,14 +303,14 @@ constexpr size_t kSpan = 16;  // messages of memory that a stream comes from, an
 constexpr int kAhead = 1;     // messages under way each way, so that latency is hidden
 
 // Seconds for a message out and one in, of streams both ways, out of memory and into memory.
-double measure_streams(Pair& pair, size_t bytes, int messages) {
+double measure_streams(Status& failed, Pair& pair, size_t bytes, int messages) {
   const size_t span = kSpan * bytes;
   std::vector<std::byte> memory[2];
   for (auto& m : memory) m.assign(span, std::byte{1});
   const auto place = [&](int me, int i) {
     return &memory[me][static_cast<size_t>(i) * bytes % span];
   };
-  return together(2, own_core,
+  return together(failed, 2, own_core,
                   [&](int me) {
                     SendLink& out = pair.out(me);
                     RecvLink& in = pair.in(me);
@@ -330,7 +335,8 @@ double measure_streams(Pair& pair, size_t bytes, int messages) {
 Status measure_links(std::string_view name, Network& network) {
   Result<Pair> pair = Pair::make(name);
   if (!pair.ok()) return pair.status();
-  measure_exchange(*pair, 8, 10);  // connects
+  Status failed;
+  measure_exchange(failed, *pair, 8, 10);  // connects
   constexpr int kTimes = 500, kMessages = 256;
   // As schedules send them. In shared memory short messages are slower by the byte than long ones;
   // half a slot is between.
@@ -339,8 +345,8 @@ Status measure_links(std::string_view name, Network& network) {
   std::vector<double> pairs;
   for (int i = 0; i < kRepeats; ++i) {
     pair->be_patient();
-    trips.push_back(measure_exchange(*pair, 8, kTimes));
-    pairs.push_back(measure_streams(*pair, message, kMessages));
+    trips.push_back(measure_exchange(failed, *pair, 8, kTimes));
+    pairs.push_back(measure_streams(failed, *pair, message, kMessages));
   }
   if (pair->late())
     return Status(Code::timeout, "The link between two threads over " + std::string(name) +
@@ -357,12 +363,12 @@ Status measure_links(std::string_view name, Network& network) {
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
   // A flag alone says how soon another core can see something; messages that cross add to it.
-  if (name == "shm") medium.latency_s = std::min(medium.latency_s, measure_flag_hop());
+  if (name == "shm") medium.latency_s = std::min(medium.latency_s, measure_flag_hop(failed));
   const double own = 2 * static_cast<double>(message) / network.memory_rate(kSpan * message);
   const double moving =
       *std::min_element(pairs.begin(), pairs.end()) - medium.send_s - medium.recv_s - own;
   medium.rank_rate = 2 * static_cast<double>(message) / std::max(moving, own / 10);
-  return {};
+  return failed;
 }
 
 }  // namespace
@@ -371,12 +377,14 @@ Result<std::vector<Network>> measure_node(const std::vector<std::string_view>& t
   Network node;
   node.node_cores = static_cast<int>(usable_cpus().size());
   WEFT_TRY(measure_steps(node));
-  node.switch_s = measure_switch();
+  Status failed;
+  node.switch_s = measure_switch(failed);
   constexpr size_t kLargest = 64 << 20;
   for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)
     node.memory.push_back(
-        {static_cast<double>(footprint), copy_rate(footprint, node.node_cores, false)});
-  node.stream_rate = copy_rate(kLargest, node.node_cores, true);
+        {static_cast<double>(footprint), copy_rate(failed, footprint, node.node_cores, false)});
+  node.stream_rate = copy_rate(failed, kLargest, node.node_cores, true);
+  if (!failed.ok()) return failed;
   std::vector<Network> networks;
   for (const std::string_view transport : transports) {
     Network& network = networks.emplace_back(node);

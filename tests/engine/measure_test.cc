@@ -10,6 +10,7 @@
 #include "bootstrap/cpus.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/cluster.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft::test {
 namespace {
@@ -53,6 +54,13 @@ TEST(Measure, DoesWithOneCore) {
 
 TEST(Measure, AnUnknownMediumIsNamed) {
   EXPECT_NE(measure_node({"pigeon"}).status().message().find("pigeon"), std::string_view::npos);
+}
+
+TEST(Measure, NeedsThreads) {
+  const ThreadLimit none(0);
+  if (!none.holds()) GTEST_SKIP() << "the limit on threads does not hold here";
+  const Result<std::vector<Network>> measured = measure_node({"shm"});
+  EXPECT_EQ(measured.status().code(), Code::system) << measured.status().to_string();
 }
 
 class Priced : public testing::Test {
