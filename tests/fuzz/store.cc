@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "bootstrap/connection.h"
+#include "tests/fuzz/script.h"
 #include "tests/fuzz/target.h"
 
 namespace {
@@ -23,28 +24,12 @@ using namespace weft;
 
 constexpr const char* kJob = "the job";
 
-// The input, of which there is always more to take: zeros.
-class Script {
- public:
-  explicit Script(std::string_view bytes) : bytes_(bytes) {}
-  bool empty() const { return bytes_.empty(); }
-  uint8_t number() { return bytes_.empty() ? 0 : static_cast<uint8_t>(take(1)[0]); }
-  std::string_view take(size_t count) {
-    const std::string_view taken = bytes_.substr(0, count);
-    bytes_.remove_prefix(taken.size());
-    return taken;
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 class Caller {
  public:
   Caller(const SocketAddress& store, std::set<std::string>& proven)
       : store_(store), proven_(proven) {}
 
-  void act(Script& script) {
+  void act(fuzz::Script& script) {
     switch (script.number() % 8) {
       case 0: return connect();
       case 1: return send(script.take(script.number()));
@@ -75,7 +60,7 @@ class Caller {
   }
   // Takes its fields off the script; of rank 1's first meeting where those are zeros. A rank of a
   // job of another size is one of it: else the store would wait for one to tell, in real time.
-  std::string offer(Script& script, bool prove) {
+  std::string offer(fuzz::Script& script, bool prove) {
     wire::Offer offer;
     const bool other = script.number() % 8 == 7;
     offer.size = other ? 3 : 2;
@@ -140,7 +125,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const SocketAddress address = SocketAddress::abstract_unix(concat("weft-fuzz-", random_name()));
   const auto store = make_store_server({.rank = 0, .size = 2, .job = kJob},
                                        listen_on(address).take(), known_place(Place{}));
-  Script script(fuzz::text_of(data, size));
+  fuzz::Script script(fuzz::text_of(data, size));
   std::set<std::string> proven;
   std::array<Caller, 2> callers{Caller(address, proven), Caller(address, proven)};
   Time time([&] {
