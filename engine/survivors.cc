@@ -261,6 +261,9 @@ Result<Survivors::Texts> Survivors::gather_as_member(std::string mine, const Dea
 }
 
 Result<std::vector<std::string>> Survivors::all_gather(std::string mine, const Deadline& deadline) {
+  if (mine.size() > TextLine::kPartBytesMax)
+    return internal_error(concat("a rank tells the survivors ", mine.size(), " bytes, at most ",
+                                 TextLine::kPartBytesMax, " are possible"));
   return leader_ == media_.me() ? gather_as_leader(std::move(mine), deadline)
                                 : gather_as_member(std::move(mine), deadline);
 }
