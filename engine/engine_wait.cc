@@ -36,7 +36,7 @@ Status Engine::look_around(Operation& op) {
     // Perhaps they waited for this rank: say whom it waits for itself.
     const Status own = describe_timeout(op);
     const std::vector<Rank> blamed = op.executor.blocked_peers();
-    tell_all(failure_note({own, blamed}, rank()));
+    tell_all(NoteKind::failure, failure_note({own, blamed}, rank()));
     const Status both(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer());
     return with_last_words(both, blamed, op.call.timeout_s == 0);
   }
@@ -78,9 +78,10 @@ std::string Engine::whereabouts(const std::vector<Rank>& peers) const {
 void Engine::state_call(Operation& op, int64_t now_ns) {
   if (op.stated_ns != 0 && now_ns - op.stated_ns < kStatementEvery_s * 1e9) return;
   op.stated_ns = now_ns;
+  const NoteKind kind = op.is_group ? NoteKind::group : NoteKind::call;
   const std::string statement =
       op.is_group ? group_statement(op.text()) : call_statement(recorder_);
-  for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, statement);
+  for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, kind, statement);
 }
 
 Status Engine::hear_notes() {
@@ -91,13 +92,13 @@ Status Engine::hear_notes() {
       const Status status = fail(std::move(failure->status), false);
       // Who told may have no connection to some that this rank has one to. (After a timeout every
       // rank tells its own story, see look_around().)
-      if (news && status.code() != Code::timeout) tell_all(note->text);
+      if (news && status.code() != Code::timeout) tell_all(NoteKind::failure, note->text);
       return status;
     }
     if (std::string what = stated_call(note->text); !what.empty())
       said_[note->from] = {std::move(what), media_->clock().now_ns()};
     if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok()) {
-      media_->tell(note->from, call_statement(recorder_));
+      media_->tell(note->from, NoteKind::call, call_statement(recorder_));
       return fail(std::move(status), true);
     }
   }
@@ -108,7 +109,7 @@ Status Engine::hear_notes() {
 Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   const Rank peer = failure.peer();
   if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
-    tell_all(call_statement(recorder_));
+    tell_all(NoteKind::call, call_statement(recorder_));
     const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
     while (!patience.expired()) {
       media_->poll();

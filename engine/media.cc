@@ -43,8 +43,8 @@ void Media::wake_self() {
   for (const auto& transport : transports_) transport->wake_self();
 }
 
-void Media::tell(Rank peer, std::string_view text) {
-  if (routes_[peer]) routes_[peer]->tell(peer, text);
+void Media::tell(Rank peer, NoteKind kind, std::string_view text) {
+  if (routes_[peer]) routes_[peer]->tell(peer, kind, text);
 }
 
 void Media::abandon() {

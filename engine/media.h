@@ -38,7 +38,7 @@ class Media {
   void wait(const Deadline& deadline);  // bounded to a millisecond where there are several
   void wake_self();
   void wake(Rank peer) { routes_[peer]->wake(peer); }
-  void tell(Rank peer, std::string_view text);
+  void tell(Rank peer, NoteKind kind, std::string_view text);
   void abandon();  // see Transport::abandon()
   // See Transport::forget_memory(); on every call's way.
   void forget_memory() {

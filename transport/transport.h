@@ -137,8 +137,15 @@ class SharedMemory {
 };
 
 // A short message outside all links, for saying why: delivered at most once, best effort.
+enum class NoteKind : uint8_t {
+  call,     // which collective call its teller is in
+  group,    // which group of sends and receives it waits in
+  failure,  // why its communicator has failed
+};
+inline constexpr size_t kNoteKinds = 3;
 struct Note {
   Rank from = -1;
+  NoteKind kind{};
   std::string text;
 };
 inline constexpr size_t kNoteBytesMax = 1024;
@@ -216,7 +223,7 @@ class Transport {
   virtual void forget_memory() {}
 
   // Best effort: dropped where the peer was never connected or its queue is full.
-  virtual void tell(Rank peer, std::string_view text) = 0;
+  virtual void tell(Rank peer, NoteKind kind, std::string_view text) = 0;
   virtual std::optional<Note> hear() = 0;
   // Whether anything was opened to or by this peer: else no notes pass between the two.
   virtual bool acquainted(Rank) const { return true; }

@@ -156,7 +156,7 @@ TEST_P(Conformance, NotesAreDelivered) {
     for (Rank peer = 0; peer < 3; ++peer)
       if (peer != me.rank() && !greet(me, peer)) return;
     for (Rank peer = 0; peer < 3; ++peer)
-      if (peer != me.rank()) me->tell(peer, text(me.rank(), peer));
+      if (peer != me.rank()) me->tell(peer, NoteKind::failure, text(me.rank(), peer));
     std::vector<Rank> heard;
     const auto all = [&] {
       while (const std::optional<Note> note = me->hear()) {
@@ -175,9 +175,10 @@ TEST_P(Conformance, NotesAreDelivered) {
 TEST_P(Conformance, TooManyOrTooLongNotesDoNoHarm) {
   run(2, [](Member& me) {
     const Rank peer = 1 - me.rank();
-    me->tell(peer, "before anything is connected: may be dropped");
+    me->tell(peer, NoteKind::failure, "before anything is connected: may be dropped");
     if (!greet(me, peer)) return;
-    for (int i = 0; i < 2000; ++i) me->tell(peer, std::string(kNoteBytesMax * 4, 'y'));
+    for (int i = 0; i < 2000; ++i)
+      me->tell(peer, NoteKind::failure, std::string(kNoteBytesMax * 4, 'y'));
     for (int i = 0; i < 50; ++i) {
       me.pump();
       while (const std::optional<Note> note = me->hear()) EXPECT_EQ(note->from, peer);
@@ -263,7 +264,7 @@ void expect_loss(Member& me, Rank peer, SendLink& out, RecvLink& in) {
   EXPECT_EQ(in.peek(), nullptr);
   out.reserve();  // whatever it gives, it does no harm
   me->wake(peer);
-  me->tell(peer, "are you there?");
+  me->tell(peer, NoteKind::failure, "are you there?");
   EXPECT_FALSE(me->open_send(peer, 77, {1, 64}).status().ok()) << "opened after the loss";
   EXPECT_FALSE(me->open_recv(peer, 77, {1, 64}).status().ok()) << "opened after the loss";
 }
@@ -373,7 +374,7 @@ void abandon(Member& me, SendLink& out, RecvLink& in) {
     EXPECT_FALSE(out.send({}, 1));
   }
   EXPECT_EQ(in.status().ok(), memory.posted.empty()) << in.status().to_string();
-  me->tell(1, "abandoned");
+  me->tell(1, NoteKind::failure, "abandoned");
   me.word(0) = 1;
   if (!me.until([&] { return me.word(1) == 1; }, "the other's messages")) return;
   me.linger(0.03);

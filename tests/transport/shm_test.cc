@@ -204,7 +204,7 @@ TEST(Shm, EverythingThatMayBeWaitedForRings) {
   expect_rings(*ranks.b, [&] { ranks.a->wake(1); });
   expect_rings(*ranks.a, [&] { ranks.b->wake(0); });
   expect_rings(*ranks.a, [&] { ranks.a->wake_self(); });
-  expect_rings(*ranks.b, [&] { ranks.a->tell(1, "note"); });
+  expect_rings(*ranks.b, [&] { ranks.a->tell(1, NoteKind::call, "note"); });
 }
 
 TEST(Shm, WhatHasArrivedCountsBeforeTheLossOfItsSender) {
@@ -232,7 +232,7 @@ int heard(Transport& transport) {
 
 TEST(Shm, NotesThatNobodyHearsAreDropped) {
   Couple ranks;
-  for (int i = 0; i < 5000; ++i) ranks.a->tell(1, "while rank 1 does not poll");
+  for (int i = 0; i < 5000; ++i) ranks.a->tell(1, NoteKind::call, "while rank 1 does not poll");
   int all = 0;
   for (int i = 0; i < 1000; ++i) {
     ranks.a->poll();
@@ -242,7 +242,7 @@ TEST(Shm, NotesThatNobodyHearsAreDropped) {
   EXPECT_GT(all, 10);
   EXPECT_LT(all, 1000);
   for (int i = 0; i < 5000; ++i) {
-    ranks.a->tell(1, "while rank 1 does not listen");
+    ranks.a->tell(1, NoteKind::call, "while rank 1 does not listen");
     ranks.b->poll();
   }
   EXPECT_LE(heard(*ranks.b), 1024);

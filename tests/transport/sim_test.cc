@@ -317,8 +317,8 @@ TEST(Sim, AClosedSenderLeavesItsSlotsButNotItsCallersMemory) {
 
 TEST(Sim, NotesDoNotCrossACut) {
   World world(3, {});
-  world[0].tell(1, "lost");
-  world[0].tell(2, "heard");
+  world[0].tell(1, NoteKind::failure, "lost");
+  world[0].tell(2, NoteKind::failure, "heard");
   world.net().cut(0, 1);
   std::optional<Note> note;
   ASSERT_TRUE(world.until([&] { return (note = world[2].hear()).has_value(); }));

@@ -62,7 +62,7 @@ struct Idle {
 TEST(TcpAbandon, WhatWasSentFromMemoryStillArrivesWhole) {
   Idle ranks;
   ranks.send_and_abandon();
-  ranks.world[0].tell(1, "why");
+  ranks.world[0].tell(1, NoteKind::failure, "why");
   ranks.expect_messages(0, kShape.slots);
   const std::optional<Frame> note = ranks.peer.read_frame();
   ASSERT_TRUE(note);
@@ -74,8 +74,8 @@ TEST(TcpAbandon, WhatWasSentFromMemoryStillArrivesWhole) {
 TEST(TcpAbandon, ANoteAlreadyQueuedLeavesRoomForTheNext) {
   Idle ranks;
   ranks.send_and_abandon();
-  ranks.world[0].tell(1, "an earlier one");
-  ranks.world[0].tell(1, "why");
+  ranks.world[0].tell(1, NoteKind::failure, "an earlier one");
+  ranks.world[0].tell(1, NoteKind::failure, "why");
   ranks.expect_messages(0, kShape.slots);
   for (const std::string_view text : {"an earlier one", "why"}) {
     const std::optional<Frame> note = ranks.peer.read_frame();

@@ -39,7 +39,7 @@ enum class FrameKind : uint32_t {
   bad_shape,  // the sending end of link `id` has this shape, another one than the ring that came
   memory,     // segment: memory number `id` of the sender, for the receiver to map
   forget,     // memory number `id` is not used any more
-  note,       // text
+  note,       // text, of NoteKind `id`
   bye,        // the sender closes its transport
 };
 

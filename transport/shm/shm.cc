@@ -339,13 +339,17 @@ void ShmTransport::handle(Peer& peer, Incoming incoming) {
     case FrameKind::bad_shape: return take_bad_shape(peer, frame);
     case FrameKind::memory: return take_memory(peer, std::move(incoming));
     case FrameKind::forget: peer.memories.erase(frame.id); return;
-    case FrameKind::note:
-      if (notes_.size() < kUnheardMax)
-        notes_.push_back({peer.rank, std::string(frame.text_view())});
-      return;
+    case FrameKind::note: return take_note(peer, frame);
     case FrameKind::bye: return;
     case FrameKind::hello: return peer.pair.lose("introduced itself twice.");
   }
+}
+
+void ShmTransport::take_note(Peer& peer, const Frame& frame) {
+  if (frame.id >= kNoteKinds)
+    return peer.pair.lose(concat("sent a note of kind ", frame.id, ", which there is not."));
+  if (notes_.size() < kUnheardMax)
+    notes_.push_back({peer.rank, static_cast<NoteKind>(frame.id), std::string(frame.text_view())});
 }
 
 void ShmTransport::take_home(Peer& peer, std::shared_ptr<Segment> segment) {
@@ -407,11 +411,12 @@ void ShmTransport::wake(Rank peer) {
 // and the next wait announces, and returns for the caller to look again.
 void ShmTransport::wake_self() { own_bell().wake(); }
 
-void ShmTransport::tell(Rank rank, std::string_view text) {
+void ShmTransport::tell(Rank rank, NoteKind kind, std::string_view text) {
   Peer* peer = find(rank);
   if (!peer || !peer->pair.connected() || peer->pair.queued() >= kUnsentMax) return;
   Frame frame;
   frame.kind = FrameKind::note;
+  frame.id = static_cast<LinkId>(kind);
   frame.set_text(text);
   peer->pair.send(frame);
   peer->bell->ring();

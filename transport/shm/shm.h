@@ -42,7 +42,7 @@ class ShmTransport final : public Transport {
 
   // Links move nothing by themselves and know no memory of callers.
   void abandon() override {}
-  void tell(Rank peer, std::string_view text) override;
+  void tell(Rank peer, NoteKind kind, std::string_view text) override;
   std::optional<Note> hear() override;
   bool acquainted(Rank peer) const override { return find(peer) != nullptr; }
   Status peer_status(Rank peer) const override;
@@ -85,6 +85,7 @@ class ShmTransport final : public Transport {
   bool greet(Fd& stranger);
   void hear_peer(Peer& peer);
   void handle(Peer& peer, Incoming incoming);
+  void take_note(Peer& peer, const Frame& frame);
   void take_home(Peer& peer, std::shared_ptr<Segment> segment);
   void take_ring(Peer& peer, const Frame& frame, std::shared_ptr<Segment> segment);
   void take_memory(Peer& peer, Incoming incoming);

@@ -106,7 +106,9 @@ class SimTransport final : public Transport {
   void wake(Rank peer) override { state_.ring(peer); }
   void wake_self() override { state_.ring(rank_); }
   void abandon() override { state_.abandon(rank_); }
-  void tell(Rank peer, std::string_view text) override { state_.tell(rank_, peer, text); }
+  void tell(Rank peer, NoteKind kind, std::string_view text) override {
+    state_.tell(rank_, peer, kind, text);
+  }
   std::optional<Note> hear() override { return state_.hear(rank_); }
   Status peer_status(Rank peer) const override { return state_.peer_status(rank_, peer); }
   const Clock& clock() const override { return state_.clock(); }

@@ -141,12 +141,12 @@ void State::wait(Rank me, const Deadline& deadline) {
   at(me).rung = false;
 }
 
-void State::tell(Rank from, Rank to, std::string_view text) {
+void State::tell(Rank from, Rank to, NoteKind kind, std::string_view text) {
   const auto held = lock();
   RankState& ear = at(to);
   if (!ear.entered || ear.notes.size() + ear.notes_coming >= kNotesMax) return;
   ++ear.notes_coming;
-  Note note{from, std::string(text.substr(0, kNoteBytesMax))};
+  Note note{from, kind, std::string(text.substr(0, kNoteBytesMax))};
   later(from, to, soon(from, to), [this, to, note = std::move(note)] {
     RankState& hearer = at(to);
     --hearer.notes_coming;

@@ -40,7 +40,7 @@ class State {
   void wait(Rank me, const Deadline& deadline);
   void ring(Rank rank);
   void abandon(Rank rank);
-  void tell(Rank from, Rank to, std::string_view text);
+  void tell(Rank from, Rank to, NoteKind kind, std::string_view text);
   std::optional<Note> hear(Rank me);
   Status peer_status(Rank me, Rank peer);
   // nullptr until `me`, which first asked at the time given, may know it.

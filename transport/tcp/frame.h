@@ -72,7 +72,7 @@ enum class FrameKind : uint8_t {
   open_recv,  // the same for the receiving end; grants the credits for its slots
   data,       // message `sequence` of `link`, `length` bytes follow
   credit,     // `sequence` messages of `link` have been released, all in all
-  note,       // `length` bytes of text follow
+  note,       // of NoteKind `link`: `length` bytes of text follow
   bye,        // the last frame of this connection, one of `sequence` that the frame's sender has
 };
 inline constexpr uint8_t kFrameKinds = 7;

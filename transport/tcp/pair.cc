@@ -153,11 +153,12 @@ void Pair::abandon() {
   }
 }
 
-void Pair::tell(std::string_view text) {
+void Pair::tell(NoteKind kind, std::string_view text) {
   if (notes_out_.size() == kNotesOutMax || live_.empty() || !live_[0]->open()) return;
   const std::string& note = notes_out_.emplace_back(text.substr(0, kNoteBytesMax));
   const bool first = live_[0]->idle();
-  const Frame frame{FrameKind::note, 0, static_cast<uint32_t>(note.size()), 0, 0};
+  const Frame frame{FrameKind::note, static_cast<LinkId>(kind), static_cast<uint32_t>(note.size()),
+                    0, 0};
   live_[0]->push(frame, std::as_bytes(std::span(note)), this, 0);
   if (first) live_[0]->flush();
 }
@@ -207,10 +208,7 @@ Status Pair::begin(Stream& stream, const Frame& frame, std::byte** payload) {
       stream.close();
       take_bye(frame);
       return {};
-    case FrameKind::note:
-      *payload = reinterpret_cast<std::byte*>(note_in_.data());
-      if (frame.length == 0) finish(frame);
-      return {};
+    case FrameKind::note: return take_note(frame, payload);
     case FrameKind::start: break;
   }
   return internal_error("it sent a second start frame");
@@ -221,7 +219,16 @@ void Pair::finish(const Frame& frame) {
   if (frame.kind == FrameKind::data)
     recv_links_.find(frame.link)->second->finish(frame.sequence);
   else if (hub_.heard.size() < kNotesHeardMax)
-    hub_.heard.push_back({peer_, std::string(note_in_.data(), frame.length)});
+    hub_.heard.push_back(
+        {peer_, static_cast<NoteKind>(frame.link), std::string(note_in_.data(), frame.length)});
+}
+
+Status Pair::take_note(const Frame& frame, std::byte** payload) {
+  if (frame.link >= kNoteKinds)
+    return internal_error(concat("it sent a note of kind ", frame.link, ", which there is not"));
+  *payload = reinterpret_cast<std::byte*>(note_in_.data());
+  if (frame.length == 0) finish(frame);
+  return {};
 }
 
 Status Pair::take_data(const Frame& frame, std::byte** payload) {

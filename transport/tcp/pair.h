@@ -47,7 +47,7 @@ class Pair final : public FrameSink, public FrameOwner {
   // Transport::abandon(). The connections go on, with copies of what was sent from memory and with
   // slots for what was posted, so that the peer hears why instead of a connection's end.
   void abandon();
-  void tell(std::string_view text);
+  void tell(NoteKind kind, std::string_view text);
   void say_bye();
   // Closes the streams whose bytes have all reached the other host; true when none is open.
   bool close_settled();
@@ -73,6 +73,7 @@ class Pair final : public FrameSink, public FrameOwner {
   void push_credits(Stream& stream);
   void announce(FrameKind kind, LinkId id, LinkShape shape);
   Status take_open(const Frame& frame);
+  Status take_note(const Frame& frame, std::byte** payload);
   Status take_data(const Frame& frame, std::byte** payload);
   Status take_credit(const Frame& frame);
   void take_bye(const Frame& frame);

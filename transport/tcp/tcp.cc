@@ -237,9 +237,9 @@ void TcpTransport::abandon() {
     if (pair) pair->abandon();
 }
 
-void TcpTransport::tell(Rank peer, std::string_view text) {
+void TcpTransport::tell(Rank peer, NoteKind kind, std::string_view text) {
   const auto index = static_cast<size_t>(peer);
-  if (index < pairs_.size() && pairs_[index]) pairs_[index]->tell(text);
+  if (index < pairs_.size() && pairs_[index]) pairs_[index]->tell(kind, text);
 }
 
 std::optional<Note> TcpTransport::hear() {

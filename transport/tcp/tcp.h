@@ -42,7 +42,7 @@ class TcpTransport final : public Transport, public Host {
   void wake(Rank) override {}
   void wake_self() override { hub_.poller.wake(); }
   void abandon() override;
-  void tell(Rank peer, std::string_view text) override;
+  void tell(Rank peer, NoteKind kind, std::string_view text) override;
   std::optional<Note> hear() override;
   bool acquainted(Rank peer) const override;
   Status peer_status(Rank peer) const override;

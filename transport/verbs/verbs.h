@@ -38,7 +38,9 @@ class VerbsTransport final : public Transport {
   void abandon() override;
   bool registers_memory() const override { return true; }
   void forget_memory() override { hub_.memory.forget(); }
-  void tell(Rank peer, std::string_view text) override { control_->tell(peer, text); }
+  void tell(Rank peer, NoteKind kind, std::string_view text) override {
+    control_->tell(peer, kind, text);
+  }
   std::optional<Note> hear() override { return control_->hear(); }
   bool acquainted(Rank peer) const override { return control_->acquainted(peer); }
   Status peer_status(Rank peer) const override;
