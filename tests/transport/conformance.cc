@@ -252,6 +252,15 @@ std::optional<Letter> receive(Member& me, RecvLink& link) {
   return letter;
 }
 
+bool greet(Member& me, Rank peer, LinkId id) {
+  const LinkShape shape{2, 64};
+  RecvLink& in = me->open_recv(peer, id, shape);  // before sending: the peer does the same
+  if (!send(me, me->open_send(peer, id, shape), pattern(8, 8), 8)) return false;
+  const std::optional<Letter> letter = receive(me, in);
+  if (letter) expect_pattern(letter->data, 8, 8);
+  return letter.has_value();
+}
+
 std::vector<std::byte> pattern(size_t bytes, uint64_t seed) {
   std::vector<std::byte> data(bytes);
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 0x1234567u;

@@ -129,6 +129,10 @@ struct Letter {
 };
 std::optional<Letter> receive(Member& me, RecvLink& link);
 
+// One message each way; afterwards the two are connected.
+inline constexpr LinkId kData = 1;
+bool greet(Member& me, Rank peer, LinkId id = kData);
+
 // `bytes` bytes that depend on the seed.
 std::vector<std::byte> pattern(size_t bytes, uint64_t seed);
 // Compares a whole message; a failure says where they differ first.

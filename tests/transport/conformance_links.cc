@@ -6,8 +6,6 @@
 namespace weft::conformance {
 namespace {
 
-constexpr LinkId kData = 1;
-
 // `count` messages of seeded sizes, from rank 0 to rank 1, each checked by content and tag.
 void stream(Member& me, LinkShape shape, LinkId id, int count, uint64_t seed) {
   std::mt19937_64 random(seed);

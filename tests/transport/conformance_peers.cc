@@ -1,4 +1,4 @@
-// Beyond one link: many ranks, windows, notes, waiting, and the death of a peer.
+// Beyond one link: many ranks, windows, waiting, and the death of a peer.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -7,18 +7,6 @@
 
 namespace weft::conformance {
 namespace {
-
-constexpr LinkId kData = 1;
-
-// One message each way; afterwards the two are connected.
-bool greet(Member& me, Rank peer, LinkId id = kData) {
-  const LinkShape shape{2, 64};
-  RecvLink& in = me->open_recv(peer, id, shape);  // before sending: the peer does the same
-  if (!send(me, me->open_send(peer, id, shape), pattern(8, 8), 8)) return false;
-  const std::optional<Letter> letter = receive(me, in);
-  if (letter) expect_pattern(letter->data, 8, 8);
-  return letter.has_value();
-}
 
 TEST_P(Conformance, ReachesTheOthersButNotItself) {
   run(3, [](Member& me) {
@@ -144,46 +132,6 @@ TEST_P(Conformance, WindowWritesAreSeenByTheOwner) {
       }
       if (!me.barrier()) return;
     }
-  });
-}
-
-TEST_P(Conformance, NotesAreDelivered) {
-  run(3, [](Member& me) {
-    const auto text = [](Rank from, Rank to) {
-      return "from " + std::to_string(from) + " to " + std::to_string(to) +
-             std::string(from == 0 ? kNoteBytesMax - 20 : 0, 'x');
-    };
-    for (Rank peer = 0; peer < 3; ++peer)
-      if (peer != me.rank() && !greet(me, peer)) return;
-    for (Rank peer = 0; peer < 3; ++peer)
-      if (peer != me.rank()) me->tell(peer, NoteKind::failure, text(me.rank(), peer));
-    std::vector<Rank> heard;
-    const auto all = [&] {
-      while (const std::optional<Note> note = me->hear()) {
-        EXPECT_EQ(note->text, text(note->from, me.rank()));
-        heard.push_back(note->from);
-      }
-      return heard.size() >= 2;
-    };
-    if (!me.until(all, "a note")) return;
-    me.linger(0.005);
-    EXPECT_FALSE(me->hear()) << "a note was delivered twice";
-    EXPECT_NE(heard[0], heard[1]);
-  });
-}
-
-TEST_P(Conformance, TooManyOrTooLongNotesDoNoHarm) {
-  run(2, [](Member& me) {
-    const Rank peer = 1 - me.rank();
-    me->tell(peer, NoteKind::failure, "before anything is connected: may be dropped");
-    if (!greet(me, peer)) return;
-    for (int i = 0; i < 2000; ++i)
-      me->tell(peer, NoteKind::failure, std::string(kNoteBytesMax * 4, 'y'));
-    for (int i = 0; i < 50; ++i) {
-      me.pump();
-      while (const std::optional<Note> note = me->hear()) EXPECT_EQ(note->from, peer);
-    }
-    greet(me, peer);
   });
 }
 
