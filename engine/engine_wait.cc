@@ -11,6 +11,7 @@
 namespace weft {
 namespace {
 
+// To a peer that does not listen the transport sends the first statement only (Transport::tell).
 constexpr double kStatementAfter_s = 0.1, kStatementEvery_s = 1.0;
 constexpr double kStatementOld_s = 3;  // what a peer said longer ago may not hold any more
 // A line on standard error says that a call waits; the next one comes when it has waited so many

@@ -136,7 +136,7 @@ class SharedMemory {
   virtual void discard() = 0;
 };
 
-// A short message outside all links, for saying why: delivered at most once, best effort.
+// A short message outside all links, for saying why; see Transport::tell().
 enum class NoteKind : uint8_t {
   call,     // which collective call its teller is in
   group,    // which group of sends and receives it waits in
@@ -222,7 +222,12 @@ class Transport {
   // of it is forgotten. Called once a call has ended, where registers_memory().
   virtual void forget_memory() {}
 
-  // Best effort: dropped where the peer was never connected or its queue is full.
+  // Dropped where the two are not connected. Else one note of each kind is under way at a time,
+  // until the peer has taken it by hear(); the next one waits here, and a newer one takes its
+  // place. So queues are short on both ends, no kind keeps another back (one may overtake another),
+  // and while the two stay connected and poll, the newest of each kind arrives, once. A note that
+  // does not have to wait goes to the medium at once, behind what links have sent; from there it
+  // arrives even where its teller never polls again.
   virtual void tell(Rank peer, NoteKind kind, std::string_view text) = 0;
   virtual std::optional<Note> hear() = 0;
   // Whether anything was opened to or by this peer: else no notes pass between the two.

@@ -157,6 +157,28 @@ TEST(Simulation, LongWaitsAreReported) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
 }
 
+// Neither what rank 0 said every second while it waited for rank 1, nor that rank 1 was elsewhere
+// all the time, keeps from it that rank 0 has failed.
+TEST(Simulation, WhoComesBackAfterALongTimeHearsOfTheFailureAtOnce) {
+  Options options;
+  options.timeout_s = 300;
+  SimWorld world(2, {.seed = 4}, options);
+  int value = 0, sum = 0;
+  const Call call{.kind = Kind::all_reduce,
+                  .input = &value,
+                  .output = &sum,
+                  .count = 1,
+                  .type = DataType::int32};
+  const Work failed[] = {world.engine(0).start(call)};
+  ASSERT_TRUE(world.finish(failed));
+  EXPECT_EQ(failed[0].error().code(), Code::timeout);
+  const int64_t back_ns = world.net().clock().now_ns();
+  const Work late[] = {world.engine(1).start(call), world.engine(1).start(call)};
+  ASSERT_TRUE(world.finish(late));
+  EXPECT_EQ(late[1].error().code(), Code::timeout);
+  EXPECT_LT(world.net().clock().now_ns() - back_ns, 1'000'000'000);
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameRun) {
   const auto arrivals = [] {
     SimWorld world(4, {.seed = 5}, Options{});

@@ -154,7 +154,8 @@ bool Member::somebody_failed() const {
   return board_.failed.load() || testing::Test::HasFatalFailure();
 }
 
-bool Member::until(const std::function<bool()>& ready, std::string_view what) {
+bool Member::until(const std::function<bool()>& ready, std::string_view what,
+                   void (Member::*meanwhile)()) {
   const Deadline deadline = Deadline::after(kPatience_s);
   while (!ready()) {
     if (somebody_failed()) return false;
@@ -163,7 +164,7 @@ bool Member::until(const std::function<bool()>& ready, std::string_view what) {
       board_.failed = true;
       return false;
     }
-    pump();
+    (this->*meanwhile)();
   }
   return true;
 }
@@ -174,12 +175,13 @@ void Member::linger(double seconds) {
   while (!deadline.expired() && !somebody_failed()) pump();
 }
 
+void Member::doze() {
+  if (turns_) return turns_->pass(rank_);
+  std::this_thread::sleep_for(std::chrono::microseconds(200));
+}
+
 void Member::pump() {
-  if (!transport_) {
-    if (turns_) return turns_->pass(rank_);
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
-    return;
-  }
+  if (!transport_) return doze();
   transport_->poll();
   if (turns_) {
     transport_->wait(Deadline::after(0.0002, transport_->clock()));

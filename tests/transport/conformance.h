@@ -89,7 +89,13 @@ class Member {
   bool start(const Factory& factory, uint32_t absent);
 
   // Polls until `ready()`; false (and a failure) after kPatience_s, or where another rank failed.
-  bool until(const std::function<bool()>& ready, std::string_view what);
+  bool until(const std::function<bool()>& ready, std::string_view what) {
+    return until(ready, what, &Member::pump);
+  }
+  // The same without a single call of the transport.
+  bool until_idle(const std::function<bool()>& ready, std::string_view what) {
+    return until(ready, what, &Member::doze);
+  }
   // Polls for so long, on the transport's clock.
   void linger(double seconds);
   // One round of poll, with a short sleep now and then.
@@ -110,6 +116,9 @@ class Member {
 
  private:
   bool somebody_failed() const;
+  bool until(const std::function<bool()>& ready, std::string_view what,
+             void (Member::*meanwhile)());
+  void doze();
 
   const Rank rank_;
   const int size_;

@@ -74,7 +74,7 @@ TEST(TcpAbandon, WhatWasSentFromMemoryStillArrivesWhole) {
 TEST(TcpAbandon, ANoteAlreadyQueuedLeavesRoomForTheNext) {
   Idle ranks;
   ranks.send_and_abandon();
-  ranks.world[0].tell(1, NoteKind::failure, "an earlier one");
+  ranks.world[0].tell(1, NoteKind::call, "an earlier one");
   ranks.world[0].tell(1, NoteKind::failure, "why");
   ranks.expect_messages(0, kShape.slots);
   for (const std::string_view text : {"an earlier one", "why"}) {
@@ -84,6 +84,18 @@ TEST(TcpAbandon, ANoteAlreadyQueuedLeavesRoomForTheNext) {
     ASSERT_TRUE(ranks.peer.read(std::as_writable_bytes(std::span(heard))));
     EXPECT_EQ(heard, text);
   }
+}
+
+// Its text is still needed.
+TEST(TcpAbandon, ANoteThatHasNotLeftCannotHaveBeenHeard) {
+  Idle ranks;
+  ranks.send_and_abandon();
+  ranks.world[0].tell(1, NoteKind::failure, "why");
+  ranks.peer.write(Frame{FrameKind::heard, static_cast<LinkId>(NoteKind::failure), 0, 0, 0});
+  EXPECT_TRUE(ranks.world.until([&] { return !ranks.world[0].peer_status(1).ok(); }));
+  EXPECT_NE(ranks.world[0].peer_status(1).message().find("heard a note of kind 2, which was not"),
+            std::string_view::npos)
+      << ranks.world[0].peer_status(1).to_string();
 }
 
 TEST(TcpAbandon, ClosingFlushesNothingThatIsGone) {

@@ -267,6 +267,16 @@ TEST(TcpFaults, BrokenFramesAreErrorsOfTheirSender) {
   expect_said("which were not sent", [](RawPeer& p) {
     p.write(Frame{FrameKind::credit, 77, 0, 0, 0});
   });
+  expect_said("note of kind 3, which there is not", [](RawPeer& p) {
+    p.write(Frame{FrameKind::note, kNoteKinds, 0, 0, 0});
+  });
+  expect_said("note of kind 1 before the last one was heard", [](RawPeer& p) {
+    for (int i = 0; i < 2; ++i) p.write(Frame{FrameKind::note, 1, 0, 0, 0});
+  });
+  for (const LinkId kind : {LinkId{0}, LinkId{kNoteKinds}, ~LinkId{0}})
+    expect_said("which was not sent", [kind](RawPeer& p) {
+      p.write(Frame{FrameKind::heard, kind, 0, 0, 0});
+    });
   expect_said("0 slots", [](RawPeer& p) { p.write(Frame{FrameKind::open_send, 5, 0, 0, 64}); });
   expect_said("slots of", [](RawPeer& p) {
     p.write(Frame{FrameKind::open_send, 5, 0, 1ull << 32, 64});

@@ -44,7 +44,7 @@ TEST(TcpWire, BytesThatAreNoFrameAreRefused) {
   for (const size_t reserved : {2u, 3u, 12u, 13u, 14u, 15u}) EXPECT_FALSE(broken(reserved, 1));
   Frame frame = kFrame;
   for (const FrameKind kind : {FrameKind::start, FrameKind::credit, FrameKind::open_send,
-                               FrameKind::open_recv, FrameKind::bye}) {
+                               FrameKind::open_recv, FrameKind::heard, FrameKind::bye}) {
     frame.kind = kind;  // with a payload, which these never have
     EXPECT_FALSE(decode_frame(encode(frame)));
   }

@@ -40,11 +40,12 @@ enum class FrameKind : uint32_t {
   memory,     // segment: memory number `id` of the sender, for the receiver to map
   forget,     // memory number `id` is not used any more
   note,       // text, of NoteKind `id`
+  heard,      // the last note of NoteKind `id` has been
   bye,        // the sender closes its transport
 };
 
 struct Frame {
-  static constexpr uint64_t kMagic = 0x31306d6873746677;  // the version, too
+  static constexpr uint64_t kMagic = 0x32306d6873746677;  // the version, too
   uint64_t magic = kMagic;
   FrameKind kind = FrameKind::hello;
   Rank from = -1;
@@ -103,7 +104,6 @@ class Pair {
   bool needs_moving() const { return state_ == State::wanted || sendable(); }
 
   bool connected() const { return state_ == State::connected; }
-  size_t queued() const { return outbox_.size(); }
   const Status& status() const { return status_; }  // not ok: the peer is lost
   // `why` goes on from "rank 3".
   void lose(std::string_view why);

@@ -25,10 +25,8 @@ namespace {
 constexpr uint64_t kListener = ~uint64_t{0};
 constexpr uint64_t kStranger = kListener - 1;
 
-constexpr size_t kPage = 4096;        // a home's first one holds the bell, the others the window
-constexpr size_t kUnsentMax = 64;     // notes are dropped where more frames are queued
-constexpr size_t kUnheardMax = 1024;  // or where more notes have come
-constexpr int kFramesPerPoll = 256;   // of one peer
+constexpr size_t kPage = 4096;       // a home's first one holds the bell, the others the window
+constexpr int kFramesPerPoll = 256;  // of one peer
 constexpr int kCallersAtOnce = 64;
 
 // The first sleep after an announcement is short (bell.h, invariant 3); sockets do not ring, so
@@ -340,16 +338,25 @@ void ShmTransport::handle(Peer& peer, Incoming incoming) {
     case FrameKind::memory: return take_memory(peer, std::move(incoming));
     case FrameKind::forget: peer.memories.erase(frame.id); return;
     case FrameKind::note: return take_note(peer, frame);
+    case FrameKind::heard: return take_heard(peer, frame);
     case FrameKind::bye: return;
     case FrameKind::hello: return peer.pair.lose("introduced itself twice.");
   }
 }
 
 void ShmTransport::take_note(Peer& peer, const Frame& frame) {
-  if (frame.id >= kNoteKinds)
-    return peer.pair.lose(concat("sent a note of kind ", frame.id, ", which there is not."));
-  if (notes_.size() < kUnheardMax)
-    notes_.push_back({peer.rank, static_cast<NoteKind>(frame.id), std::string(frame.text_view())});
+  if (frame.id >= kNoteKinds || peer.unread[frame.id])
+    return peer.pair.lose(concat(
+        "sent a note of kind ", frame.id,
+        frame.id >= kNoteKinds ? ", which there is not." : " before the last one was heard."));
+  peer.unread.set(frame.id);
+  notes_.push_back({peer.rank, static_cast<NoteKind>(frame.id), std::string(frame.text_view())});
+}
+
+void ShmTransport::take_heard(Peer& peer, const Frame& frame) {
+  if (frame.id >= kNoteKinds || !peer.notes.heard(static_cast<NoteKind>(frame.id)))
+    return peer.pair.lose(concat("has heard a note of kind ", frame.id, ", which was not sent."));
+  send_notes(peer);
 }
 
 void ShmTransport::take_home(Peer& peer, std::shared_ptr<Segment> segment) {
@@ -413,20 +420,34 @@ void ShmTransport::wake_self() { own_bell().wake(); }
 
 void ShmTransport::tell(Rank rank, NoteKind kind, std::string_view text) {
   Peer* peer = find(rank);
-  if (!peer || !peer->pair.connected() || peer->pair.queued() >= kUnsentMax) return;
-  Frame frame;
-  frame.kind = FrameKind::note;
-  frame.id = static_cast<LinkId>(kind);
-  frame.set_text(text);
-  peer->pair.send(frame);
-  peer->bell->ring();
+  if (!peer || !peer->pair.connected()) return;
+  peer->notes.add(kind, text);
+  send_notes(*peer);
   settle(*peer);
+}
+
+void ShmTransport::send_notes(Peer& peer) {
+  while (const std::optional<NotesOut::Ready> note = peer.notes.next()) {
+    Frame frame;
+    frame.kind = FrameKind::note;
+    frame.id = static_cast<LinkId>(note->kind);
+    frame.set_text(note->text);
+    peer.pair.send(frame);
+    peer.bell->ring();
+  }
 }
 
 std::optional<Note> ShmTransport::hear() {
   if (notes_.empty()) return std::nullopt;
   Note note = std::move(notes_.front());
   notes_.pop_front();
+  Peer& peer = get(note.from);
+  peer.unread.reset(static_cast<size_t>(note.kind));
+  Frame frame;
+  frame.kind = FrameKind::heard;
+  frame.id = static_cast<LinkId>(note.kind);
+  peer.pair.send(frame);
+  settle(peer);
   return note;
 }
 

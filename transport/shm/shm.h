@@ -3,6 +3,7 @@
 // through one Unix socket per pair of ranks that have something to do with each other (pair.h).
 #pragma once
 
+#include <bitset>
 #include <deque>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "transport/notes.h"
 #include "transport/shm/links.h"
 #include "transport/shm/pair.h"
 #include "transport/transport.h"
@@ -66,8 +68,10 @@ class ShmTransport final : public Transport {
     std::map<LinkId, ShmRecvLink> recvs;
     std::map<LinkId, Offer> offers;
     std::map<uint32_t, Result<std::shared_ptr<Segment>>> memories;  // by number
-    bool unsettled = false;                                         // listed in unsettled_
-    bool mourned = false;  // its links know that it is lost
+    NotesOut notes;
+    std::bitset<kNoteKinds> unread;  // notes of its that are in notes_
+    bool unsettled = false;          // listed in unsettled_
+    bool mourned = false;            // its links know that it is lost
   };
 
   explicit ShmTransport(const TransportConfig& config) : config_(config) {}
@@ -86,6 +90,8 @@ class ShmTransport final : public Transport {
   void hear_peer(Peer& peer);
   void handle(Peer& peer, Incoming incoming);
   void take_note(Peer& peer, const Frame& frame);
+  void take_heard(Peer& peer, const Frame& frame);
+  void send_notes(Peer& peer);
   void take_home(Peer& peer, std::shared_ptr<Segment> segment);
   void take_ring(Peer& peer, const Frame& frame, std::shared_ptr<Segment> segment);
   void take_memory(Peer& peer, Incoming incoming);

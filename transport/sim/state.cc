@@ -8,7 +8,6 @@
 namespace weft::sim {
 namespace {
 
-constexpr size_t kNotesMax = 64;
 constexpr size_t kPage = 4096;
 constexpr int64_t kForeverNs = int64_t{1} << 60;
 
@@ -143,17 +142,20 @@ void State::wait(Rank me, const Deadline& deadline) {
 
 void State::tell(Rank from, Rank to, NoteKind kind, std::string_view text) {
   const auto held = lock();
-  RankState& ear = at(to);
-  if (!ear.entered || ear.notes.size() + ear.notes_coming >= kNotesMax) return;
-  ++ear.notes_coming;
-  Note note{from, kind, std::string(text.substr(0, kNoteBytesMax))};
-  later(from, to, soon(from, to), [this, to, note = std::move(note)] {
-    RankState& hearer = at(to);
-    --hearer.notes_coming;
-    if (hearer.cut[index(note.from)]) return;
-    hearer.notes.push_back(note);
-    ring_locked(to);
-  });
+  if (!at(to).entered) return;
+  at(from).telling[to].add(kind, text);
+  send_notes(from, to);
+}
+
+void State::send_notes(Rank from, Rank to) {
+  while (const auto ready = at(from).telling[to].next()) {
+    Note note{from, ready->kind, std::string(ready->text)};
+    later(from, to, soon(from, to), [this, to, note = std::move(note)] {
+      if (at(to).cut[index(note.from)]) return;
+      at(to).notes.push_back(note);
+      ring_locked(to);
+    });
+  }
 }
 
 std::optional<Note> State::hear(Rank me) {
@@ -162,6 +164,8 @@ std::optional<Note> State::hear(Rank me) {
   if (notes.empty()) return std::nullopt;
   Note note = std::move(notes.front());
   notes.pop_front();
+  at(note.from).telling[me].heard(note.kind);
+  if (!at(note.from).left) send_notes(note.from, me);
   return note;
 }
 

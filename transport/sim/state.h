@@ -16,6 +16,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "transport/notes.h"
 #include "transport/sim/channel.h"
 #include "transport/sim/timeline.h"
 
@@ -72,9 +73,9 @@ class State {
     bool rung = false;  // something happened since the last wait
     std::condition_variable bell;
     std::deque<Note> notes;
-    size_t notes_coming = 0;
-    std::vector<Status> lost;  // by peer: why it is lost, as far as this rank has noticed
-    std::vector<bool> cut;     // by peer: nothing arrives between the two
+    std::map<Rank, NotesOut> telling;  // by who is told
+    std::vector<Status> lost;          // by peer: why it is lost, as far as this rank has noticed
+    std::vector<bool> cut;             // by peer: nothing arrives between the two
     std::unique_ptr<std::byte, FreeMemory> window;
   };
 
@@ -87,6 +88,7 @@ class State {
   // An event between two ranks; if they sleep, they look again how long they may.
   void later(Rank a, Rank b, int64_t due_ns, std::function<void()> act);
   void ring_locked(Rank rank);
+  void send_notes(Rank from, Rank to);
   void notice(Rank at_rank, Rank peer, int64_t due_ns, std::string why);
   void cut_locked(Rank a, Rank b, const std::string& why_a, const std::string& why_b);
   void connect(Channel& channel);

@@ -22,7 +22,7 @@
 
 namespace weft::tcp {
 
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr size_t kChallengeBytes = 32;
 inline constexpr size_t kHelloBytes = 96;
 inline constexpr size_t kAnswerBytes = 48;
@@ -73,9 +73,10 @@ enum class FrameKind : uint8_t {
   data,       // message `sequence` of `link`, `length` bytes follow
   credit,     // `sequence` messages of `link` have been released, all in all
   note,       // of NoteKind `link`: `length` bytes of text follow
+  heard,      // the last note of NoteKind `link` has been
   bye,        // the last frame of this connection, one of `sequence` that the frame's sender has
 };
-inline constexpr uint8_t kFrameKinds = 7;
+inline constexpr uint8_t kFrameKinds = 8;
 
 struct Frame {
   FrameKind kind = FrameKind::start;

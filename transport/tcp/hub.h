@@ -47,9 +47,7 @@ struct Hub {
   // sleeps, because what came may belong to a link other than the one that was looked at.
   bool news = false;
   std::deque<Note> heard;
-  std::vector<Pair*> owing;  // pairs that owe credits
+  std::vector<Pair*> owing;  // pairs that owe credits, or may have notes to send
 };
-
-inline constexpr size_t kNotesHeardMax = 64;
 
 }  // namespace weft::tcp

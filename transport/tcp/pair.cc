@@ -17,8 +17,6 @@ constexpr size_t kAnnouncedMax = 1 << 16;
 // only so many bytes that it cannot send yet.
 constexpr int kUnsentBytesMax = 256 << 10;
 
-constexpr size_t kNotesOutMax = 8;
-
 }  // namespace
 
 Pair::Pair(Hub& hub, Rank peer) : hub_(hub), peer_(peer), streams_(1) {}
@@ -96,6 +94,9 @@ void Pair::push_credits(Stream& stream) {
   for (TcpRecvLink* link : owing_)
     stream.push({FrameKind::credit, link->id(), 0, link->announce(), 0}, {}, nullptr, 0);
   owing_.clear();
+  for (LinkId kind = 0; kind < kNoteKinds; ++kind)
+    if (heard_[kind]) stream.push({FrameKind::heard, kind, 0, 0, 0}, {}, nullptr, 0);
+  heard_.reset();
 }
 
 void Pair::transmit(const Frame& frame, ConstBytes payload, FrameOwner* owner, uint64_t token) {
@@ -120,6 +121,10 @@ void Pair::progress() {
 
 void Pair::owe(TcpRecvLink& link) {
   owing_.push_back(&link);
+  list();
+}
+
+void Pair::list() {
   if (!listed_) hub_.owing.push_back(this);
   listed_ = true;
 }
@@ -133,9 +138,10 @@ void Pair::return_credits() {
 }
 
 bool Pair::feed_starving() {
+  send_notes();
   const bool starving = std::any_of(owing_.begin(), owing_.end(),
                                     [](const TcpRecvLink* link) { return link->starving(); });
-  if (starving) return_credits();
+  if (starving || heard_.any()) return_credits();
   listed_ = !owing_.empty();
   return listed_;
 }
@@ -154,17 +160,32 @@ void Pair::abandon() {
 }
 
 void Pair::tell(NoteKind kind, std::string_view text) {
-  if (notes_out_.size() == kNotesOutMax || live_.empty() || !live_[0]->open()) return;
-  const std::string& note = notes_out_.emplace_back(text.substr(0, kNoteBytesMax));
-  const bool first = live_[0]->idle();
-  const Frame frame{FrameKind::note, static_cast<LinkId>(kind), static_cast<uint32_t>(note.size()),
-                    0, 0};
-  live_[0]->push(frame, std::as_bytes(std::span(note)), this, 0);
-  if (first) live_[0]->flush();
+  if (live_.empty()) return;
+  notes_out_.add(kind, text);
+  send_notes();
 }
 
-// Notes all travel over the first connection, in order.
-void Pair::sent(uint64_t) { notes_out_.pop_front(); }
+// They all travel over the first connection, in order.
+void Pair::send_notes() {
+  while (!live_.empty() && live_[0]->open()) {
+    const std::optional<NotesOut::Ready> note = notes_out_.next();
+    if (!note) return;
+    const bool first = live_[0]->idle();
+    const Frame frame{FrameKind::note, static_cast<LinkId>(note->kind),
+                      static_cast<uint32_t>(note->text.size()), 0, 0};
+    unwritten_.set(frame.link);
+    live_[0]->push(frame, std::as_bytes(std::span(note->text)), this, frame.link);
+    if (first) live_[0]->flush();
+  }
+}
+
+void Pair::sent(uint64_t kind) { unwritten_.reset(kind); }
+
+void Pair::heard(NoteKind kind) {
+  unread_.reset(static_cast<size_t>(kind));
+  heard_.set(static_cast<size_t>(kind));
+  list();
+}
 
 void Pair::say_bye() {
   leaving_ = true;
@@ -209,6 +230,7 @@ Status Pair::begin(Stream& stream, const Frame& frame, std::byte** payload) {
       take_bye(frame);
       return {};
     case FrameKind::note: return take_note(frame, payload);
+    case FrameKind::heard: return take_heard(frame);
     case FrameKind::start: break;
   }
   return internal_error("it sent a second start frame");
@@ -218,16 +240,29 @@ void Pair::finish(const Frame& frame) {
   hub_.news = true;
   if (frame.kind == FrameKind::data)
     recv_links_.find(frame.link)->second->finish(frame.sequence);
-  else if (hub_.heard.size() < kNotesHeardMax)
+  else
     hub_.heard.push_back(
         {peer_, static_cast<NoteKind>(frame.link), std::string(note_in_.data(), frame.length)});
 }
 
 Status Pair::take_note(const Frame& frame, std::byte** payload) {
-  if (frame.link >= kNoteKinds)
-    return internal_error(concat("it sent a note of kind ", frame.link, ", which there is not"));
+  if (frame.link >= kNoteKinds || unread_[frame.link])
+    return internal_error(concat(
+        "it sent a note of kind ", frame.link,
+        frame.link >= kNoteKinds ? ", which there is not" : " before the last one was heard"));
+  unread_.set(frame.link);
   *payload = reinterpret_cast<std::byte*>(note_in_.data());
   if (frame.length == 0) finish(frame);
+  return {};
+}
+
+// A note that has waited for this goes with the next poll.
+Status Pair::take_heard(const Frame& frame) {
+  if (frame.link >= kNoteKinds || unwritten_[frame.link] ||
+      !notes_out_.heard(static_cast<NoteKind>(frame.link)))
+    return internal_error(
+        concat("it has heard a note of kind ", frame.link, ", which was not sent"));
+  list();
   return {};
 }
 

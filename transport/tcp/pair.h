@@ -1,12 +1,13 @@
 // What connects this rank with one other: its streams, and all links multiplexed over them.
 #pragma once
 
-#include <deque>
+#include <bitset>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "transport/notes.h"
 #include "transport/tcp/hub.h"
 #include "transport/tcp/link.h"
 #include "transport/tcp/stream.h"
@@ -41,13 +42,16 @@ class Pair final : public FrameSink, public FrameOwner {
   // `link` has begun to owe credits. They travel with the next frame, or as below.
   void owe(TcpRecvLink& link);
   void return_credits();
-  // Returns credits where a sender has none left. True while some are still owed.
+  // Returns credits where a sender has none left, says which notes were heard, and sends those that
+  // waited for their turn. True while credits are still owed.
   bool feed_starving();
 
   // Transport::abandon(). The connections go on, with copies of what was sent from memory and with
   // slots for what was posted, so that the peer hears why instead of a connection's end.
   void abandon();
   void tell(NoteKind kind, std::string_view text);
+  // The caller has taken the last note of this kind.
+  void heard(NoteKind kind);
   void say_bye();
   // Closes the streams whose bytes have all reached the other host; true when none is open.
   bool close_settled();
@@ -74,6 +78,9 @@ class Pair final : public FrameSink, public FrameOwner {
   void announce(FrameKind kind, LinkId id, LinkShape shape);
   Status take_open(const Frame& frame);
   Status take_note(const Frame& frame, std::byte** payload);
+  Status take_heard(const Frame& frame);
+  void send_notes();
+  void list();
   Status take_data(const Frame& frame, std::byte** payload);
   Status take_credit(const Frame& frame);
   void take_bye(const Frame& frame);
@@ -96,8 +103,11 @@ class Pair final : public FrameSink, public FrameOwner {
   bool listed_ = false;   // in hub_.owing
   bool leaving_ = false;  // has said goodbye
   bool bye_heard_ = false;
-  uint64_t peer_streams_ = 0;          // how many connections say bye
-  std::deque<std::string> notes_out_;  // being sent
+  uint64_t peer_streams_ = 0;  // how many connections say bye
+  NotesOut notes_out_;
+  std::bitset<kNoteKinds> unwritten_;  // notes under way that are not with the kernel yet
+  std::bitset<kNoteKinds> unread_;     // notes that came and are in hub_.heard, or coming
+  std::bitset<kNoteKinds> heard_;      // those that the peer has to be told of
   std::array<char, kNoteBytesMax> note_in_;
 };
 

@@ -246,6 +246,7 @@ std::optional<Note> TcpTransport::hear() {
   if (hub_.heard.empty()) return std::nullopt;
   Note note = std::move(hub_.heard.front());
   hub_.heard.pop_front();
+  pairs_[static_cast<size_t>(note.from)]->heard(note.kind);
   return note;
 }
 
