@@ -217,7 +217,7 @@ class Rank0 {
         const Window* window = transport_.open_window(1);
         return window->memory ? fill({window->memory, kWindowBytes}) : void();
       }
-      case 5: return transport_.tell(1, "a note");
+      case 5: return transport_.tell(1, static_cast<NoteKind>(id % kNoteKinds), "a note");
       case 6: return transport_.wake(1);
       default: return transport_.unshare(id);
     }
