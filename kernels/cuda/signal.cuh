@@ -63,17 +63,22 @@ class Watch {
   uint64_t since_ns_ = 0;  // the first look without progress
 };
 
-// Fills the report, if nobody has claimed it yet.
-__device__ inline void give_up(const Limits& limits, State* state, Report report,
+// Fills the report, if nobody has claimed it yet; not by one assignment, as the host may read
+// `complete` meanwhile.
+__device__ inline void give_up(const Limits& limits, State* state, const Report& report,
                                const Need& need) {
   if (ptx::exchange_relaxed_gpu(&state->failed, 1) != 0 || limits.report == nullptr) return;
-  report.awaited = need.what;
-  report.peer = need.peer;
-  report.needed = need.value;
-  report.seen = need.cell == nullptr ? 0 : ptx::load_relaxed_sys(need.cell);
-  report.complete = 0;
-  *limits.report = report;
-  ptx::store_release_sys(&limits.report->complete, 1u);
+  Report& to = *limits.report;
+  to.cause = report.cause;
+  to.awaited = need.what;
+  to.peer = need.peer;
+  to.lane = report.lane;
+  to.step = report.step;
+  to.round = report.round;
+  to.rounds = report.rounds;
+  to.needed = need.value;
+  to.seen = need.cell == nullptr ? 0 : ptx::load_relaxed_sys(need.cell);
+  ptx::store_release_sys(&to.complete, 1u);
 }
 
 }  // namespace weft::device
