@@ -121,9 +121,11 @@ void talk_with_new_keys(int records_per_key, size_t size) {
   int stops = 0;  // of both
   for (const Deadline deadline = soon();
        !over() && !deadline.expired() && !testing::Test::HasFailure();) {
-    do
+    for (bool carried = true; carried;) {
       for (Talker& talker : talkers) talker.send();
-    while (carriers[0].run() | carriers[1].run());
+      carried = false;
+      for (Carrier& carrier : carriers) carried |= carrier.run();
+    }
     stops += talkers[0].full && talkers[1].full;
     for (Talker& talker : talkers) talker.receive();
   }
