@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   }
   if (all.skipped > 0)
     std::cout << all.skipped << " skipped: hosts need ip(8) and the right to make network "
-              << "namespaces\n";
+              << "namespaces, shortages of memory a build without sanitizers\n";
   if (!good || all.trials + all.skipped == 0) return 1;
   return all.trials > 0 ? 0 : 77;
 }

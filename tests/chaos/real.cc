@@ -18,7 +18,9 @@
 #include "engine/communicator.h"
 #include "tests/chaos/hosts.h"
 #include "tests/chaos/remains.h"
+#include "tests/chaos/reserve.h"
 #include "tests/support/oracle.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::chaos {
 namespace {
@@ -100,6 +102,8 @@ class RankProgram {
         continue;
       }
       auto smaller = now->shrink();
+      // One that has no memory for that ends it for all, and then leaves.
+      for (int i = 0; i < 2 && !smaller.ok() && may_try_again(); ++i) smaller = now->shrink();
       if (!smaller.ok()) return;
       report_.shrunk = true;
       shrunk = smaller.take();
@@ -133,9 +137,13 @@ class RankProgram {
     const Shape shape{.kind = kinds[random() % std::size(kinds)],
                       .ranks = c.size(),
                       .count = 1 + random() % (random() % 4 == 0 ? 20'000 : 100)};
-    const std::vector<int32_t> in = expected_input(shape, c.rank(), number);
-    const std::vector<int32_t> expected = expected_output(shape, c.rank(), ReduceOp::sum, number);
-    std::vector<int32_t> out(expected.size(), -1);
+    std::vector<int32_t> in, expected, out;
+    {
+      const FromReserve own;
+      in = expected_input(shape, c.rank(), number);
+      expected = expected_output(shape, c.rank(), ReduceOp::sum, number);
+      out.assign(expected.size(), -1);
+    }
     const Status status = c.run(Call{.kind = shape.kind,
                                      .input = in.data(),
                                      .output = out.data(),
@@ -154,6 +162,7 @@ class RankProgram {
   // The first error says most; later calls only repeat what it was.
   void notice(const Status& status) {
     if (report_.noticed_ns != 0) return;
+    const FromReserve own;
     report_.noticed_ns = steady_clock().now_ns();
     report_.blamed = status.peer();
     report_.says_cause = says_cause(std::string(status.message()));
@@ -183,6 +192,8 @@ class RankProgram {
     }
     return false;
   }
+
+  bool may_try_again() const { return plan_.fault == Fault::memory && rank_ != plan_.victim; }
 
   // Whether all find that it is time to end.
   bool over(Communicator& c, const Deadline& end) {
@@ -353,12 +364,24 @@ bool names_the_cause(const Plan& plan, Rank rank, const Report& report) {
          (plan.fault == Fault::kill_two && report.blamed == plan.second);
 }
 
-// Adds what a survivor says.
+// Whether the fault takes the rank out of the job; one that lacks something stays.
+bool leaves(const Plan& plan, Rank rank) {
+  switch (plan.fault) {
+    case Fault::kill_two: return rank == plan.victim || rank == plan.second;
+    case Fault::kill:
+    case Fault::leave:
+    case Fault::abort: return rank == plan.victim;
+    default: return false;
+  }
+}
+
+// Adds what a rank says that the fault leaves in the job.
 void judge(const Plan& plan, Rank rank, const Report& report, int64_t struck_ns, Tally& tally) {
   tally.operations += report.operations;
   tally.right += report.right;
   tally.wrong += report.wrong;
-  if (plan.fault == Fault::descriptors) {  // connections may be there already, or never come
+  // Connections may be there already, or never come; what goes on lacks memory, too.
+  if (plan.fault == Fault::descriptors || (plan.fault == Fault::memory && rank == plan.victim)) {
     tally.errors += report.noticed_ns != 0;
     tally.named += report.noticed_ns != 0 && names_the_cause(plan, rank, report);
     return;
@@ -370,8 +393,9 @@ void judge(const Plan& plan, Rank rank, const Report& report, int64_t struck_ns,
   }
   // It may have had all the memory that it needed.
   if (plan.fault == Fault::memory && report.noticed_ns == 0) return;
-  const int lost = lost_to(plan, rank);
-  if (report.noticed_ns == 0 || report.size != plan.ranks - lost) {
+  // Who has too little memory for a call may have enough to go on with the others.
+  const bool all = plan.fault == Fault::memory && report.size == plan.ranks;
+  if (report.noticed_ns == 0 || (!all && report.size != plan.ranks - lost_to(plan, rank))) {
     ++tally.stuck;
     return;
   }
@@ -401,11 +425,8 @@ void run(const Plan& plan, Tally& tally) {
   for (Rank rank = 0; rank < plan.ranks; ++rank) reports.push_back(job.report(rank));
   if (was_over_before(plan, reports)) tally.faults = 0;
   for (Rank rank = 0; rank < plan.ranks && tally.faults > 0; ++rank) {
-    const bool ours =
-        plan.fault != Fault::stop && plan.fault != Fault::descriptors && plan.fault != Fault::cut;
-    if (ours && (rank == plan.victim || (plan.fault == Fault::kill_two && rank == plan.second)))
-      continue;
-    judge(plan, rank, reports[static_cast<size_t>(rank)], struck_ns, tally);
+    if (!leaves(plan, rank))
+      judge(plan, rank, reports[static_cast<size_t>(rank)], struck_ns, tally);
   }
 }
 
@@ -423,7 +444,10 @@ std::pair<std::string, Tally> try_real(uint64_t seed) {
   // With a cable cut, those that wait for a rank of their own host may blame it.
   tally.named_percent = plan.fault == Fault::cut ? 95 : 99;
   const std::optional<TwoHosts> hosts = plan.fault == Fault::cut ? TwoHosts::make() : std::nullopt;
-  if (plan.fault == Fault::cut && !hosts) {
+  const bool possible = plan.fault == Fault::cut      ? hosts.has_value()
+                        : plan.fault == Fault::memory ? !test::kSanitized  // they need it all
+                                                      : true;
+  if (!possible) {
     tally.skipped = 1;
     return {kind_of(plan), std::move(tally)};
   }
