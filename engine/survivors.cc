@@ -80,6 +80,7 @@ Rank Survivors::rank() const {
 }
 
 Status Survivors::pause() {
+  WEFT_TRY(shortage_);
   WEFT_TRY(meanwhile_());
   media_.poll();
   media_.wait(Deadline::after(kNap_s, media_.clock()));
@@ -102,6 +103,7 @@ bool Survivors::lost(Rank peer) {
   const Status& status = line(peer).status();
   if (status.ok() && !cut_off(peer)) return false;
   left_out_[peer] = true;
+  if (status.code() == Code::system) shortage_ = status;
   const std::string why = status.ok() ? concat("rank ", peer, ", whose host does not answer")
                                       : std::string(status.message());
   log_line(LogLevel::info, media_.me(), concat("goes on without: ", why));

@@ -80,6 +80,7 @@ class Survivors final : public Rendezvous {
   const std::vector<Rank> candidates_;
   const double patience_s_;
   const std::function<Status()> meanwhile_;
+  Status shortage_;                     // of this rank: it cannot talk to others any more
   std::vector<bool> left_out_;          // by rank
   std::map<Rank, Deadline> answer_by_;  // hosts that owe an acknowledgement
   std::vector<Rank> members_;

@@ -34,8 +34,12 @@ class TextLine {
   std::optional<Text> receive();
   // Whether all that was sent is out of this process. Moves it along.
   bool flushed();
-  // ok, or why nothing more will come.
-  const Status& status() const { return refused_.ok() ? in_.status() : refused_; }
+  // ok, or why nothing more will come. Also where nothing more can go, for want of memory: who
+  // waits for an answer would do so for nothing.
+  const Status& status() const {
+    if (!refused_.ok()) return refused_;
+    return out_.status().code() == Code::system ? out_.status() : in_.status();
+  }
 
  private:
   struct Outgoing {
