@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "base/text.h"
 #include "transport/shape.h"
 #include "transport/tcp/pair.h"
 
@@ -17,10 +18,19 @@ Status abandoned(LinkId id, const Pair& pair) {
                                    " was abandoned with a transfer from or to memory under way.");
 }
 
+// What this rank lacks is no fault of the peer's.
+Status no_memory(LinkId id, LinkShape shape, const Pair& pair) {
+  return Status(Code::system,
+                concat("Cannot allocate memory for a message of link ", id, " with ", pair.who(),
+                       ", ", shape.slot_bytes, " bytes; let the process have more (ulimit -v), or ",
+                       "make messages smaller (WEFT_SLOT)."),
+                pair.rank());
+}
+
 }  // namespace
 
 std::byte* SlotMemory::get(size_t bytes) {
-  if (!memory_) memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlign)));
+  if (!memory_) memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlign, std::nothrow)));
   return memory_.get();
 }
 void SlotMemory::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlign); }
@@ -39,7 +49,10 @@ Bytes TcpSendLink::reserve() {
   if (!has_credit()) return {};
   // Fewer than `slots` messages are under way, so one of the buffers is not busy.
   while (slots_[current_].busy) current_ = (current_ + 1) % slots_.size();
-  return {slots_[current_].memory.get(shape_.slot_bytes), shape_.slot_bytes};
+  if (std::byte* const memory = slots_[current_].memory.get(shape_.slot_bytes))
+    return {memory, shape_.slot_bytes};
+  status_ = no_memory(id_, shape_, pair_);
+  return {};
 }
 
 void TcpSendLink::commit(size_t bytes, uint64_t tag) {
@@ -225,7 +238,10 @@ Result<std::byte*> TcpRecvLink::begin(const Frame& frame) {
                pair_.peer());
     to.posted = false;  // it goes to the slot and stays there: the link is dead
   }
-  if (!to.posted) memory = to.slot.get(shape_.slot_bytes);
+  if (!to.posted) {
+    memory = to.slot.get(shape_.slot_bytes);
+    if (!memory && status_.ok()) status_ = no_memory(id_, shape_, pair_);
+  }
   to.message = Message{{memory, frame.length}, frame.tag};
   return memory;
 }

@@ -27,6 +27,7 @@ class Pair;
 // Memory for a message, 64-byte aligned; not touched before it is used.
 class SlotMemory {
  public:
+  // The same at every call; nullptr where the process has no memory left.
   std::byte* get(size_t bytes);
 
  private:
@@ -91,13 +92,15 @@ class TcpRecvLink final : public RecvLink {
 
   void opened_again(LinkShape shape);
   void opened(LinkShape other);
-  // A message has begun to arrive: where its payload goes, or what is wrong with it.
+  // A message has begun to arrive: where its payload goes, or what is wrong with it. nullptr where
+  // it goes nowhere, for want of memory: then the link is broken, and the connection goes on.
   Result<std::byte*> begin(const Frame& frame);
   // It has arrived in full.
   void finish(uint64_t sequence);
 
   // Where messages were still to come to posted memory the link is broken: they go to slots.
   void abandon();
+  // Where a message that is coming goes now; nullptr: nowhere, the link is broken.
   std::byte* slot(uint64_t sequence) { return place(sequence).slot.get(shape_.slot_bytes); }
 
   LinkId id() const { return id_; }

@@ -152,7 +152,11 @@ void Pair::abandon() {
   for (const auto& [id, link] : send_links_) unwritten |= link->abandon();
   for (const auto& [id, link] : recv_links_) link->abandon();
   for (Stream* stream : live_) {
-    if (unwritten) stream->keep_payloads();
+    if (unwritten && !stream->keep_payloads())
+      return end(Status(Code::system,
+                        concat("Cannot allocate memory for what is on its way to ", who(),
+                               "; let the process have more (ulimit -v)."),
+                        hub_.rank));
     const Frame* const frame = stream->receiving();
     if (frame && frame->kind == FrameKind::data)
       stream->divert(recv_links_.find(frame->link)->second->slot(frame->sequence));

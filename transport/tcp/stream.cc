@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace weft::tcp {
 namespace {
@@ -57,7 +59,7 @@ Status Stream::start(Fd socket, std::unique_ptr<Tls> tls) {
 
 void Stream::grow() {
   std::vector<Outgoing> larger(queue_.size() * 2);
-  for (size_t i = 0; i < count_; ++i) larger[i] = at(i);
+  for (size_t i = 0; i < count_; ++i) larger[i] = std::move(at(i));
   queue_ = std::move(larger);
   head_ = 0;
 }
@@ -69,11 +71,16 @@ void Stream::push(const Frame& frame, ConstBytes payload, FrameOwner* owner, uin
   queued_bytes_ += kFrameBytes + payload.size();
 }
 
-void Stream::keep_payloads() {
+bool Stream::keep_payloads() {
   for (size_t i = 0; open() && i < count_; ++i) {
-    ConstBytes& payload = at(i).payload;
-    payload = kept_.emplace_back(payload.begin(), payload.end());
+    Outgoing& item = at(i);
+    std::unique_ptr<std::byte[]> copy(new (std::nothrow) std::byte[item.payload.size()]);
+    if (!copy) return false;
+    std::copy(item.payload.begin(), item.payload.end(), copy.get());
+    item.payload = {copy.get(), item.payload.size()};
+    item.kept = std::move(copy);
   }
+  return true;
 }
 
 // The first bytes that are not yet written, as parts; returns how many bytes those are.
@@ -139,7 +146,7 @@ void Stream::fail(int error) {
 
 ssize_t Stream::receive(size_t room) {
   iovec parts[2] = {{payload_, payload_left_}, {buffer_.get() + end_, room}};
-  const int first = payload_left_ > 0 ? 0 : 1;
+  const int first = payload_left_ > 0 && payload_ ? 0 : 1;
   if (tls_) return tls_->receive(parts + first, 2 - first);
   return first == 0 ? ::readv(socket_.get(), parts, 2)
                     : ::recv(socket_.get(), parts[1].iov_base, room, 0);
@@ -151,7 +158,7 @@ bool Stream::read() {
   const size_t room = kBufferBytes - end_;
   const ssize_t got = receive(room);
   if (got > 0) {
-    drained_ = static_cast<size_t>(got) < payload_left_ + room;
+    drained_ = static_cast<size_t>(got) < (payload_ ? payload_left_ : 0) + room;
     accept(static_cast<size_t>(got));
     return true;
   }
@@ -170,7 +177,10 @@ void Stream::drain() {
 void Stream::accept(size_t bytes) {
   const size_t of_payload = std::min(bytes, payload_left_);
   if (of_payload > 0) {
-    payload_ += of_payload;
+    if (payload_)
+      payload_ += of_payload;
+    else  // it came into the buffer, in front of what follows it
+      std::memmove(buffer_.get(), buffer_.get() + of_payload, bytes - of_payload);
     payload_left_ -= of_payload;
     if (payload_left_ == 0) sink_.finish(frame_);
   }
@@ -201,14 +211,14 @@ bool Stream::begin(const Frame& frame) {
   }
   if (frame.length == 0) return true;
   const size_t here = std::min<size_t>(frame.length, end_ - begin_);
-  std::memcpy(payload, buffer_.get() + begin_, here);
+  if (payload) std::memcpy(payload, buffer_.get() + begin_, here);
   begin_ += here;
   if (here == frame.length) {
     sink_.finish(frame);
     return true;
   }
   frame_ = frame;
-  payload_ = payload + here;
+  payload_ = payload ? payload + here : nullptr;
   payload_left_ = frame.length - here;
   return false;
 }

@@ -24,7 +24,7 @@ class Stream;
 class FrameSink {
  public:
   // A frame's header has come. For a payload (frame.length > 0) it sets where to put it, exactly
-  // frame.length bytes. An error ends the stream.
+  // frame.length bytes; nullptr: nowhere, it is dropped. An error ends the stream.
   virtual Status begin(Stream& stream, const Frame& frame, std::byte** payload) = 0;
   // The payload has come in full.
   virtual void finish(const Frame& frame) = 0;
@@ -57,13 +57,16 @@ class Stream final : public Pollable {
   bool idle() const { return count_ == 0; }
   size_t queued_bytes() const { return queued_bytes_; }
 
-  // Copies the payloads that are not written yet: their owners' memory is not read any more.
-  void keep_payloads();
+  // Copies the payloads that are not written yet: their owners' memory is not read any more. False
+  // where there is no memory for that: then the stream has to be closed.
+  bool keep_payloads();
 
-  // The frame whose payload is coming, and another place for all of that payload; what has come of
-  // it already is lost.
+  // The frame whose payload is coming, and another place for all of that payload, or nullptr; what
+  // has come of it already is lost.
   const Frame* receiving() const { return payload_left_ > 0 ? &frame_ : nullptr; }
-  void divert(std::byte* payload) { payload_ = payload + frame_.length - payload_left_; }
+  void divert(std::byte* payload) {
+    payload_ = payload ? payload + frame_.length - payload_left_ : nullptr;
+  }
 
   // One system call; false where nothing came.
   bool read();
@@ -86,6 +89,7 @@ class Stream final : public Pollable {
     ConstBytes payload;
     FrameOwner* owner;
     uint64_t token;
+    std::unique_ptr<std::byte[]> kept = nullptr;  // the payload, where it is this stream's own
   };
 
   Outgoing& at(size_t i) { return queue_[(head_ + i) & (queue_.size() - 1)]; }
@@ -110,9 +114,8 @@ class Stream final : public Pollable {
   size_t front_done_ = 0;  // bytes of the first frame that are written
   size_t queued_bytes_ = 0;
 
-  std::vector<std::vector<std::byte>> kept_;  // payloads
-
-  // The payload being received, if any; else frames are parsed from the buffer.
+  // The payload being received, if any; else frames are parsed from the buffer. One that is dropped
+  // (nullptr) goes through the buffer, too.
   Frame frame_;
   std::byte* payload_ = nullptr;
   size_t payload_left_ = 0;
