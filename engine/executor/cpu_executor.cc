@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "engine/executor/shared_state.h"
 
 namespace weft {
@@ -26,15 +27,26 @@ void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& 
   for (size_t i = 0; i < plan.lanes.size(); ++i)
     cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity.window_offset);
   lanes_left_ = plan.lanes.size();
-  if (plan.scratch_slots > 0)
-    scratch_ = shared_.scratch(plan.scratch_slots * plan.scratch_slot_bytes);
   started_ = false;
   short_ = !plan.short_steps.empty() && !shared_.trace;
   if (!failure_.ok()) failure_ = Status();
+  if (plan.scratch_slots > 0) provide_scratch(plan.scratch_slots * plan.scratch_slot_bytes);
+}
+
+// Without it the call never starts, and check() says why.
+void CpuExecutor::provide_scratch(size_t bytes) {
+  scratch_ = shared_.scratch(bytes);
+  if (scratch_) return;
+  failure_ = Status(Code::system,
+                    concat("Cannot allocate memory for what the call holds on its way, ", bytes,
+                           " bytes; let the process have more (ulimit -v), or cut calls into ",
+                           "smaller pieces (WEFT_CHUNK)"),
+                    media_.me());
 }
 
 // Windows must be mapped, and all ranks done with the calls that used the leased space before.
 bool CpuExecutor::may_start() {
+  if (!failure_.ok()) return false;
   if (!plan_->mapped) {
     for (const Window* window : plan_->windows)
       if (window->memory == nullptr) return false;

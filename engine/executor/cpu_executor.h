@@ -97,6 +97,7 @@ class CpuExecutor {
     uint64_t scaled = 0;  // bit k: source k is multiplied by the scalar
   };
 
+  void provide_scratch(size_t bytes);
   bool may_start();
   bool lease_is_free();
   bool lease_is_free_of(Rank rank) const;

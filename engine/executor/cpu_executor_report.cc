@@ -112,6 +112,7 @@ std::string CpuExecutor::blocked_on() const {
 
 Status CpuExecutor::check() const {
   if (!plan_) return {};
+  if (!failure_.ok()) return failure_;
   if (!started_)
     for (const Rank peer : blocked_peers())
       if (Status status = media_.peer_status(peer); !status.ok()) return status;

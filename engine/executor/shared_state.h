@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "engine/executor/lease.h"
@@ -39,10 +40,17 @@ class SharedState {
   uint64_t finished_by_all = 0;
 
   // Memory for one collective call at a time, aligned to cache lines; allocates when it must grow.
+  // nullptr where the process has none left.
   std::byte* scratch(size_t bytes) {
-    if (scratch_.size() < bytes + 64) scratch_.resize(bytes + 64);
-    const auto begin = reinterpret_cast<uintptr_t>(scratch_.data());
-    return scratch_.data() + (64 - begin % 64) % 64;
+    if (scratch_bytes_ < bytes) {
+      scratch_bytes_ = 0;
+      scratch_.reset();
+      scratch_.reset(new (std::nothrow) std::byte[bytes + 64]);
+      if (!scratch_) return nullptr;
+      scratch_bytes_ = bytes;
+    }
+    const auto begin = reinterpret_cast<uintptr_t>(scratch_.get());
+    return scratch_.get() + (64 - begin % 64) % 64;
   }
 
  private:
@@ -50,7 +58,8 @@ class SharedState {
     return static_cast<size_t>(peer) * WindowLayout::kCells + cell;
   }
   std::vector<uint64_t> posted_, expected_, finished_, transfers_;
-  std::vector<std::byte> scratch_;
+  std::unique_ptr<std::byte[]> scratch_;
+  size_t scratch_bytes_ = 0;
 };
 
 }  // namespace weft
