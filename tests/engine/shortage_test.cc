@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <vector>
 
@@ -26,6 +27,8 @@ void take_memory_away() {
                     RLIM_INFINITY};
   ::setrlimit(RLIMIT_AS, &some);
 }
+
+double now_s() { return static_cast<double>(steady_clock().now_ns()) * 1e-9; }
 
 // Without a call.
 void meet(std::atomic<int>& here, int all) {
@@ -74,6 +77,64 @@ TEST(Shortage, OfScratchMemoryIsToldToAllRanks) {
 
 TEST(Shortage, OfMemoryForMessagesIsToldToAllRanks) {
   expect_shortage(1000, 4 * kBytes, "a message of link 0 with rank ");
+}
+
+// Leaves the process nothing but small blocks, with others between them.
+void leave_small_blocks() {
+  struct Block {
+    Block* next;
+    std::byte rest[2040];
+  };
+  Block* all = nullptr;
+  const auto take = [&all] {
+    auto* const block = static_cast<Block*>(std::malloc(sizeof(Block)));
+    if (block) block->next = all, all = block;
+    return block != nullptr;
+  };
+  for (int i = 0; i < 2000; ++i) take();
+  const rlimit none{1, RLIM_INFINITY};
+  ::setrlimit(RLIMIT_AS, &none);
+  while (take()) {
+  }
+  for (Block* block = all; block && block->next; block = block->next) {
+    Block* const freed = block->next;
+    block->next = freed->next;
+    std::free(freed);
+  }
+}
+
+// One that cannot talk to the others any more does not keep them waiting.
+TEST(Shortage, LeavesTheOthersToGoOn) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";
+  Cluster cluster;
+  cluster.ranks = 4;
+  cluster.mode = Mode::processes;
+  cluster.options.transport = "tcp";
+  auto& here = shared_value<std::atomic<int>>();
+  run_ranks(cluster, [&](Communicator& communicator) {
+    const auto call = [](Communicator& among) {
+      int one = 1, sum = 0;
+      const Status status = among.all_reduce(&one, &sum, 1, DataType::int32, ReduceOp::sum);
+      return status.ok() && sum != among.size() ? internal_error("wrong") : status;
+    };
+    ASSERT_TRUE(call(communicator).ok());
+    meet(here, cluster.ranks);
+    if (communicator.rank() == 1) leave_small_blocks();
+    Status status;
+    while (status.ok()) status = call(communicator);
+    EXPECT_EQ(status.code(), Code::system) << status.to_string();
+    EXPECT_EQ(status.peer(), 1) << status.to_string();
+    const double began = now_s();
+    auto smaller = communicator.shrink();
+    if (communicator.rank() == 1) {
+      EXPECT_EQ(smaller.status().code(), Code::system) << smaller.status().to_string();
+      return;
+    }
+    ASSERT_TRUE(smaller.ok()) << smaller.status().to_string();
+    EXPECT_LT(now_s() - began, 15);
+    EXPECT_EQ((*smaller)->size(), 3);
+    EXPECT_TRUE(call(**smaller).ok());
+  });
 }
 
 }  // namespace
