@@ -56,24 +56,24 @@ void Pair::attach(int index, Connection connection) {
 }
 
 SendLink& Pair::open_send(LinkId id, LinkShape shape) {
-  std::unique_ptr<TcpSendLink>& link = send_links_[id];
-  if (link) {
-    link->opened_again(shape);
-    return *link;
+  if (const auto found = send_links_.find(id); found != send_links_.end()) {
+    found->second->opened_again(shape);
+    return *found->second;
   }
-  link = std::make_unique<TcpSendLink>(*this, id, shape);
+  auto made = std::make_unique<TcpSendLink>(*this, id, shape);  // first, for it may throw
+  const auto& link = send_links_[id] = std::move(made);
   announce(FrameKind::open_send, id, shape);
   if (const auto other = announced_recv_.extract(id)) link->opened(other.mapped());
   return *link;
 }
 
 RecvLink& Pair::open_recv(LinkId id, LinkShape shape) {
-  std::unique_ptr<TcpRecvLink>& link = recv_links_[id];
-  if (link) {
-    link->opened_again(shape);
-    return *link;
+  if (const auto found = recv_links_.find(id); found != recv_links_.end()) {
+    found->second->opened_again(shape);
+    return *found->second;
   }
-  link = std::make_unique<TcpRecvLink>(*this, id, shape);
+  auto made = std::make_unique<TcpRecvLink>(*this, id, shape);  // first, for it may throw
+  const auto& link = recv_links_[id] = std::move(made);
   announce(FrameKind::open_recv, id, shape);
   if (const auto other = announced_send_.extract(id)) link->opened(other.mapped());
   return *link;
