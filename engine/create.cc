@@ -160,11 +160,7 @@ Status finish(const std::vector<std::string>& texts, CreateConfig& config, Made&
   return join(made, *introductions);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
-                                                          const CreateConfig& given) {
-  CreateConfig config = given;
+Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig config) {
   const bool valid = validate(config.options).ok();
   const Deadline deadline = Deadline::after((valid ? config.options : Options()).timeout_s);
   const auto greetings = meet.all_gather(to_text(greet(config, meet.rank())), deadline);
@@ -190,6 +186,18 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
            concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
   return std::unique_ptr<Communicator>(
       std::make_unique<Engine>(std::move(media), config, std::move(made.hosts)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
+                                                          const CreateConfig& config) {
+  const Status none = no_memory(meet.rank());  // made while there is some
+  try {
+    return create(meet, config);
+  } catch (const std::bad_alloc&) {
+    return none;
+  }
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,

@@ -12,6 +12,8 @@
 namespace weft {
 namespace {
 
+constexpr size_t kReserveBytes = 64 << 10;
+
 // More ranks on this host than cores: then waiting ranks must let the others run. A rank that is
 // bound to one core was bound by a launcher, which gave the others cores of their own.
 bool more_ranks_than_cores(const std::vector<int>& host_of_rank, Rank me) {
@@ -49,6 +51,9 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       own_(std::make_shared<Origin>(std::move(media))),
       lineage_(config_.lineage.origin ? config_.lineage : founded(own_)),
       media_(own_->media.get()),
+      no_memory_(no_memory(media_->me())),
+      no_memory_work_(Work::failed(no_memory_)),
+      reserve_(new (std::nothrow) std::byte[kReserveBytes]),
       shared_(*media_),
       tuner_(config_.network ? std::make_unique<Tuner>(*config_.network) : nullptr),
       crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
@@ -65,8 +70,10 @@ Engine::~Engine() {
   end_all();
 }
 
-Status Engine::run(const Call& call) {
+Status Engine::run(const Call& call) try {
   return call.kind == Kind::barrier ? run_complete(complete(call)) : run_complete(call);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Status Engine::run_complete(const Call& call) {
@@ -113,7 +120,7 @@ Status Engine::run_new(const Call& call, bool internal) {
   return run_now(inline_);
 }
 
-Status Engine::run(std::span<const Transfer> group) {
+Status Engine::run(std::span<const Transfer> group) try {
   if (failed_.load(std::memory_order_acquire)) return health();
   WEFT_TRY(validate(group, size()));
   WEFT_TRY(check_self_transfers(group, rank()));
@@ -127,6 +134,8 @@ Status Engine::run(std::span<const Transfer> group) {
   inline_.group = group;
   inline_.call = Call{.kind = Kind::exchange};
   return run_now(inline_);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 std::unique_ptr<Operation> Engine::group_operation(std::span<const Transfer> group) {
@@ -144,7 +153,7 @@ Status Engine::run_queued(std::unique_ptr<Operation> op) {
   return work.error();
 }
 
-Work Engine::start(const Call& call) {
+Work Engine::start(const Call& call) try {
   if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
   if (Status status = validate(call, size(), rank()); !status.ok())
     return Work::failed(std::move(status));
@@ -153,15 +162,21 @@ Work Engine::start(const Call& call) {
   auto op = std::make_unique<Operation>(*media_, shared_);
   op->call = complete(call);
   return enqueue(std::move(op));
+} catch (const std::bad_alloc&) {
+  (void)out_of_memory();
+  return no_memory_work_;
 }
 
-Work Engine::start(std::span<const Transfer> group) {
+Work Engine::start(std::span<const Transfer> group) try {
   if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
   Status status = validate(group, size());
   if (status.ok()) status = check_self_transfers(group, rank());
   if (!status.ok()) return Work::failed(std::move(status));
   if (group.empty()) return {};
   return enqueue(group_operation(group));
+} catch (const std::bad_alloc&) {
+  (void)out_of_memory();
+  return no_memory_work_;
 }
 
 Call Engine::complete(const Call& call) const {
@@ -229,7 +244,7 @@ void Engine::tell_all(NoteKind kind, std::string_view text) {
     if (peer != rank()) media_->tell(peer, kind, text);
 }
 
-void Engine::abort(std::string_view why) {
+void Engine::abort(std::string_view why) try {
   aborts_.fetch_add(1, std::memory_order_acq_rel);
   record_failure(
       Status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why)));
@@ -241,6 +256,8 @@ void Engine::abort(std::string_view why) {
   tell_when_free();
   // Else whoever drives a call does, with what it waits for.
   if (const std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock()) dump_failure();
+} catch (const std::bad_alloc&) {
+  (void)out_of_memory();
 }
 
 Status Engine::health() const {
@@ -248,7 +265,7 @@ Status Engine::health() const {
   return failure_;
 }
 
-Result<CallInfo> Engine::explain(const Call& call) {
+Result<CallInfo> Engine::explain(const Call& call) try {
   WEFT_TRY(validate(call, size(), rank()));
   const std::lock_guard lock(driver_);
   Operation op(*media_, shared_);
@@ -270,12 +287,16 @@ Result<CallInfo> Engine::explain(const Call& call) {
                              std::string(name(offer.ll ? Protocol::ll : Protocol::simple)),
                              offer.copies, offer.radix, offer.segment_bytes, offer.seconds});
   return info;
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
-Status Engine::start_trace(size_t most) {
+Status Engine::start_trace(size_t most) try {
   const std::lock_guard lock(driver_);
   shared_.trace = std::make_unique<StepRing>(most);
   return {};
+} catch (const std::bad_alloc&) {
+  return no_memory_;  // nobody has heard of it
 }
 
 std::vector<StepDone> Engine::end_trace() {

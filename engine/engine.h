@@ -53,6 +53,9 @@ struct CreateConfig {
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
                                                           const CreateConfig& config);
 
+// That rank `me` has none. To be made before that is so.
+Status no_memory(Rank me);
+
 class Engine final : public Communicator {
  public:
   Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank);
@@ -155,6 +158,10 @@ class Engine final : public Communicator {
   void serve_dump(const Operation& op);
   void dump_on_signal();
 
+  // engine_shortage.cc: what the entries do where something threw std::bad_alloc
+  Status out_of_memory();
+  void give_reserve();
+
   // shrink.cc
   Result<std::vector<Rank>> candidates(std::span<const Rank> without) const;
   Status end_calls();
@@ -183,6 +190,9 @@ class Engine final : public Communicator {
   const std::shared_ptr<Origin> own_;
   const Lineage lineage_;
   Media* const media_;  // own_'s
+  const Status no_memory_;
+  const Work no_memory_work_;
+  std::unique_ptr<std::byte[]> reserve_;  // for what has to be said and done without memory
   SharedState shared_;
   PlanCache plans_;
   std::unique_ptr<Tuner> tuner_;  // null: no prices are known

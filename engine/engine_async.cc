@@ -54,8 +54,8 @@ Work Engine::enqueue(std::unique_ptr<Operation> op) {
       if (!made.ok()) return Work::failed(made.status());
       progress_ = made.take();
     }
-    outstanding_.fetch_add(1, std::memory_order_acq_rel);
     queue_.push_back(std::move(op));
+    outstanding_.fetch_add(1, std::memory_order_acq_rel);
     progress = progress_.get();
   }
   if (progress) progress->kick();
@@ -64,7 +64,7 @@ Work Engine::enqueue(std::unique_ptr<Operation> op) {
 
 bool Engine::poll() { return advance(false); }
 
-bool Engine::advance(bool may_wait) {
+bool Engine::advance(bool may_wait) try {
   const std::lock_guard lock(driver_);
   if (serve_queue()) {
     backoff_.reset();
@@ -73,6 +73,9 @@ bool Engine::advance(bool may_wait) {
   }
   if (failed_.load(std::memory_order_relaxed)) tell_failure();
   return outstanding_.load(std::memory_order_acquire) > 0;
+} catch (const std::bad_alloc&) {
+  (void)out_of_memory();  // with which all calls end
+  return outstanding_.load(std::memory_order_acquire) > 0;
 }
 
 // Starts and polls what callers have queued. REQUIRES: driver_ is held.
@@ -80,12 +83,12 @@ bool Engine::serve_queue() {
   {
     const std::lock_guard queue_lock(queue_mutex_);
     admit_ |= !queue_.empty();
-    for (auto& op : queue_) {
-      waiting_groups_ += op->is_group;
-      if (op->deadline->sooner_than(soonest_)) soonest_ = *op->deadline;
-      waiting_.push_back(std::move(op));
+    for (; !queue_.empty(); queue_.pop_front()) {
+      Operation& op = *queue_.front();
+      waiting_.push_back(std::move(queue_.front()));
+      waiting_groups_ += op.is_group;
+      if (op.deadline->sooner_than(soonest_)) soonest_ = *op.deadline;
     }
-    queue_.clear();
   }
   if (std::exchange(admit_, false) || failed_.load(std::memory_order_relaxed)) admit();
   return poll_active();

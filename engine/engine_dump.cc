@@ -62,10 +62,12 @@ void Engine::dump_failure() {
   dump("failure");
 }
 
-void Engine::keep_waiting(const Operation& op) {
+void Engine::keep_waiting(const Operation& op) try {
   if (config_.options.dump.empty()) return;
   const std::lock_guard lock(failure_mutex_);
   blocked_ = {concat(op.text(), ": ", op.executor.blocked_on()), op.executor.blocked_peers()};
+} catch (const std::bad_alloc&) {
+  // The dump will not say it.
 }
 
 // Who waits inside a call says for whom.

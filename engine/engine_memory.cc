@@ -49,7 +49,7 @@ Result<std::shared_ptr<std::byte>> plain_memory(size_t bytes) {
 
 }  // namespace
 
-Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) {
+Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) try {
   if (failed_.load(std::memory_order_acquire)) return health();
   const size_t size_or_one = std::clamp<size_t>(bytes, 1, kBytesMost);
   const RunCall run = [this](const Call& call) { return run_internal(call); };
@@ -80,6 +80,8 @@ Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) {
   repeatable_ = nullptr;  // from now on large calls begin with an exchange
   ++allocated_;
   return Allocations::add(allocations_, number, memory.take());
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 // All ranks number their allocations alike, as each is a call of all.

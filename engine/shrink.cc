@@ -49,7 +49,8 @@ void Engine::remind(Reminder& reminder) {
 }
 
 Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> without,
-                                                     double timeout_s) {
+                                                     double timeout_s) try {
+  give_reserve();
   auto asked = candidates(without);
   if (!asked.ok()) return asked.status();
   const uint64_t aborts = aborts_.load(std::memory_order_acquire);
@@ -75,6 +76,8 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
     auto made = create_communicator(survivors, config);
     if (made.ok() || !survivors.broken()) return made;
   }
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace weft

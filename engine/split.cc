@@ -35,7 +35,7 @@ class SplitRendezvous final : public Rendezvous {
 
 }  // namespace
 
-Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) {
+Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) try {
   const int32_t mine[2] = {color, key};
   std::vector<int32_t> all(2 * static_cast<size_t>(size()));
   const RunCall run = [this](const Call& call) { return run_internal(call); };
@@ -58,6 +58,8 @@ Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) {
   CreateConfig config = config_;
   config.lineage = {};
   return create_communicator(meet, config);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 }  // namespace weft

@@ -6,6 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -79,12 +82,15 @@ TEST(Shortage, OfMemoryForMessagesIsToldToAllRanks) {
   expect_shortage(1000, 4 * kBytes, "a message of link 0 with rank ");
 }
 
+template <size_t kBytes>
+struct Block {
+  Block* next;
+  std::byte rest[kBytes - sizeof(Block*)];
+};
+
 // Leaves the process nothing but small blocks, with others between them.
 void leave_small_blocks() {
-  struct Block {
-    Block* next;
-    std::byte rest[2040];
-  };
+  using Block = Block<2048>;
   Block* all = nullptr;
   const auto take = [&all] {
     auto* const block = static_cast<Block*>(std::malloc(sizeof(Block)));
@@ -134,6 +140,86 @@ TEST(Shortage, LeavesTheOthersToGoOn) {
     EXPECT_LT(now_s() - began, 15);
     EXPECT_EQ((*smaller)->size(), 3);
     EXPECT_TRUE(call(**smaller).ok());
+  });
+}
+
+// Without any; given back at the end.
+class Nothing {
+ public:
+  Nothing() {
+    set_limit(1);
+    take<1024>();
+    take<16>();
+  }
+  ~Nothing() {
+    set_limit(RLIM_INFINITY);
+    while (taken_) std::free(std::exchange(taken_, taken_->next));
+  }
+  Nothing(const Nothing&) = delete;
+  Nothing& operator=(const Nothing&) = delete;
+
+ private:
+  static void set_limit(rlim_t bytes) {
+    const rlimit limit{bytes, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_AS, &limit);
+  }
+  template <size_t kBytes>
+  void take() {
+    while (auto* block = static_cast<Block<16>*>(std::malloc(kBytes))) {
+      block->next = taken_;
+      taken_ = block;
+    }
+  }
+  Block<16>* taken_ = nullptr;
+};
+
+// Whatever it is that there is no memory for. `make` makes a call of so many elements.
+void expect_an_end(const std::function<Status(Communicator&, size_t)>& make) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";
+  for (const char* transport : {"tcp", "shm"}) {
+    Cluster cluster;
+    cluster.ranks = 3;
+    cluster.mode = Mode::processes;
+    cluster.options.transport = transport;
+    auto& here = shared_value<std::atomic<int>>();
+    run_ranks(cluster, [&](Communicator& communicator) {
+      ASSERT_TRUE(make(communicator, 1).ok());
+      meet(here, cluster.ranks);
+      Status status;
+      {
+        std::optional<Nothing> nothing;
+        if (communicator.rank() == 1) nothing.emplace();
+        for (size_t count = 2; status.ok(); ++count) status = make(communicator, count);
+      }
+      if (communicator.rank() == 1) {
+        EXPECT_EQ(status.code(), Code::system) << status.to_string();
+        EXPECT_TRUE(status.message().find("Cannot allocate memory") != std::string_view::npos)
+            << status.to_string();
+        EXPECT_EQ(communicator.health().code(), Code::system);
+      }
+      EXPECT_EQ(status.peer(), 1) << status.to_string();
+    });
+  }
+}
+
+TEST(Shortage, OfAnythingEndsABlockingCall) {
+  expect_an_end([](Communicator& communicator, size_t count) {
+    static int32_t in[100'000] = {}, out[100'000];
+    return communicator.all_reduce(in, out, count, DataType::int32, ReduceOp::sum);
+  });
+}
+
+TEST(Shortage, OfAnythingEndsAnAsynchronousCall) {
+  expect_an_end([](Communicator& communicator, size_t count) {
+    static int32_t in[100'000] = {}, out[100'000];
+    return communicator
+        .start({.kind = Kind::all_reduce,
+                .input = in,
+                .output = out,
+                .count = count,
+                .type = DataType::int32,
+                .op = ReduceOp::sum})
+        .wait();
   });
 }
 
