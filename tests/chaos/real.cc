@@ -265,7 +265,11 @@ struct Pipe {
 
 class Job {
  public:
-  explicit Job(const Plan& plan) : plan_(plan), reports_(static_cast<size_t>(plan.ranks)) {
+  explicit Job(const Plan& plan)
+      : plan_(plan),
+        reports_(static_cast<size_t>(plan.ranks)),
+        statuses_(reports_.size()),
+        killed_(reports_.size()) {
     auto meeting = make_meeting("");
     WEFT_CHECK(meeting.ok());
     for (Rank rank = 0; rank < plan.ranks; ++rank) {
@@ -292,11 +296,11 @@ class Job {
     const pid_t victim = pids_[static_cast<size_t>(plan_.victim)];
     const int64_t now_ns = steady_clock().now_ns();
     switch (plan_.fault) {
-      case Fault::kill: ::kill(victim, SIGKILL); break;
+      case Fault::kill: kill(plan_.victim); break;
       case Fault::kill_two:
-        ::kill(victim, SIGKILL);
+        kill(plan_.victim);
         std::this_thread::sleep_for(std::chrono::microseconds(plan_.stop_us / 100));
-        ::kill(pids_[static_cast<size_t>(plan_.second)], SIGKILL);
+        kill(plan_.second);
         break;
       case Fault::stop:
         ::kill(victim, SIGSTOP);
@@ -316,7 +320,7 @@ class Job {
     std::vector<bool> ended(pids_.size());
     while (left > 0 && !deadline.expired()) {
       for (size_t i = 0; i < pids_.size(); ++i)
-        if (!ended[i] && ::waitpid(pids_[i], nullptr, WNOHANG) == pids_[i]) {
+        if (!ended[i] && ::waitpid(pids_[i], &statuses_[i], WNOHANG) == pids_[i]) {
           ended[i] = true;
           --left;
         }
@@ -324,10 +328,20 @@ class Job {
     }
     for (size_t i = 0; i < pids_.size(); ++i)
       if (!ended[i]) {
-        ::kill(pids_[i], SIGKILL);
-        ::waitpid(pids_[i], nullptr, 0);
+        kill(static_cast<Rank>(i));
+        ::waitpid(pids_[i], &statuses_[i], 0);
       }
     return left == 0;
+  }
+
+  // Once all have ended: how many did so by what nobody has done to them.
+  uint64_t crashes() const {
+    uint64_t count = 0;
+    for (size_t i = 0; i < pids_.size(); ++i) {
+      const bool killed = WIFSIGNALED(statuses_[i]) && WTERMSIG(statuses_[i]) == SIGKILL;
+      count += statuses_[i] != 0 && !(killed && killed_[i]);
+    }
+    return count;
   }
 
   // Once all have ended: whether a process of theirs is left.
@@ -341,10 +355,17 @@ class Job {
   }
 
  private:
+  void kill(Rank rank) {
+    ::kill(pids_[static_cast<size_t>(rank)], SIGKILL);
+    killed_[static_cast<size_t>(rank)] = true;
+  }
+
   const Plan& plan_;
   Pipe ready_;
   std::vector<Pipe> reports_;
   std::vector<pid_t> pids_;
+  std::vector<int> statuses_;  // of waitpid(2)
+  std::vector<bool> killed_;   // by this trial
 };
 
 // How many ranks a survivor has to go on without.
@@ -420,6 +441,7 @@ void run(const Plan& plan, Tally& tally) {
   Job job(plan);
   const int64_t struck_ns = job.strike();
   tally.hangs += !job.wait();
+  tally.crashes += job.crashes();
   tally.leaks += job.has_left_processes();
   std::vector<Report> reports;
   for (Rank rank = 0; rank < plan.ranks; ++rank) reports.push_back(job.report(rank));

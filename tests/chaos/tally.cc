@@ -17,13 +17,14 @@ std::string line(const std::string& kind, const Tally& t) {
       t.errors == 0 ? 100 : 100.0 * static_cast<double>(t.named) / static_cast<double>(t.errors);
   std::snprintf(
       text, sizeof text,
-      "%-22s %8llu %8llu %9llu %10llu %8llu %7.2f%% %7llu %6llu %6llu %6llu %6llu %9.3f\n",
+      "%-22s %8llu %8llu %9llu %10llu %8llu %7.2f%% %7llu %6llu %6llu %8llu %6llu %6llu %9.3f\n",
       kind.c_str(), static_cast<unsigned long long>(t.faults),
       static_cast<unsigned long long>(t.skipped), static_cast<unsigned long long>(t.operations),
       static_cast<unsigned long long>(t.right), static_cast<unsigned long long>(t.errors), named,
       static_cast<unsigned long long>(t.shrunk), static_cast<unsigned long long>(t.stuck),
-      static_cast<unsigned long long>(t.hangs), static_cast<unsigned long long>(t.leaks),
-      static_cast<unsigned long long>(t.wrong), t.slowest_notice);
+      static_cast<unsigned long long>(t.hangs), static_cast<unsigned long long>(t.crashes),
+      static_cast<unsigned long long>(t.leaks), static_cast<unsigned long long>(t.wrong),
+      t.slowest_notice);
   return text;
 }
 
@@ -40,6 +41,7 @@ Tally& Tally::operator+=(const Tally& other) {
   shrunk += other.shrunk;
   stuck += other.stuck;
   hangs += other.hangs;
+  crashes += other.crashes;
   leaks += other.leaks;
   wrong += other.wrong;
   slowest_notice = std::max(slowest_notice, other.slowest_notice);
@@ -60,7 +62,7 @@ bool Tally::prompt() const { return slowest_notice <= kNoticeMax_s; }
 std::string table(const Tallies& tallies) {
   std::string text =
       "fault                    faults  skipped      ops      right   errors    named  shrunk  "
-      "stuck  hangs"
+      "stuck  hangs  crashes"
       "  leaks  wrong  notice s\n";
   Tally sum;
   for (const auto& [kind, tally] : tallies) {

@@ -20,16 +20,19 @@ struct Tally {
   uint64_t shrunk = 0;      // ranks that went on in a smaller communicator
   uint64_t stuck = 0;       // ranks that should have, and could not
   uint64_t hangs = 0;
-  uint64_t leaks = 0;         // processes, descriptors, files that were left behind
-  uint64_t wrong = 0;         // results that are neither right nor errors; errors without a fault
-  double slowest_notice = 0;  // seconds from a death to the error that tells of it, the longest
+  uint64_t crashes = 0;  // ranks that ended by a signal nobody sent, or with another status than 0
+  uint64_t leaks = 0;    // processes, descriptors, files that were left behind
+  uint64_t wrong = 0;    // results that are neither right nor errors; errors without a fault
+  double slowest_notice = 0;     // seconds from a death to the error that tells of it, the longest
   unsigned named_percent = 100;  // of the errors, how many have to name the rank
   std::vector<uint64_t> bad_seeds;
 
   Tally& operator+=(const Tally& other);
   // Nothing happened that must never happen, errors named whom they should, and deaths were noticed
   // at once.
-  bool good() const { return hangs + leaks + wrong + stuck == 0 && named_enough() && prompt(); }
+  bool good() const {
+    return hangs + crashes + leaks + wrong + stuck == 0 && named_enough() && prompt();
+  }
   bool named_enough() const;
   bool prompt() const;
 };

@@ -46,6 +46,14 @@ TEST(Tally, IsBadWhereADeathIsNoticedLate) {
   EXPECT_FALSE(tally.good());
 }
 
+TEST(Tally, IsBadWhereARankCrashes) {
+  Tally tally, sum;
+  tally.crashes = 1;
+  EXPECT_FALSE(tally.good());
+  sum += tally;
+  EXPECT_FALSE(sum.good());
+}
+
 TEST(Tally, AddsUp) {
   Tally sum;
   sum += named(1, 2, 95);
