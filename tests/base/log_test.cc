@@ -50,13 +50,12 @@ struct Pipe {
   Fd read, write;
 };
 
-// What waitpid(2) says of a process that does this with the pipe as its standard error, within 20
-// s.
+// What waitpid(2) says of a process that does this, with the pipe as its standard error, in 20 s.
 int status_of(Pipe& pipe, const std::function<bool()>& body) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(10);
+    ::alarm(20);
     ::dup2(pipe.write.get(), STDERR_FILENO);
     pipe.write.reset();
     ::_exit(body() ? 0 : 1);
@@ -172,7 +171,7 @@ TEST(LineWriter, StopsNoThreadWhereAnotherOneFillsThePipe) {
     LineWriter writer;
     std::barrier round(kThreads, [&pipe]() noexcept { pipe.drain(); });
     in_threads([&] {
-      for (int i = 0; i < 10000; ++i) {
+      for (int i = 0; i < 2000; ++i) {
         writer.write(STDERR_FILENO, std::string(kPage - 1, 'x'));
         round.arrive_and_wait();
       }
