@@ -102,7 +102,8 @@ class Communicator {
   // (ranks that do not call; the same on all). Ranks that do not call within `timeout_s` (0: that
   // of the options) are left out as well. A rank that is lost meanwhile is left out, too. Where a
   // network falls apart, each part goes on by itself: compare size() with what is needed. abort()
-  // ends a shrink that is under way on this rank; the others then leave this rank out.
+  // ends a shrink that is under way on this rank; the others then leave this rank out. Those that
+  // were shrunk from the same one are shrunk in the same order on all ranks: else Code::mismatch.
   virtual Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without = {},
                                                        double timeout_s = 0);
 

@@ -29,6 +29,13 @@ Lineage founded(const std::shared_ptr<Origin>& origin) {
   return {origin, std::move(ranks)};
 }
 
+// That of a communicator by this name, from its parent's, or of its own.
+Lineage lineage_of(const CreateConfig& config, const std::shared_ptr<Origin>& own) {
+  Lineage lineage = config.lineage.origin ? config.lineage : founded(own);
+  lineage.descent += config.name + "/";
+  return lineage;
+}
+
 // A rank's sends to itself need receives of the same size in the same group, in the same order.
 Status check_self_transfers(std::span<const Transfer> group, Rank me) {
   std::vector<size_t> sends, receives;
@@ -49,7 +56,7 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
     : config_(std::move(config)),
       host_of_rank_(std::move(host_of_rank)),
       own_(std::make_shared<Origin>(std::move(media))),
-      lineage_(config_.lineage.origin ? config_.lineage : founded(own_)),
+      lineage_(lineage_of(config_, own_)),
       media_(own_->media.get()),
       no_memory_(no_memory(media_->me())),
       no_memory_work_(Work::failed(no_memory_)),

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "engine/survivors.h"
@@ -23,6 +24,7 @@ struct Origin {
 struct Lineage {
   std::shared_ptr<Origin> origin;
   std::vector<Rank> ranks;  // there, by rank here
+  std::string descent{};    // names from the first communicator to this one, each followed by '/'
 };
 
 }  // namespace weft

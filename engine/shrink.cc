@@ -62,17 +62,18 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
   else
     std::lock(meeting, own);
   Reminder reminder{Deadline::after(0, media_->clock())};
-  Survivors survivors(
-      origin.reunion, asked.take(), timeout_s > 0 ? timeout_s : config_.options.timeout_s, [&] {
-        remind(reminder);
-        if (aborts_.load(std::memory_order_acquire) == aborts) return Status();
-        return Status(Code::aborted, concat("rank ", rank(), " aborted while it shrank"));
-      });
+  Survivors survivors(origin.reunion, asked.take(), lineage_.descent,
+                      timeout_s > 0 ? timeout_s : config_.options.timeout_s, [&] {
+                        remind(reminder);
+                        if (aborts_.load(std::memory_order_acquire) == aborts) return Status();
+                        return Status(Code::aborted,
+                                      concat("rank ", rank(), " aborted while it shrank"));
+                      });
   for (;;) {
     WEFT_TRY(survivors.meet());
     CreateConfig config = config_;
     config.imported = nullptr;  // proven for another number of ranks
-    config.lineage = Lineage{lineage_.origin, survivors.members()};
+    config.lineage = Lineage{lineage_.origin, survivors.members(), lineage_.descent};
     auto made = create_communicator(survivors, config);
     if (made.ok() || !survivors.broken()) return made;
   }

@@ -13,11 +13,12 @@ namespace {
 using nlohmann::json;
 
 enum Kind : uint8_t {
-  kJoin = 1,  // member to leader
+  kJoin = 1,  // member to leader: its descent
   kGo,        // leader to members: who is there
   kPart,      // member to leader: its blob
   kAll,       // leader to members: all blobs
   kAgain,     // leader to members: one is lost, join once more
+  kOther,     // leader to members: this rank (as attempt) shrinks another communicator
 };
 
 constexpr double kNap_s = 0.01;
@@ -25,6 +26,18 @@ constexpr double kNap_s = 0.01;
 template <class T>
 std::string to_text(const std::vector<T>& list) {
   return json(list).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+bool of_one_line(std::string_view a, std::string_view b) {
+  return a.starts_with(b) || b.starts_with(a);
+}
+
+Status other_communicator(Rank peer) {
+  return Status(Code::mismatch,
+                concat("rank ", peer,
+                       " does not shrink this communicator, but another one that was shrunk from "
+                       "the same one; all ranks have to shrink them in the same order"),
+                peer);
 }
 
 }  // namespace
@@ -65,11 +78,12 @@ TextLine& Reunion::line(Rank peer) {
   return *line;
 }
 
-Survivors::Survivors(Reunion& reunion, std::vector<Rank> candidates, double patience_s,
-                     std::function<Status()> meanwhile)
+Survivors::Survivors(Reunion& reunion, std::vector<Rank> candidates, std::string descent,
+                     double patience_s, std::function<Status()> meanwhile)
     : reunion_(reunion),
       media_(reunion.media),
       candidates_(std::move(candidates)),
+      descent_(std::move(descent)),
       patience_s_(patience_s),
       meanwhile_(std::move(meanwhile)),
       left_out_(static_cast<size_t>(media_.ranks())) {}
@@ -127,9 +141,29 @@ Status Survivors::meet() {
 }
 
 bool Survivors::has_joined(Rank peer) {
-  while (const auto text = line(peer).receive())
-    if (text->kind == kJoin) reunion_.joined[peer] = true;
-  return reunion_.joined[peer];
+  while (auto text = line(peer).receive())
+    if (text->kind == kJoin) reunion_.asked[peer] = std::move(text->text);
+  return reunion_.asked[peer].has_value();
+}
+
+// Whether all who have joined are to meet here; if not, nobody is.
+Status Survivors::check_descent() {
+  std::vector<std::optional<std::string>>& asked = reunion_.asked;
+  const auto stranger = [&](Rank peer) {
+    return asked[peer] && !of_one_line(*asked[peer], descent_);
+  };
+  const auto found = std::find_if(candidates_.begin(), candidates_.end(), stranger);
+  if (found == candidates_.end()) return {};
+  members_.clear();
+  for (const Rank peer : candidates_) {
+    if (!asked[peer].has_value() || lost(peer)) continue;
+    members_.push_back(peer);
+    const Rank who = stranger(peer) ? media_.me() : *found;
+    asked[peer].reset();
+    line(peer).send({kOther, static_cast<uint32_t>(who), ""});
+  }
+  WEFT_TRY(flush(Deadline::after(patience_s_, media_.clock())));
+  return other_communicator(*found);
 }
 
 bool Survivors::all_have_joined() {
@@ -142,27 +176,31 @@ bool Survivors::all_have_joined() {
 Status Survivors::lead() {
   const Deadline deadline = Deadline::after(patience_s_, media_.clock());
   while (!all_have_joined() && !deadline.expired()) WEFT_TRY(pause());
+  WEFT_TRY(check_descent());
   members_.clear();
   for (const Rank peer : candidates_)
-    if (peer == media_.me() || (reunion_.joined[peer] && !lost(peer)))
+    if (peer == media_.me() || (reunion_.asked[peer] && !lost(peer)))
       members_.push_back(peer);
     else
       left_out_[peer] = true;
   attempt_ = ++reunion_.attempts;
   for (const Rank peer : members_) {
     if (peer == media_.me()) continue;
-    reunion_.joined[peer] = false;
+    reunion_.asked[peer].reset();
     line(peer).send({kGo, attempt_, to_text(members_)});
   }
   return {};
 }
 
 Status Survivors::follow(Rank leader) {
-  line(leader).send({kJoin, 0, ""});
+  line(leader).send({kJoin, 0, descent_});
   // The leader may itself have to wait for another one.
   const Deadline deadline = Deadline::after(2 * patience_s_ + 1, media_.clock());
   while (!deadline.expired()) {
     while (const auto text = line(leader).receive()) {
+      if (text->kind == kOther)
+        return other_communicator(
+            static_cast<Rank>(std::min(text->attempt, static_cast<uint32_t>(media_.ranks() - 1))));
       if (text->kind != kGo) continue;
       attempt_ = text->attempt;
       Result<std::vector<Rank>> told = survivors_from(text->text, media_.ranks(), leader);
@@ -196,7 +234,7 @@ Status Survivors::lose(Rank missing, std::string_view why) {
 Status Survivors::take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline) {
   while (auto text = line(peer).receive()) {
     if (text->kind == kJoin) {
-      reunion_.joined[peer] = true;
+      reunion_.asked[peer] = std::move(text->text);
       return break_up(Status(Code::aborted, concat("rank ", peer, " meets anew"), peer));
     }
     if (text->kind != kPart || text->attempt != attempt_) continue;

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "bootstrap/rendezvous.h"
@@ -25,13 +27,14 @@ Result<std::vector<std::string>> survivors_texts_from(std::string_view text, siz
 // taken for part of another.
 class Reunion {
  public:
-  explicit Reunion(Media& own) : media(own), joined(static_cast<size_t>(own.ranks())) {}
+  explicit Reunion(Media& own) : media(own), asked(static_cast<size_t>(own.ranks())) {}
 
   TextLine& line(Rank peer);
 
   Media& media;
-  uint32_t attempts = 0;     // that this rank has led
-  std::vector<bool> joined;  // by rank: has asked this rank to be led, and was not told yet
+  uint32_t attempts = 0;  // that this rank has led
+  // By rank: the descent with which it has asked this rank to lead it, and was not told yet.
+  std::vector<std::optional<std::string>> asked;
 
  private:
   std::map<Rank, std::unique_ptr<TextLine>> lines_;
@@ -40,9 +43,11 @@ class Reunion {
 class Survivors final : public Rendezvous {
  public:
   // `candidates`: the ranks that may be there, this one included, in the order that they shall
-  // have. Those that have not joined after `patience_s` are left out. `meanwhile` is called again
-  // and again; an error of it ends what waits.
-  Survivors(Reunion& reunion, std::vector<Rank> candidates, double patience_s,
+  // have. `descent`: the names of the communicators from the first one to that which is shrunk;
+  // ranks meet where one's begins with the other's, for one may have got further than the other,
+  // and else all get Code::mismatch. Those that have not joined after `patience_s` are left out.
+  // `meanwhile` is called again and again; an error of it ends what waits.
+  Survivors(Reunion& reunion, std::vector<Rank> candidates, std::string descent, double patience_s,
             std::function<Status()> meanwhile);
 
   // Meets: afterwards rank(), size() and all_gather() are those of the ranks that are there.
@@ -67,6 +72,7 @@ class Survivors final : public Rendezvous {
   Status follow(Rank leader);
   bool all_have_joined();
   bool has_joined(Rank peer);
+  Status check_descent();
   Result<Texts> gather_as_leader(std::string mine, const Deadline& deadline);
   Result<Texts> gather_as_member(std::string mine, const Deadline& deadline);
   Status take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline);
@@ -78,6 +84,7 @@ class Survivors final : public Rendezvous {
   Reunion& reunion_;
   Media& media_;
   const std::vector<Rank> candidates_;
+  const std::string descent_;
   const double patience_s_;
   const std::function<Status()> meanwhile_;
   Status shortage_;                     // of this rank: it cannot talk to others any more

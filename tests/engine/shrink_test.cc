@@ -75,6 +75,37 @@ TEST_P(Shrink, TheOthersFinishTheLoop) {
   lose(cluster(7), 5);
 }
 
+// Two that were shrunk from the same one are not taken for each other.
+TEST_P(Shrink, RanksThatShrinkDifferentOnesAreTold) {
+  run_ranks(cluster(3), [](Communicator& c) {
+    const std::unique_ptr<Communicator> made[2] = {c.shrink().take(), c.shrink().take()};
+    for (const Rank odd : {0, 1, 2}) {
+      const auto crossed = made[c.rank() == odd]->shrink();
+      ASSERT_FALSE(crossed.ok());
+      EXPECT_EQ(crossed.status().code(), Code::mismatch) << crossed.status().to_string();
+      if (c.rank() != odd) {
+        EXPECT_EQ(crossed.status().peer(), odd) << crossed.status().to_string();
+      }
+      EXPECT_NE(crossed.status().message().find("in the same order"), std::string::npos);
+    }
+    for (const auto& each : made) {
+      const auto again = each->shrink();
+      ASSERT_TRUE(again.ok()) << again.status().to_string();
+      expect_sum(**again, c.rank(), 3);
+    }
+  });
+}
+
+// Who comes with the first one meets those who have got further.
+TEST_P(Shrink, DescendantsMeetTheirAncestors) {
+  run_ranks(cluster(3), [](Communicator& c) {
+    const auto made = c.shrink().take();
+    const auto again = c.rank() == 1 ? c.shrink() : made->shrink();
+    ASSERT_TRUE(again.ok()) << again.status().to_string();
+    expect_sum(**again, c.rank(), 3);
+  });
+}
+
 TEST_P(Shrink, TheNextLeaderMayBeDeadAsWell) {
   run_ranks(cluster(5), [](Communicator& c) {
     if (c.rank() < 3 && c.rank() != 1) die();

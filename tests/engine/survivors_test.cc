@@ -57,7 +57,7 @@ TEST(Survivors, WhoContributesTooMuchIsLost) {
       return Status();
     };
     Reunion reunion(media.of(0));
-    Survivors survivors(reunion, {0, 1}, 10, meanwhile);
+    Survivors survivors(reunion, {0, 1}, "a/", 10, meanwhile);
     ASSERT_TRUE(survivors.meet().ok());
     ASSERT_EQ(survivors.size(), 2);
     const auto all = survivors.all_gather("mine", Deadline::after(10, media.clock()));
