@@ -143,8 +143,9 @@ CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at)
     const uint64_t seen =
         WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
             .load(std::memory_order_acquire);
-    if (signal_count(seen) < count) return Move::blocked;
-    if (signal_count(seen) == count && !same_call(seen, identity_.tag))
+    const int32_t missing = posts_missing(seen, count);
+    if (missing > 0) return Move::blocked;
+    if (missing == 0 && !same_call(seen, identity_.tag))
       return fail(Status(Code::mismatch, "it is in a call with other arguments", wait.peer));
   }
   return Move::complete;
@@ -356,7 +357,7 @@ CpuExecutor::Move CpuExecutor::arrived(const std::atomic<uint64_t>& flag, Rank f
                                        uint64_t expected) {
   const uint64_t seen = flag.load(std::memory_order_acquire);
   if (seen == expected) return Move::complete;
-  if (signal_count(seen) != signal_count(expected)) return Move::blocked;
+  if (seen == kNeverWritten || signal_count(seen) != signal_count(expected)) return Move::blocked;
   return fail(Status(Code::mismatch, "it is in a call with other arguments", from));
 }
 

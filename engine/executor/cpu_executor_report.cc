@@ -56,12 +56,13 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
       const uint64_t seen =
           WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
               .load(std::memory_order_acquire);
-      if (signal_count(seen) < needed(wait, at)) peers.push_back(wait.peer);
+      const uint64_t count = needed(wait, at);
+      if (count > 0 && posts_missing(seen, count) > 0) peers.push_back(wait.peer);
     }
     return peers;
   }
   if (step.lines) {
-    const uint64_t serial = identity_.ll_serial + at.round;
+    const auto serial = static_cast<uint32_t>(identity_.ll_serial + at.round);
     for (const Operand& o : step.sources)
       if (o.buffer == Buffer::window &&
           signal_count(line(o, at)->flag.load(std::memory_order_acquire)) != serial)

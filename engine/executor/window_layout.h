@@ -41,15 +41,19 @@ struct WindowLayout {
   }
 };
 
-// Cells and the flags of ll lines hold a count and, above it, 16 bits of the tag of the call that
-// posted it, so that a peer in a call with other arguments is told from one in this call.
-inline constexpr int kSignalBits = 48;
+// Cells and the flags of ll lines hold a count and, above it, half of the tag of the call that
+// posted it, so that a peer in a call with other arguments is told from one in this call: two tags
+// have the same half once in four thousand million times. Counts wrap; what is waited for is never
+// as much as half their range away.
 inline uint64_t signal_value(uint64_t count, uint64_t tag) {
-  return (tag << kSignalBits) | (count & ((uint64_t{1} << kSignalBits) - 1));
+  return (tag << 32) | (count & 0xffff'ffff);
 }
-inline uint64_t signal_count(uint64_t value) { return value & ((uint64_t{1} << kSignalBits) - 1); }
-inline bool same_call(uint64_t value, uint64_t tag) {
-  return (value >> kSignalBits) == (tag & 0xffff);
+inline constexpr uint64_t kNeverWritten = 0;
+inline uint32_t signal_count(uint64_t value) { return static_cast<uint32_t>(value); }
+inline bool same_call(uint64_t value, uint64_t tag) { return (value >> 32) == (tag & 0xffff'ffff); }
+// How many more posts it takes until there are `count`: above 0 where some are missing.
+inline int32_t posts_missing(uint64_t value, uint64_t count) {
+  return static_cast<int32_t>(static_cast<uint32_t>(count) - signal_count(value));
 }
 
 // The unit of the ll protocol: payload and, at a fixed place behind it, the flag that says it is

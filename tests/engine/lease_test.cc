@@ -5,6 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "engine/executor/window_layout.h"
+
 namespace weft {
 namespace {
 
@@ -42,6 +44,19 @@ TEST(LeaseRing, ForgetsNothingWhenTheRecordIsFull) {
     if (call > 1024) {
       ASSERT_GE(lease.calls_before, call - 1025);
     }
+  }
+}
+
+TEST(Signals, CountPastTheirRange) {
+  constexpr uint64_t kTag = 0x1234'5678'9abc'def0, kWrap = uint64_t{1} << 32;
+  for (const uint64_t count : {uint64_t{1}, kWrap - 1, kWrap, kWrap + 1, 5 * kWrap}) {
+    const uint64_t value = signal_value(count, kTag);
+    EXPECT_EQ(posts_missing(value, count), 0);
+    EXPECT_EQ(posts_missing(value, count + 3), 3);
+    EXPECT_EQ(posts_missing(value, count - 1), -1);
+    EXPECT_TRUE(same_call(value, kTag));
+    for (int bit = 0; bit < 32; ++bit)
+      EXPECT_FALSE(same_call(value, kTag ^ uint64_t{1} << bit)) << bit;
   }
 }
 
