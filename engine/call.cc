@@ -120,6 +120,16 @@ Needs needs(const Call& call, int ranks, Rank me) {
   return result;
 }
 
+std::string_view of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::user: return "";
+    case Purpose::allocate: return " of allocate()";
+    case Purpose::split: return " of split()";
+    case Purpose::check: return " of the check of arguments";
+  }
+  return "";
+}
+
 }  // namespace
 
 Transfer send_to(Rank peer, const void* memory, size_t count, DataType type) {
@@ -205,8 +215,8 @@ Status validate(std::span<const Transfer> group, int ranks) {
   return check_pairs(group, ranks);
 }
 
-Signature signature(const Call& call) {
-  Signature s{call.kind, call.type, call.op, call.varying, call.root, call.count, 0};
+Signature signature(const Call& call, Purpose purpose) {
+  Signature s{call.kind, call.type, call.op, call.varying, call.root, call.count, 0, purpose};
   if (!call.varying) return s;
   // Of pairs and of a root's blocks each rank knows its own part only.
   const bool known = call.kind == Kind::all_gather || call.kind == Kind::reduce_scatter;
@@ -231,7 +241,7 @@ std::string describe(const Signature& call) {
   text += ", " + std::string(name(call.type));
   if (reduces(call.kind)) text += ", " + std::string(name(call.op));
   if (has_root(call.kind)) text += ", root=" + std::to_string(call.root);
-  return text + ")";
+  return text + ")" + std::string(of(call.purpose));
 }
 
 std::string describe(std::span<const Transfer> group) {
@@ -278,7 +288,7 @@ uint64_t fingerprint(const Signature& call) {
   hash = mix(hash, static_cast<uint64_t>(call.type));
   if (reduces(call.kind)) hash = mix(hash, static_cast<uint64_t>(call.op));
   if (has_root(call.kind)) hash = mix(hash, static_cast<uint64_t>(call.root));
-  return hash;
+  return call.purpose == Purpose::user ? hash : mix(hash, static_cast<uint64_t>(call.purpose));
 }
 
 }  // namespace weft

@@ -86,6 +86,10 @@ inline std::span<const size_t> known_counts(const Call& call, Rank me) {
   return rooted && me != call.root ? std::span<const size_t>() : call.counts;
 }
 
+// Whose call it is: the user's, or one that another function of the communicator makes. The latter
+// is run by whatever algorithm suits, and is never taken for a user's.
+enum class Purpose : uint8_t { user, allocate, split, check };
+
 // What the ranks that make a call must agree on.
 struct Signature {
   // As in Call.
@@ -96,10 +100,11 @@ struct Signature {
   Rank root = 0;
   size_t count = 0;
   uint64_t counts = 0;  // a digest of the v-forms' counts, where all ranks know all of them
+  Purpose purpose = Purpose::user;
 };
 
 // A call's. A group's, for the record: how many transfers, and the first one's peer.
-Signature signature(const Call& call);
+Signature signature(const Call& call, Purpose purpose = Purpose::user);
 inline Signature signature(std::span<const Transfer> group) {
   return {.kind = Kind::exchange, .root = group.front().peer, .count = group.size()};
 }

@@ -94,13 +94,13 @@ Status Engine::run_complete(const Call& call) {
   }
   WEFT_TRY(validate(call, size(), rank()));
   if (config_.options.check) WEFT_TRY(check_arguments(call));
-  return run_new(call, false);
+  return run_new(call, Purpose::user);
 }
 
 // A call of the engine's own, whatever algorithm the user wishes for.
-Status Engine::run_internal(const Call& call) {
+Status Engine::run_internal(const Call& call, Purpose purpose) {
   if (failed_.load(std::memory_order_acquire)) return health();
-  return run_new(call, true);
+  return run_new(call, purpose);
 }
 
 // Whether a call is, but for its memory, the last one made here, and may run at once.
@@ -111,18 +111,18 @@ bool Engine::repeated(const Call& call) const {
          outstanding_.load(std::memory_order_acquire) == 0;
 }
 
-Status Engine::run_new(const Call& call, bool internal) {
+Status Engine::run_new(const Call& call, Purpose purpose) {
   std::unique_lock lock(driver_, std::try_to_lock);
   if (!lock.owns_lock() || outstanding_.load(std::memory_order_acquire) > 0) {
     if (lock.owns_lock()) lock.unlock();
     auto op = std::make_unique<Operation>(*media_, shared_);
     op->call = call;
-    op->internal = internal;
+    op->purpose = purpose;
     return run_queued(std::move(op));
   }
   if (is_empty(call)) return pass_over(call), Status();
   inline_.is_group = false;
-  inline_.internal = internal;
+  inline_.purpose = purpose;
   inline_.call = call;
   return run_now(inline_);
 }

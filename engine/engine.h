@@ -87,7 +87,7 @@ class Engine final : public Communicator {
  private:
   // engine_run.cc: one operation
   Status run_complete(const Call& call);
-  Status run_new(const Call& call, bool internal);
+  Status run_new(const Call& call, Purpose purpose);
   bool repeated(const Call& call) const;
   Status run_now(Operation& op);
   Status run_planned(Operation& op, PlanCache::Entry& entry);
@@ -106,7 +106,7 @@ class Engine final : public Communicator {
   void state_call(Operation& op, int64_t now_ns);
   Status explain_mismatch(Operation& op, const Status& failure);
   void release(Operation& op, const Status& status);
-  Status run_internal(const Call& call);
+  Status run_internal(const Call& call, Purpose purpose);
   Status check_arguments(const Call& call);
   Status check_pairs(const Call& call);
   Status describe_timeout(Operation& op) const;

@@ -51,7 +51,8 @@ Status Engine::check_arguments(const Call& call) {
                          .input = &mine,
                          .output = all.data(),
                          .count = sizeof mine,
-                         .type = DataType::uint8}));
+                         .type = DataType::uint8},
+                        Purpose::check));
   for (Rank r = 0; r < size(); ++r) {
     if (all[r].fingerprint == mine.fingerprint) continue;
     return fail_freely(Status(Code::mismatch,
@@ -71,7 +72,8 @@ Status Engine::check_pairs(const Call& call) {
                          .input = mine.sends.data(),
                          .output = theirs.data(),
                          .count = 1,
-                         .type = DataType::uint64}));
+                         .type = DataType::uint64},
+                        Purpose::check));
   Status status;
   for (Rank r = 0; r < size() && status.ok(); ++r)
     if (theirs[r] != mine.expects[r])
@@ -89,7 +91,8 @@ Status Engine::check_pairs(const Call& call) {
                          .output = &any,
                          .count = 1,
                          .type = DataType::uint8,
-                         .op = ReduceOp::max}));
+                         .op = ReduceOp::max},
+                        Purpose::check));
   if (any == 0) return {};
   if (status.ok())
     status = Status(Code::mismatch, describe(call) +

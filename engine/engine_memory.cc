@@ -52,7 +52,7 @@ Result<std::shared_ptr<std::byte>> plain_memory(size_t bytes) {
 Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) try {
   if (failed_.load(std::memory_order_acquire)) return health();
   const size_t size_or_one = std::clamp<size_t>(bytes, 1, kBytesMost);
-  const RunCall run = [this](const Call& call) { return run_internal(call); };
+  const RunCall run = [this](const Call& call) { return run_internal(call, Purpose::allocate); };
   const auto agreed = [&](const Status& own) -> Status {
     const auto said = gather_texts(size(), run, statement(bytes, own));
     return said.ok() ? agree_on_memory(*said, size()) : said.status();
@@ -123,7 +123,7 @@ Status Engine::await_memory(uint32_t number) {
 
 // Whether the call would run between buffers if all of them lay in allocations.
 bool Engine::may_use_allocations(const Operation& op) const {
-  return !op.is_group && !op.internal &&
+  return !op.is_group && op.purpose == Purpose::user &&
          may_use_registered(op.call, surroundings(), config_.options);
 }
 

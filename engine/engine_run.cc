@@ -29,7 +29,7 @@ Status Engine::run_now(Operation& op) {
   repeatable_ = nullptr;
   auto entry = first_plan(op);
   if (!entry.ok()) return entry.status();
-  if (!op.is_group && !op.internal && !op.call.varying && !op.exchanges) {
+  if (!op.is_group && op.purpose == Purpose::user && !op.call.varying && !op.exchanges) {
     repeatable_ = *entry;
     repeatable_in_place_ = in_place(op.call, size(), rank());
   }
@@ -75,8 +75,7 @@ void Engine::pass_over(const Call& call) {
 }
 
 void Engine::record(Operation& op) {
-  op.number = recorder_.begin(op.sequence, op.is_group ? signature(op.group) : signature(op.call),
-                              op.plan->label);
+  op.number = recorder_.begin(op.sequence, op.signature(), op.plan->label);
 }
 
 void Engine::release(Operation& op, const Status& status) {
@@ -110,7 +109,7 @@ void Engine::count_plan() {
 // Nothing is sent: a failure concerns this rank's arguments or options only.
 Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   const bool aliased = !op.is_group && in_place(op.call, size(), rank());
-  op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, op.internal, key_);
+  op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, op.purpose, key_);
   if (op.registered) key_[0] |= op.in_place_somewhere ? kRegisteredInPlace : kRegistered;
   if (PlanCache::Entry* entry = plans_.find(key_)) return entry;
   auto plan = build_plan(op, aliased);
@@ -123,7 +122,7 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
                ", ", (*plan)->rounds, " rounds, ", (*plan)->copies, " lanes"));
   const Recorder::Label label =
       recorder_.label(concat((*plan)->request.algorithm, "/", name((*plan)->request.protocol)));
-  return plans_.insert(key_, plan.take(), fingerprint(signature(op.call)), label);
+  return plans_.insert(key_, plan.take(), fingerprint(op.signature()), label);
 }
 
 LinkShape Engine::link_shape() const {
@@ -147,7 +146,7 @@ Surroundings Engine::surroundings() const {
 
 Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool aliased) {
   Options options = config_.options;
-  if (op.internal) options.algorithm = "auto";
+  if (op.purpose != Purpose::user) options.algorithm = "auto";
   // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
   Surroundings around = surroundings();
   around.registered = op.registered;
@@ -166,7 +165,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 CallIdentity Engine::identify(Operation& op, const Plan& plan) {
   CallIdentity identity;
   if (op.is_group) return identity;
-  const uint64_t print = op.exchanges ? fingerprint(signature(op.call)) : op.plan->fingerprint;
+  const uint64_t print = op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint;
   identity.tag = mix(print, op.sequence);
   if (plan.window_slots == 0) return identity;
   identity.window_call = ++shared_.calls;

@@ -18,7 +18,7 @@ struct Operation {
   Operation(Media& media, SharedState& shared) : executor(media, shared) {}
 
   bool is_group = false;
-  bool internal = false;  // the engine's own: options about algorithms do not apply
+  Purpose purpose = Purpose::user;  // else options about algorithms do not apply
   Call call;
   std::span<const Transfer> group;
   // Asynchronous calls own what their spans point to.
@@ -46,6 +46,9 @@ struct Operation {
   int64_t stated_ns = 0;         // when peers were last told which call this is
   double warn_after_s = 0;       // of waiting, the next warning; 0: the first
 
+  Signature signature() const {
+    return is_group ? weft::signature(group) : weft::signature(call, purpose);
+  }
   std::string text() const { return is_group ? describe(group) : describe(call); }
   void own() {
     owned_group.assign(group.begin(), group.end());

@@ -43,11 +43,11 @@ void PlanCache::evict() {
   last_ = nullptr;
 }
 
-void make_key(const Call& call, bool in_place, bool internal, PlanCache::Key& key) {
+void make_key(const Call& call, bool in_place, Purpose purpose, PlanCache::Key& key) {
   key.clear();
   key.push_back(static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 |
                 static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(in_place) << 24 |
-                static_cast<uint64_t>(call.varying) << 25 | static_cast<uint64_t>(internal) << 26 |
+                static_cast<uint64_t>(call.varying) << 25 | static_cast<uint64_t>(purpose) << 26 |
                 static_cast<uint64_t>(call.root) << 32);
   key.push_back(call.count);
   if (!call.varying) return;

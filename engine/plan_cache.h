@@ -39,7 +39,7 @@ class PlanCache {
 inline constexpr uint64_t kRegistered = uint64_t{1} << 27;
 inline constexpr uint64_t kRegisteredInPlace = uint64_t{3} << 27;
 
-void make_key(const Call& call, bool in_place, bool internal, PlanCache::Key& key);
+void make_key(const Call& call, bool in_place, Purpose purpose, PlanCache::Key& key);
 void make_key(std::span<const Transfer> group, PlanCache::Key& key);
 
 }  // namespace weft

@@ -13,6 +13,7 @@ uint64_t pack(const Signature& call) {
   return uint64_t{static_cast<uint8_t>(call.kind)} |
          uint64_t{static_cast<uint8_t>(call.type)} << 8 |
          uint64_t{static_cast<uint8_t>(call.op)} << 16 | uint64_t{call.varying} << 24 |
+         uint64_t{static_cast<uint8_t>(call.purpose)} << 25 |
          uint64_t{static_cast<uint32_t>(call.root)} << 32;
 }
 
@@ -23,7 +24,8 @@ Signature unpack(uint64_t what, uint64_t count, uint64_t counts) {
           (what >> 24 & 1) != 0,
           static_cast<Rank>(what >> 32),
           count,
-          counts};
+          counts,
+          static_cast<Purpose>(what >> 25 & 0x7f)};
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class SplitRendezvous final : public Rendezvous {
 Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) try {
   const int32_t mine[2] = {color, key};
   std::vector<int32_t> all(2 * static_cast<size_t>(size()));
-  const RunCall run = [this](const Call& call) { return run_internal(call); };
+  const RunCall run = [this](const Call& call) { return run_internal(call, Purpose::split); };
   WEFT_TRY(run({.kind = Kind::all_gather,
                 .input = mine,
                 .output = all.data(),

@@ -247,7 +247,7 @@ Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream) {
   const std::lock_guard lock(mutex_);
   WEFT_TRY(begin(stream));
   const bool aliased = in_place(call, size(), rank());
-  make_key(call, aliased, false, key_);
+  make_key(call, aliased, Purpose::user, key_);
   Entry* entry = known();
   if (!entry) {
     const auto what = arranged(call, aliased);

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "tests/support/cluster.h"
 
@@ -62,6 +63,39 @@ void lose_step(Communicator& c, bool asynchronous) {
 TEST_P(Order, ACallWithoutElementsOnOneRankIsNoticed) {
   for (const bool asynchronous : {false, true})
     run_ranks(cluster(3, 20), [&](Communicator& c) { lose_step(c, asynchronous); });
+}
+
+// As third calls of a communicator these have tags that agree in their lower 16 bits.
+TEST_P(Order, CallsWhoseTagsAreAlikeAreToldApart) {
+  run_ranks(cluster(2, 20), [](Communicator& c) {
+    constexpr size_t kCount = 446;
+    std::vector<float> in(kCount, 1), out(kCount);
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(c.barrier().ok());
+    const ReduceOp op = c.rank() == 0 ? ReduceOp::sum : ReduceOp::max;
+    const Status status = c.all_reduce(in.data(), out.data(), kCount, DataType::float32, op);
+    EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+  });
+}
+
+// Functions of the communicator that are collective make calls of their own: split() begins with an
+// all_gather of two numbers, allocate() with one of a length.
+TEST_P(Order, AUsersCallIsNotTakenForTheCommunicatorsOwn) {
+  run_ranks(cluster(2, 20), [](Communicator& c) {
+    const int32_t mine[2] = {1, 2};
+    int32_t all[4] = {};
+    const Status status =
+        c.rank() == 0 ? c.all_gather(mine, all, 2, DataType::int32) : c.split(1, 2).status();
+    EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+    EXPECT_TRUE(contains(status, " of split()")) << status.to_string();
+  });
+  run_ranks(cluster(2, 20), [](Communicator& c) {
+    const uint64_t mine = 1;
+    uint64_t all[2] = {};
+    const Status status =
+        c.rank() == 0 ? c.all_gather(&mine, all, 1, DataType::uint64) : c.allocate(4096).status();
+    EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+    EXPECT_TRUE(contains(status, " of allocate()")) << status.to_string();
+  });
 }
 
 TEST_P(Order, CallsWithoutElementsMayBeAnywhere) {
