@@ -64,7 +64,8 @@ struct Options {
   // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
   int tcp_streams = 0;
   VerbsOptions verbs = VerbsOptions();  // written so for g++ 12, which warns of `{}`
-  // Seconds that a call may wait for others, and joining the job may take.  WEFT_TIMEOUT
+  // Seconds that a call may wait for others while nothing of it moves, and that joining the job may
+  // take.  WEFT_TIMEOUT
   double timeout_s = 300;
   // Only schedules that reduce in rank order: floating-point results then do not depend on
   // transport, lanes, chunks or message length.  WEFT_DETERMINISTIC

@@ -44,7 +44,7 @@ struct Call {
   std::span<const size_t> offsets{};       // of the v-forms
   std::span<const size_t> recv_counts{};   // of all_to_all's
   std::span<const size_t> recv_offsets{};  // of all_to_all's
-  double timeout_s = 0;                    // 0: the communicator's
+  double timeout_s = 0;                    // of waiting, as Options say; 0: the communicator's
 };
 
 // One send or receive of a group.

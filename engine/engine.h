@@ -221,6 +221,7 @@ class Engine final : public Communicator {
   bool admit_ = false;                              // one of them may perhaps start now
   Backoff backoff_;
   uint32_t polls_ = 0;  // of active_
+  bool moved_ = false;  // something has, since waiting_ was looked at
 
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Operation>> queue_;  // from callers, not yet seen by the driver

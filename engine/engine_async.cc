@@ -130,11 +130,13 @@ void Engine::admit() {
   }
 }
 
-// Those that wait for others to end have deadlines, too.
+// Those that wait for others to end have deadlines, too, while nothing moves.
 void Engine::look_at_waiting() {
   if (waiting_.empty() || !soonest_.expired() || failed_.load(std::memory_order_relaxed)) return;
   soonest_ = Deadline();
+  const bool moved = std::exchange(moved_, false);
   for (const auto& op : waiting_) {
+    if (moved) op->deadline = deadline_of(op->call.timeout_s);
     if (op->deadline->expired()) return time_out_waiting(*op);
     if (op->deadline->sooner_than(soonest_)) soonest_ = *op->deadline;
   }
@@ -159,6 +161,7 @@ bool Engine::poll_active() {
     op.reset();
   }
   std::erase(active_, nullptr);
+  moved_ |= moved;
   return moved;
 }
 
@@ -171,7 +174,10 @@ CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status)
   }
   const Progress progress = poll(op);
   if (progress == Progress::failed) status = why_failed(op);
-  if (progress == Progress::moved) op.blocked_since_ns = 0;
+  if (progress == Progress::moved) {
+    op.blocked_since_ns = 0;
+    op.moved = true;
+  }
   if (progress != Progress::blocked || !look) return progress;
   status = look_around(op);
   return status.ok() ? Progress::blocked : Progress::failed;

@@ -200,6 +200,7 @@ Status Engine::drive(Operation& op) {
       case CpuExecutor::Progress::moved:
         if (failed_.load(std::memory_order_relaxed)) return health();
         backoff_.reset();
+        op.moved = moved_ = true;
         break;
       case CpuExecutor::Progress::blocked:
         // What other threads started meanwhile may be what this call's peers wait for. However

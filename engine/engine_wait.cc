@@ -1,6 +1,7 @@
 // What an operation does while it waits, and what is said when it does not end well.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -45,7 +46,7 @@ Status Engine::look_around(Operation& op) {
     if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
   }
-  if (!op.deadline) op.deadline = deadline_of(op.call.timeout_s);
+  if (!op.deadline || std::exchange(op.moved, false)) op.deadline = deadline_of(op.call.timeout_s);
   if (op.deadline->expired()) return time_out(op);
   const int64_t now_ns = media_->clock().now_ns();
   if (!config_.manual_progress && backoff_.idle() < 64) op.blocked_since_ns = 0;

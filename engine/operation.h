@@ -40,8 +40,10 @@ struct Operation {
   uint64_t sequence = 0;  // of collective calls; 0 for groups
   uint64_t number = 0;    // of the recorder
   bool waited = false;    // long enough to look around
-  // Counts from when an asynchronous call was made, a blocking one began to wait: most never do.
+  // Counts from when an asynchronous call was made, a blocking one began to wait (most never do),
+  // and anew from when something of it moved.
   std::optional<Deadline> deadline;
+  bool moved = false;            // since then
   int64_t blocked_since_ns = 0;  // 0: not known to be blocked
   int64_t stated_ns = 0;         // when peers were last told which call this is
   double warn_after_s = 0;       // of waiting, the next warning; 0: the first

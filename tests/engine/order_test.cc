@@ -159,6 +159,33 @@ TEST_P(Order, TransfersWithoutElementsMeetHoweverTheyAreGrouped) {
   });
 }
 
+// Data that comes a piece at a time takes longer than a call may wait for any of it.
+TEST_P(Order, CallsThatMoveGoOn) {
+  run_ranks(cluster(2, 1), [](Communicator& c) {
+    std::array<int, 8> numbers{};
+    std::vector<Transfer> group;
+    for (int& number : numbers) group.push_back(receive_from(1, &number, 1, DataType::int32));
+    for (const bool asynchronous : {false, true}) {
+      ASSERT_TRUE(c.barrier().ok());
+      if (c.rank() == 1) {
+        for (int i = 0; i < 9; ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(250));
+          ASSERT_TRUE(c.send(0, &i, 1, DataType::int32).ok());
+        }
+        continue;
+      }
+      int last = 0;
+      const Transfer behind = receive_from(1, &last, 1, DataType::int32);
+      const Work first = asynchronous ? c.start(group) : Work::failed(c.run(group));
+      const Work second = c.start(std::span(&behind, 1));  // waits for the first
+      EXPECT_TRUE(first.wait().ok()) << first.wait().to_string();
+      EXPECT_TRUE(second.wait().ok()) << second.wait().to_string();
+      EXPECT_EQ(numbers, (std::array<int, 8>{0, 1, 2, 3, 4, 5, 6, 7}));
+      EXPECT_EQ(last, 8);
+    }
+  });
+}
+
 TEST_P(Order, CallsThatWaitForOthersKeepTheirDeadlines) {
   run_ranks(cluster(2, 30), [](Communicator& c) {
     ASSERT_TRUE(c.barrier().ok());
