@@ -20,6 +20,13 @@ constexpr int kMaxQueues = 8;
 constexpr std::string_view kDumpSignalWords[] = {"USR1", "USR2", "none"};
 constexpr std::string_view kLogWords[] = {"error", "warning", "info", "debug"};
 
+Result<std::string> parse_device(std::string_view text) {
+  if (text == "auto" || text == "none" || parse_int(text, 0, kMaxCount).ok())
+    return std::string(text);
+  return invalid_argument(
+      concat("'", text, "' is none of: auto, none, or the index of a GPU, as 0"));
+}
+
 // Reads variables one by one and keeps the first error, so that the list below stays a list.
 class Reader {
  public:
@@ -36,6 +43,9 @@ class Reader {
   }
   void read_size(const char* name, size_t& value, size_t at_most) {
     if (const auto text = env_.get(name)) store(name, parse_size(*text, at_most), value);
+  }
+  void read_device(const char* name, std::string& value) {
+    if (const auto text = env_.get(name)) store(name, parse_device(*text), value);
   }
   void read(const char* name, double& value) {
     if (const auto text = env_.get(name)) store(name, parse_seconds(*text), value);
@@ -116,6 +126,8 @@ Status validate(const Options& o) {
     return wrong("timeout", std::to_string(o.timeout_s), "more than 0 seconds");
   if (std::ranges::find(kProtocolWords, o.protocol) == std::end(kProtocolWords))
     return wrong("protocol", o.protocol, "auto, ll or simple");
+  if (!parse_device(o.device).ok())
+    return wrong("device", o.device, "auto, none, or the index of a GPU");
   return validate(o.verbs);
 }
 
@@ -138,6 +150,7 @@ Status read_options(const Environment& env, Options& options) {
   reader.read("WEFT_SOCKET_IFNAME", options.interfaces);
   reader.read("WEFT_ENCRYPT", options.encrypt);
   reader.read("WEFT_TUNING", options.tuning);
+  reader.read_device("WEFT_DEVICE", options.device);
   reader.read("WEFT_DUMP", options.dump);
   reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, kDumpSignalWords);
   reader.read("WEFT_HOST", options.host);

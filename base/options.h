@@ -81,6 +81,10 @@ struct Options {
   // What rank 0 knows of this machine's prices, by which algorithms are chosen: "auto" (what
   // weft-bench --tune left in the cache, if anything), "off", or a FILE that it wrote.  WEFT_TUNING
   std::string tuning = "auto";
+  // The GPU on whose memory calls may be (docs/gpu.md): "auto" (the calling thread's current one,
+  // where this process has already made a CUDA context on it), "none", or a GPU's index, "0".
+  // WEFT_DEVICE
+  std::string device = "auto";
   // Folder for dumps, made where it is not there: what this rank has been doing, as JSON for
   // weft-doctor, when the communicator fails, and when the process gets the signal of `dump_signal`
   // ("USR1", "USR2" or "none"). Empty: no dumps. WEFT_DUMP, WEFT_DUMP_SIGNAL

@@ -1,9 +1,12 @@
 #include "engine/device/cuda.h"
 
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 
 #include <cstring>
+#include <limits>
 
+#include "base/parse.h"
 #include "base/text.h"
 #include "kernels/cuda/kernels.h"
 
@@ -60,7 +63,9 @@ class CudaDevice final : public Device {
       cudaGetLastError();  // else the next launch would seem to have failed
       return MemoryKind::host;
     }
-    return attributes.type == cudaMemoryTypeDevice ? MemoryKind::device : MemoryKind::host;
+    if (attributes.type == cudaMemoryTypeDevice) return MemoryKind::device;
+    const bool known = attributes.type != cudaMemoryTypeUnregistered;
+    return known && attributes.devicePointer == memory ? MemoryKind::pinned : MemoryKind::host;
   }
 
   // -- memory -------------------------------------------------------------------------------------
@@ -235,7 +240,49 @@ class CudaDevice final : public Device {
   DeviceIdentity identity_;
 };
 
+// A function of the driver, in the library that the program has loaded.
+template <class Function>
+Function* driver_function(void* library, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library, name));
+}
+
+// The calling thread's current GPU; an error where this process has made no context on it. The
+// runtime would make one to find out, so this asks the driver.
+Result<int> current_gpu() {
+  const Status none = unsupported(
+      "this process has made no CUDA context on its current GPU; use CUDA there first, for example "
+      "cudaSetDevice(i) and cudaFree(nullptr), or name the GPU with WEFT_DEVICE");
+  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return none;
+  const auto get_context = driver_function<int(void**)>(library, "cuCtxGetCurrent");
+  const auto get_device = driver_function<int(int*)>(library, "cuCtxGetDevice");
+  const auto get_state =
+      driver_function<int(int, unsigned*, int*)>(library, "cuDevicePrimaryCtxGetState");
+  void* context = nullptr;
+  int ordinal = 0;  // where the thread has none, as for the runtime
+  unsigned flags = 0;
+  int active = 0;
+  const bool found = get_context && get_device && get_state && get_context(&context) == 0 &&
+                     (context == nullptr || get_device(&ordinal) == 0) &&
+                     get_state(ordinal, &flags, &active) == 0 && active != 0;
+  ::dlclose(library);
+  if (!found) return none;
+  return ordinal;
+}
+
 }  // namespace
+
+Result<std::unique_ptr<Device>> find_cuda_device(std::string_view wish) {
+  if (wish == "none") return unsupported("option device (WEFT_DEVICE) is none");
+  if (wish == "auto") {
+    const Result<int> current = current_gpu();
+    if (!current.ok()) return current.status();
+    return open_cuda_device(*current);
+  }
+  const Result<int64_t> ordinal = parse_int(wish, 0, std::numeric_limits<int>::max());
+  if (!ordinal.ok()) return ordinal.status().within("option device (WEFT_DEVICE)");
+  return open_cuda_device(static_cast<int>(*ordinal));
+}
 
 Result<int> cuda_device_count() {
   int count = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "engine/device/device.h"
 
@@ -13,5 +14,9 @@ Result<int> cuda_device_count();
 
 // REQUIRES: 0 <= ordinal < cuda_device_count().
 Result<std::unique_ptr<Device>> open_cuda_device(int ordinal);
+
+// The one that Options::device names, or why there is none. "auto" starts nothing: it is the
+// calling thread's current GPU, where this process has made CUDA's primary context on it.
+Result<std::unique_ptr<Device>> find_cuda_device(std::string_view wish);
 
 }  // namespace weft

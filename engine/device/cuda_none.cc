@@ -15,4 +15,9 @@ Result<int> cuda_device_count() { return none(); }
 
 Result<std::unique_ptr<Device>> open_cuda_device(int) { return none(); }
 
+Result<std::unique_ptr<Device>> find_cuda_device(std::string_view wish) {
+  if (wish == "none") return unsupported("option device (WEFT_DEVICE) is none");
+  return none();
+}
+
 }  // namespace weft

@@ -20,7 +20,8 @@ struct DeviceIdentity {
 };
 
 enum class MemoryKind : uint8_t {
-  host,    // of this process; pinned and managed memory, too
+  host,    // of this process
+  pinned,  // of this process, and kernels reach it at the same address; managed memory, too
   device,  // of a GPU
 };
 

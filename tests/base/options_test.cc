@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace weft {
 namespace {
 
@@ -34,6 +36,7 @@ TEST(Options, ReadsEveryVariable) {
                                             {"WEFT_CHECK", "1"},
                                             {"WEFT_SOCKET_IFNAME", "=lo"},
                                             {"WEFT_ENCRYPT", "1"},
+                                            {"WEFT_DEVICE", "1"},
                                             {"WEFT_HOST", "left"},
                                             {"WEFT_DEBUG", "info"}}));
   ASSERT_TRUE(options.ok()) << options.status().to_string();
@@ -51,6 +54,7 @@ TEST(Options, ReadsEveryVariable) {
   EXPECT_TRUE(options->check);
   EXPECT_EQ(options->interfaces, "=lo");
   EXPECT_TRUE(options->encrypt);
+  EXPECT_EQ(options->device, "1");
   EXPECT_EQ(options->host, "left");
   EXPECT_EQ(options->log, "info");
 }
@@ -94,7 +98,9 @@ TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
         Case{"WEFT_SLOTS", "1.5", "whole number"}, Case{"WEFT_RADIX", "two", "whole number"},
         Case{"WEFT_WINDOW", "-5", "size"}, Case{"WEFT_TCP_STREAMS", "x", "whole number"},
         Case{"WEFT_TIMEOUT", "0", "seconds"}, Case{"WEFT_DETERMINISTIC", "maybe", "yes or no"},
-        Case{"WEFT_CHECK", "2", "yes or no"}, Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
+        Case{"WEFT_DEVICE", "gpu0", "auto, none, or the index"},
+        Case{"WEFT_DEVICE", "-1", "auto, none, or the index"}, Case{"WEFT_CHECK", "2", "yes or no"},
+        Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
     const auto options = options_from(env_of({{name, value}}));
     ASSERT_FALSE(options.ok()) << name;
     EXPECT_EQ(options.status().code(), Code::invalid_argument);
@@ -102,6 +108,19 @@ TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
     EXPECT_NE(message.find(name), std::string::npos) << message;
     EXPECT_NE(message.find(value), std::string::npos) << message;
     EXPECT_NE(message.find(accepted), std::string::npos) << message;
+  }
+}
+
+TEST(Options, TakeADeviceOrNone) {
+  Options options;
+  for (const char* device : {"auto", "none", "0", "7"}) {
+    options.device = device;
+    EXPECT_TRUE(validate(options).ok()) << device;
+  }
+  for (const char* device : {"", "any", "-1", "0,1"}) {
+    options.device = device;
+    const std::string message(validate(options).message());
+    EXPECT_NE(message.find(concat("option device is ", device, ";")), std::string::npos) << message;
   }
 }
 

@@ -29,7 +29,7 @@ void keeps_memory(Device& device) {
   EXPECT_EQ(device.kind_of(host), MemoryKind::host);
 
   const Bytes pinned = must(device.allocate_host(64));
-  EXPECT_EQ(device.kind_of(pinned.data()), MemoryKind::host);
+  EXPECT_EQ(device.kind_of(pinned.data()), MemoryKind::pinned);
   EXPECT_EQ(pinned[63], std::byte{0});
   EXPECT_FALSE(device.map("no handle at all").ok());
   device.release_host(pinned);

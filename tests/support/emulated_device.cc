@@ -33,31 +33,21 @@ class EmulatedDevice final : public Device {
   MemoryKind kind_of(const void* memory) const override {
     const std::lock_guard lock(mutex_);
     const auto* const at = static_cast<const std::byte*>(memory);
-    for (const auto& [begin, bytes] : allocated_)
-      if (at >= begin && at < begin + bytes) return MemoryKind::device;
+    for (const auto& [begin, given] : allocated_)
+      if (at >= begin && at < begin + given.bytes) return given.kind;
     return MemoryKind::host;
   }
 
-  Result<Bytes> allocate(size_t bytes) override {
-    auto memory = allocate_host(bytes);
-    const std::lock_guard lock(mutex_);
-    if (memory.ok()) allocated_[memory->data()] = bytes;
-    return memory;
-  }
+  Result<Bytes> allocate(size_t bytes) override { return give(bytes, MemoryKind::device); }
   void release(Bytes memory) override {
     {
       const std::lock_guard lock(mutex_);
       allocated_.erase(memory.data());
     }
-    release_host(memory);
+    ::munmap(memory.data(), memory.size());
   }
-  Result<Bytes> allocate_host(size_t bytes) override {
-    void* const memory =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return Status(Code::system, "no memory");
-    return Bytes{static_cast<std::byte*>(memory), bytes};
-  }
-  void release_host(Bytes memory) override { ::munmap(memory.data(), memory.size()); }
+  Result<Bytes> allocate_host(size_t bytes) override { return give(bytes, MemoryKind::pinned); }
+  void release_host(Bytes memory) override { release(memory); }
 
   Result<std::string> share(Bytes memory) override {
     std::byte* const at = memory.data();
@@ -115,6 +105,19 @@ class EmulatedDevice final : public Device {
   }
 
  private:
+  struct Given {
+    size_t bytes = 0;
+    MemoryKind kind{};
+  };
+  Result<Bytes> give(size_t bytes, MemoryKind kind) {
+    void* const memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return Status(Code::system, "no memory");
+    const Bytes given{static_cast<std::byte*>(memory), bytes};
+    const std::lock_guard lock(mutex_);
+    allocated_[given.data()] = {bytes, kind};
+    return given;
+  }
   static emulator::Stream& stream_of(Stream stream) {
     return *static_cast<emulator::Stream*>(stream);
   }
@@ -124,7 +127,7 @@ class EmulatedDevice final : public Device {
   int resident_blocks_;
   DeviceIdentity identity_;
   mutable std::mutex mutex_;
-  std::map<const std::byte*, size_t> allocated_;
+  std::map<const std::byte*, Given> allocated_;
 };
 
 }  // namespace
