@@ -46,18 +46,37 @@ Status first_failure(const std::vector<std::string>& errors, Rank me) {
 
 }  // namespace
 
+struct DeviceMedia::Own {
+  Own(Device& device, std::shared_ptr<Device> kept, Bytes made)
+      : of(device), keep(std::move(kept)), memory(made) {}
+  Own(const Own&) = delete;
+  ~Own() { of.release(memory); }
+
+  Device& of;
+  const std::shared_ptr<Device> keep;
+  const Bytes memory;
+};
+
 // What every rank tells.
 struct DeviceMedia::Greeting {
   DevicePlace place;
   uintptr_t address = 0;    // of its memory, in its process
+  uintptr_t owner = 0;      // of the pointer that owns it, there; 0: others cannot keep it
   std::vector<int> handle;  // for other processes, byte by byte
   std::string shape, wish;
   std::string error;
 
   std::string text() const {
-    return json{{"host", place.host},     {"gpu", place.gpu},   {"process", place.process},
-                {"queues", place.queues}, {"address", address}, {"blocks", place.blocks_most},
-                {"handle", handle},       {"shape", shape},     {"wish", wish},
+    return json{{"host", place.host},
+                {"gpu", place.gpu},
+                {"process", place.process},
+                {"queues", place.queues},
+                {"address", address},
+                {"owner", owner},
+                {"blocks", place.blocks_most},
+                {"handle", handle},
+                {"shape", shape},
+                {"wish", wish},
                 {"error", error}}
         .dump(-1, ' ', false, json::error_handler_t::replace);
   }
@@ -68,6 +87,7 @@ struct DeviceMedia::Greeting {
       Greeting greeting{{v.at("host"), v.at("gpu"), whole<int64_t>(v.at("process")),
                          whole<uint32_t>(v.at("blocks")), whole<uint32_t>(v.at("queues"))},
                         whole<uintptr_t>(v.at("address")),
+                        whole<uintptr_t>(v.at("owner")),
                         {},
                         v.at("shape"),
                         v.at("wish"),
@@ -88,21 +108,34 @@ DeviceMedia::DeviceMedia(Device& device, const DeviceMediaConfig& config)
 
 DeviceMedia::~DeviceMedia() {
   for (std::byte* const memory : mapped_) device_.unmap(memory);
-  if (!own_.empty()) device_.release(own_);
 }
 
-Status DeviceMedia::make(Greeting& mine) {
+Status DeviceMedia::make(const DeviceMediaConfig& config, Greeting& mine) {
   const Result<uint32_t> blocks = prepare_all(device_);
   if (!blocks.ok()) return blocks.status();
   mine.place.blocks_most = *blocks;
   const Result<Bytes> memory = device_.allocate(map_.layout.bytes());
   if (!memory.ok()) return memory.status();
-  own_ = *memory;
-  mine.address = reinterpret_cast<uintptr_t>(own_.data());
-  const Result<std::string> handle = device_.share(own_);
+  own_ = std::make_shared<Own>(device_, config.keep, *memory);
+  mine.address = reinterpret_cast<uintptr_t>(memory->data());
+  if (config.keep) mine.owner = reinterpret_cast<uintptr_t>(&own_);
+  const Result<std::string> handle = device_.share(*memory);
   if (!handle.ok()) return handle.status();
   for (const char byte : *handle) mine.handle.push_back(static_cast<unsigned char>(byte));
   return {};
+}
+
+// A peer's memory, as it is here.
+Result<std::byte*> DeviceMedia::meet(const Greeting& peer, bool same_process) {
+  if (same_process) {
+    auto* const memory = reinterpret_cast<std::byte*>(peer.address);
+    WEFT_TRY(device_.reach(memory));
+    if (peer.owner != 0) others_.push_back(*reinterpret_cast<std::shared_ptr<Own>*>(peer.owner));
+    return memory;
+  }
+  auto mapped = device_.map(std::string(peer.handle.begin(), peer.handle.end()));
+  if (mapped.ok()) mapped_.push_back(*mapped);
+  return mapped;
 }
 
 Status DeviceMedia::meet_peers(const DeviceMediaConfig& config, const std::vector<Greeting>& all) {
@@ -120,16 +153,11 @@ Status DeviceMedia::meet_peers(const DeviceMediaConfig& config, const std::vecto
                     concat("rank ", r, " is on ", peer.place.host, ", rank ", config.rank, " on ",
                            mine.place.host, ", and device memory is only shared on one host"),
                     r);
-    std::byte* memory = reinterpret_cast<std::byte*>(peer.address);
-    if (peer.place.process != mine.place.process) {
-      const std::string handle(peer.handle.begin(), peer.handle.end());
-      const Result<std::byte*> mapped = device_.map(handle);
-      if (!mapped.ok()) return mapped.status();
-      mapped_.push_back(memory = *mapped);
-    } else if (r != config.rank) {
-      WEFT_TRY(device_.reach(memory));
-    }
-    map_.memory.push_back(memory);
+    const Result<std::byte*> memory = r == config.rank
+                                          ? Result<std::byte*>(own_->memory.data())
+                                          : meet(peer, peer.place.process == mine.place.process);
+    if (!memory.ok()) return memory.status();
+    map_.memory.push_back(*memory);
   }
   std::vector<DevicePlace> places;
   for (const Greeting& greeting : all) places.push_back(greeting.place);
@@ -145,11 +173,12 @@ Result<std::unique_ptr<DeviceMedia>> DeviceMedia::join(Device& device, Rendezvou
   std::unique_ptr<DeviceMedia> media(new DeviceMedia(device, config));
   Greeting mine{{config.host, device.identity().uuid, config.process, 0, config.queues},
                 0,
+                0,
                 {},
                 describe(config.shape),
                 config.wish,
                 {}};
-  if (const Status made = media->make(mine); !made.ok()) mine.error = made.message();
+  if (const Status made = media->make(config, mine); !made.ok()) mine.error = made.message();
   const auto texts = meet.all_gather(mine.text(), deadline);
   if (!texts.ok()) return texts.status();
   std::vector<Greeting> all;

@@ -18,6 +18,9 @@ struct DeviceMediaConfig {
   DeviceShape shape{};        // equal on all ranks
   std::string wish = "auto";  // equal on all ranks; see choose_device_engine()
   uint32_t queues = 8;        // see DevicePlace
+  // The device, where others of this process may keep it: then what this rank has made stays until
+  // none of them uses it any more. Null: it goes with its DeviceMedia.
+  std::shared_ptr<Device> keep = nullptr;
 };
 
 class DeviceMedia {
@@ -27,7 +30,8 @@ class DeviceMedia {
   static Result<std::unique_ptr<DeviceMedia>> join(Device& device, Rendezvous& meet,
                                                    const DeviceMediaConfig& config,
                                                    const Deadline& deadline);
-  // REQUIRES: no launch of any rank uses the memory any more.
+  // REQUIRES: no launch of this rank uses any memory any more, nor one of another rank this one's,
+  // unless they share it (DeviceMediaConfig::keep).
   ~DeviceMedia();
   DeviceMedia(const DeviceMedia&) = delete;
 
@@ -37,12 +41,15 @@ class DeviceMedia {
  private:
   DeviceMedia(Device& device, const DeviceMediaConfig& config);
   struct Greeting;
-  Status make(Greeting& mine);
+  struct Own;  // this rank's memory
+  Status make(const DeviceMediaConfig& config, Greeting& mine);
   Status meet_peers(const DeviceMediaConfig& config, const std::vector<Greeting>& all);
+  Result<std::byte*> meet(const Greeting& peer, bool same_process);
 
   Device& device_;
-  Bytes own_;
-  std::vector<std::byte*> mapped_;  // those to unmap
+  std::shared_ptr<Own> own_;                  // null before it is made
+  std::vector<std::shared_ptr<Own>> others_;  // of this process
+  std::vector<std::byte*> mapped_;            // those to unmap
   DeviceMap map_;
   DeviceChoice choice_;
 };

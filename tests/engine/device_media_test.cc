@@ -96,6 +96,26 @@ TEST(DeviceMedia, IsReachedWithinAProcess) {
   EXPECT_EQ(shared.allocated, 0);
 }
 
+// A rank may be done, and its media and device gone, while others of its process write to it.
+TEST(DeviceMedia, StaysWhileOthersOfItsProcessUseIt) {
+  FakeGpu::Shared shared;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  std::vector<std::weak_ptr<FakeGpu>> devices(3);
+  auto outcomes = join(shared, gpus, 3, [&](Rank r, FakeGpu&, DeviceMediaConfig& config) {
+    const auto device = std::make_shared<FakeGpu>(shared, "gpu");
+    devices[r] = device;
+    config.keep = device;
+  });
+  outcomes.erase(outcomes.begin(), outcomes.begin() + 2);
+  EXPECT_EQ(shared.allocated, 3);
+  for (const auto& device : devices) EXPECT_FALSE(device.expired());
+  const DeviceMap& map = outcomes[0].media->map();
+  for (Rank r = 0; r < 3; ++r) *map.at<uint64_t>(r, map.layout.cell(2, 1)) = 1;
+  outcomes.clear();
+  EXPECT_EQ(shared.allocated, 0);
+  for (const auto& device : devices) EXPECT_TRUE(device.expired());
+}
+
 TEST(DeviceMedia, IsMappedBetweenProcesses) {
   FakeGpu::Shared shared;
   std::vector<std::unique_ptr<FakeGpu>> gpus;
