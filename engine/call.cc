@@ -95,10 +95,7 @@ Status check_pairs(std::span<const Transfer> group, int ranks) {
   return {};
 }
 
-// Elements that this rank reads from input and writes to output.
-struct Needs {
-  size_t input = 0, output = 0;
-};
+}  // namespace
 
 Needs needs(const Call& call, int ranks, Rank me) {
   const Collective c{call.kind, ranks, call.root, false};
@@ -119,6 +116,8 @@ Needs needs(const Call& call, int ranks, Rank me) {
   if ((call.kind == Kind::reduce || call.kind == Kind::gather) && me != c.root) result.output = 0;
   return result;
 }
+
+namespace {
 
 std::string_view of(Purpose purpose) {
   switch (purpose) {
@@ -228,6 +227,8 @@ Signature signature(const Call& call, Purpose purpose) {
 
 std::string describe(const Signature& call) {
   if (call.kind == Kind::barrier) return "barrier()";
+  if (call.kind == Kind::exchange)
+    return concat("group of ", call.count, " sends and receives, the first with rank ", call.root);
   std::string text(name(call.kind));
   text += call.varying ? "_v(" : "(";
   if (!call.varying) {

@@ -69,6 +69,14 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 Status validate(const Call& call, int ranks, Rank me);
 Status validate(std::span<const Transfer> group, int ranks);
 
+// Elements that a rank reads from input and writes to output.
+struct Needs {
+  size_t input = 0;   // read
+  size_t output = 0;  // written
+};
+// Rank `me`'s, in a valid call.
+Needs needs(const Call& call, int ranks, Rank me);
+
 // Whether a collective call is known by all ranks to move nothing.
 inline bool is_empty(const Call& call) {
   return !call.varying && call.count == 0 && call.kind != Kind::barrier &&

@@ -19,12 +19,6 @@ std::string_view name(Recorder::State state) {
   return "running";
 }
 
-std::string text_of(const Recorder::Record& record) {
-  if (record.call.kind != Kind::exchange) return describe(record.call);
-  return concat("group of ", record.call.count, " sends and receives, the first with rank ",
-                record.call.root);
-}
-
 }  // namespace
 
 // May be called by any thread.
@@ -49,7 +43,7 @@ void Engine::dump(std::string_view why) {
     dump.waiting_for = blocked_.peers;
   }
   for (const Recorder::Record& r : recorder_.records())
-    dump.operations.push_back({r.number, r.sequence, text_of(r), r.algorithm,
+    dump.operations.push_back({r.number, r.sequence, describe(r.call), r.algorithm,
                                std::string(name(r.state)), r.begun_ns, r.ended_ns});
   const Status written = write_dump(dump, config_.options.dump);
   if (!written.ok())

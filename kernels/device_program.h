@@ -219,6 +219,7 @@ struct Report {
   uint32_t lane, step;
   uint64_t round, rounds;
   uint64_t needed, seen;  // the cell
+  uint64_t number;        // Limits::number
 };
 
 // What ends a call early. Null abort, or a timeout of 0: never.
@@ -226,6 +227,7 @@ struct Limits {
   const uint32_t* abort;  // not 0: give up; memory that the host can write at any time
   uint64_t timeout_ns;    // of one wait
   Report* report;         // filled by the first worker that gives up (State::failed)
+  uint64_t number = 0;    // of the launch, for the report
 };
 
 // -- walking through it -------------------------------------------------------------------------

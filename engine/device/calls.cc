@@ -12,6 +12,8 @@ namespace weft {
 namespace {
 
 constexpr size_t kAlignment = 256;
+// At the begin of the words: whether to abort, and the reports.
+constexpr size_t kFixedWords = 3 * kAlignment;
 constexpr size_t kBytesPerCopy = 256 << 10;  // of a message, for every copy of its lanes
 
 // The most that any rank's steps name, and one more.
@@ -69,38 +71,50 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Device& device, Rendezvou
 
 DeviceCalls::~DeviceCalls() {
   if (abort_) abort();
-  if (launched_) (void)await_all();
-  if (last_) device_.destroy_event(last_);
+  (void)await_all(true);
+  for (const UnderWay& call : under_way_) device_.destroy_event(call.event);
+  for (const Device::Event event : spare_) device_.destroy_event(event);
+  if (own_stream_) device_.destroy_stream(own_stream_);
   for (const Bytes memory : {tables_.memory, scratch_, barrier_})
     if (!memory.empty()) device_.release(memory);
   if (!words_.memory.empty()) device_.release_host(words_.memory);
 }
 
 Status DeviceCalls::prepare(const DeviceRoom& room) {
-  const auto get = [](Result<Bytes> made, Bytes& to) {
+  const auto get = [](auto made, auto& to) {
     if (made.ok()) to = *made;
     return made.status();
   };
   WEFT_TRY(get(device_.allocate(room.tables), tables_.memory));
   WEFT_TRY(get(device_.allocate(room.scratch), scratch_));
   WEFT_TRY(get(device_.allocate(kAlignment), barrier_));
-  WEFT_TRY(get(device_.allocate_host(room.words), words_.memory));
+  WEFT_TRY(get(device_.allocate_host(std::max(room.words, kFixedWords)), words_.memory));
   abort_ = reinterpret_cast<uint32_t*>(words_.take(sizeof *abort_));
-  auto event = device_.make_event();
-  if (event.ok()) last_ = *event;
-  return event.status();
+  for (device::Report*& report : reports_)
+    report = new (words_.take(sizeof(device::Report))) device::Report{};
+  WEFT_CHECK(words_.used == kFixedWords);
+  return get(device_.make_stream(), own_stream_);
+}
+
+// Of the first launch that gave up, as far as is known; null: none has.
+const device::Report* DeviceCalls::first_report() const {
+  const device::Report* first = nullptr;
+  for (device::Report* const report : reports_) {
+    if (std::atomic_ref(report->complete).load(std::memory_order_acquire) == 0) continue;
+    if (!first || report->number < first->number) first = report;
+  }
+  return first;
 }
 
 Status DeviceCalls::failure() const {
-  for (const auto& [key, entry] : entries_) {
-    std::atomic_ref<uint32_t> complete(entry.report->complete);
-    if (complete.load(std::memory_order_acquire) != 0)
-      return explain(*entry.report, entry.algorithm, rank());
-  }
-  return {};
+  const device::Report* const report = first_report();
+  if (!report) return {};
+  const UnderWay& call = under_way_[report->number - 1 - ended_.load(std::memory_order_relaxed)];
+  return explain(*report, call.entry->algorithm, rank()).within(describe(call.call));
 }
 
 Status DeviceCalls::health() const {
+  if (!first_report()) return {};
   const std::lock_guard lock(mutex_);
   return failure();
 }
@@ -109,16 +123,54 @@ void DeviceCalls::abort() {
   std::atomic_ref<uint32_t>(*abort_).store(1, std::memory_order_release);
 }
 
-Status DeviceCalls::await_all() {
+// Forgets those that have ended well.
+Status DeviceCalls::reap() {
+  while (!under_way_.empty()) {
+    const Result<bool> done = device_.is_done(under_way_.front().event);
+    if (!done.ok()) return done.status();
+    if (!*done) break;
+    const device::Report* const gave_up = first_report();  // there before the event
+    if (gave_up && gave_up->number == ended_.load(std::memory_order_relaxed) + 1) break;
+    spare_.push_back(under_way_.front().event);
+    under_way_.pop_front();
+    ended_.fetch_add(1, std::memory_order_acq_rel);
+  }
+  return {};
+}
+
+Result<uint64_t> DeviceCalls::ended() {
+  // Who has it for long, because there is no room, does this as well.
+  if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) WEFT_TRY(reap());
+  return ended_.load(std::memory_order_acquire);
+}
+
+Result<bool> DeviceCalls::all_done() {
+  return under_way_.empty() ? Result<bool>(true) : device_.is_done(under_way_.back().event);
+}
+
+Result<bool> DeviceCalls::idle() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() ? all_done() : Result<bool>(false);
+}
+
+// Whoever waits for room has nothing to wait for once the calls before are lost.
+Status DeviceCalls::lost() const {
+  WEFT_TRY(failure());
+  if (std::atomic_ref<uint32_t>(*abort_).load(std::memory_order_acquire) == 0) return {};
+  return Status(Code::aborted, concat("Calls on rank ", rank(), "'s device were told to end"));
+}
+
+Status DeviceCalls::await_all(bool even_lost) {
   const Deadline deadline = Deadline::after(options_.timeout_s);
   while (true) {
-    const Result<bool> done = device_.is_done(last_);
+    const Result<bool> done = all_done();
     if (!done.ok()) return done.status();
     if (*done) return {};
+    if (!even_lost) WEFT_TRY(lost());
     if (deadline.expired())
       return Status(Code::timeout,
                     concat("Calls on rank ", rank(), "'s streams have not ended within ",
-                           number_text(options_.timeout_s), " s, and there is no room for more"));
+                           number_text(options_.timeout_s), " s"));
     std::this_thread::yield();
   }
 }
@@ -126,11 +178,12 @@ Status DeviceCalls::await_all() {
 // Where there is no room it waits until all calls have ended, forgets all shapes, and begins anew.
 Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
   if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
-  if (launched_) WEFT_TRY(await_all());
+  WEFT_TRY(await_all(false).within("there is no room for another call"));
+  WEFT_TRY(reap());
   WEFT_TRY(failure());
   entries_.clear();
   tables_.used = 0;
-  words_.used = kAlignment;  // whether to abort
+  words_.used = kFixedWords;
   if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
   return unsupported(concat("A call's tables take ", table_bytes, " bytes of device memory and ",
                             word_bytes, " of pinned memory, of which there are ",
@@ -145,7 +198,8 @@ Status DeviceCalls::begin(Device::Stream stream) {
   if (!captured.ok()) return captured.status();
   if (*captured)
     return unsupported("The stream is being captured into a graph, which is not supported yet");
-  return launched_ && stream != last_stream_ ? device_.wait(stream, last_) : Status();
+  if (under_way_.empty() || stream == last_stream_) return {};
+  return device_.wait(stream, under_way_.back().event);
 }
 
 Result<Choice> DeviceCalls::choose_for(const Call& call) const {
@@ -192,14 +246,13 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
                           " on its device; set a smaller WEFT_CHUNK"));
   if (image->touches_peers())
     return refused("reads and writes peers' buffers, which are not mapped on devices");
-  WEFT_TRY(make_room(image->table_bytes(), 2 * kAlignment + sizeof(device::Report) + more_words));
+  WEFT_TRY(make_room(image->table_bytes(), more_words));
   std::byte* const at = tables_.take(image->table_bytes());
   Entry& entry = entries_[key];
   entry.tables.resize(image->table_bytes());
   entry.program = image->place(entry.tables, at, scratch_.data());
   entry.blocks = std::clamp(image->lanes(), 1u, media_->choice().blocks);
   entry.algorithm = arranged.request.algorithm;
-  entry.report = new (words_.take(sizeof(device::Report))) device::Report{};
   WEFT_TRY(device_.copy(at, entry.tables.data(), entry.tables.size(), stream));
   return &entry;
 }
@@ -209,14 +262,30 @@ DeviceCalls::Entry* DeviceCalls::known() {
   return at != entries_.end() ? &at->second : nullptr;
 }
 
-Status DeviceCalls::launch(const Entry& entry, const device::Call& call, double timeout_s,
-                           Device::Stream stream) {
+Result<Device::Event> DeviceCalls::take_event() {
+  if (spare_.empty()) return device_.make_event();
+  const Device::Event event = spare_.back();
+  spare_.pop_back();
+  return event;
+}
+
+Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const Signature& signature,
+                           double timeout_s, Device::Stream stream, Launched* launched) {
+  WEFT_TRY(reap());
+  const Result<Device::Event> event = take_event();
+  if (!event.ok()) return event.status();
   const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
-  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), entry.report};
-  WEFT_TRY(device_.launch(entry.program, call, limits, entry.blocks, stream));
-  launched_ = true;
+  device::Report* const report = reports_[signature.kind == Kind::exchange];
+  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report,
+                              launched_ + 1};
+  Status status = device_.launch(entry.program, call, limits, entry.blocks, stream);
+  if (status.ok()) status = device_.record(*event, stream);
+  if (!status.ok()) return spare_.push_back(*event), status;
+  under_way_.push_back({*event, &entry, signature});
   last_stream_ = stream;
-  return device_.record(last_, stream);
+  ++launched_;
+  if (launched) *launched = {launched_, entry.algorithm};
+  return {};
 }
 
 // What differs between calls of one shape.
@@ -241,7 +310,7 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   return arrange(call, aliased, *choice, size(), rank());
 }
 
-Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream) {
+Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream, Launched* launched) {
   WEFT_TRY(validate(asked, size(), rank()));
   const Call call = with_barrier_bytes(asked, barrier_.data(), barrier_.data() + 1);
   const std::lock_guard lock(mutex_);
@@ -256,10 +325,11 @@ Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream) {
     if (!made.ok()) return made.status();
     entry = *made;
   }
-  return launch(*entry, arguments(call), call.timeout_s, stream);
+  return launch(*entry, arguments(call), signature(asked), call.timeout_s, stream, launched);
 }
 
-Status DeviceCalls::enqueue(std::span<const Transfer> group, Device::Stream stream) {
+Status DeviceCalls::enqueue(std::span<const Transfer> group, Device::Stream stream,
+                            Launched* launched) {
   WEFT_TRY(validate(group, size()));
   if (group.empty()) return {};
   const std::lock_guard lock(mutex_);
@@ -279,7 +349,7 @@ Status DeviceCalls::enqueue(std::span<const Transfer> group, Device::Stream stre
   for (size_t i = 0; i < group.size(); ++i) transfers[i] = group[i].memory;
   device::Call what{};
   what.transfers = transfers;
-  return launch(*entry, what, 0, stream);
+  return launch(*entry, what, signature(group), 0, stream, launched);
 }
 
 }  // namespace weft

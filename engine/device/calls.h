@@ -8,6 +8,9 @@
 // Thread safety: any call from any thread; see above about their order.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -44,11 +47,26 @@ class DeviceCalls {
   ~DeviceCalls();
   DeviceCalls(const DeviceCalls&) = delete;
 
+  // What was put on a stream.
+  struct Launched {
+    uint64_t number = 0;    // among all calls, from 1
+    std::string algorithm;  // that it runs
+  };
   // Memory is the device's, or host memory that it can reach at the same address. What Call says
   // of the arguments holds; the timeout is for each wait of the call. Streams that are being
-  // captured into a graph are refused.
-  Status enqueue(const Call& call, Device::Stream stream);
-  Status enqueue(std::span<const Transfer> group, Device::Stream stream);
+  // captured into a graph are refused. A group of nothing is not put there.
+  Status enqueue(const Call& call, Device::Stream stream, Launched* launched = nullptr);
+  Status enqueue(std::span<const Transfer> group, Device::Stream stream,
+                 Launched* launched = nullptr);
+  // A stream of this rank's own, for those who have none. It waits for no other stream but where
+  // calls do.
+  Device::Stream own_stream() const { return own_stream_; }
+
+  // How many calls have ended, as far as is known: nothing is waited for. None from the first that
+  // gave up on.
+  Result<uint64_t> ended();
+  // Whether all have ended, however they did.
+  Result<bool> idle();
 
   // ok, or why a launch of this rank gave up, as far as is known: nothing is waited for. From then
   // on nothing more is put on streams, and what is there already ends at once.
@@ -67,7 +85,12 @@ class DeviceCalls {
     device::Program program{};
     uint32_t blocks = 1;
     std::string algorithm;
-    device::Report* report = nullptr;  // of the launches of this shape
+  };
+  // A call that is on a stream, and what is recorded there behind it.
+  struct UnderWay {
+    Device::Event event = nullptr;
+    const Entry* entry = nullptr;
+    Signature call;
   };
   // Memory that is given out piece by piece, and taken back as a whole.
   struct Arena {
@@ -79,9 +102,15 @@ class DeviceCalls {
 
   DeviceCalls(Device& device, std::unique_ptr<DeviceMedia> media, const Options& options);
   Status prepare(const DeviceRoom& room);
-  Status await_all();
+  Status await_all(bool even_lost);
   Status begin(Device::Stream stream);
-  Status failure() const;  // REQUIRES: mutex_ is held
+  const device::Report* first_report() const;
+  // REQUIRES: mutex_ is held, for these
+  Status failure() const;
+  Status lost() const;
+  Status reap();
+  Result<bool> all_done();
+  Result<Device::Event> take_event();
   Result<Choice> choose_for(const Call& call) const;
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
@@ -90,8 +119,8 @@ class DeviceCalls {
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
                             Device::Stream stream);
   Status make_room(size_t table_bytes, size_t word_bytes);
-  Status launch(const Entry& entry, const device::Call& call, double timeout_s,
-                Device::Stream stream);
+  Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
+                double timeout_s, Device::Stream stream, Launched* launched);
 
   Device& device_;
   const std::unique_ptr<DeviceMedia> media_;
@@ -104,10 +133,16 @@ class DeviceCalls {
   Arena words_;      // in host memory that the device reads and writes: reports, transfers
   Bytes scratch_{};  // in device memory, of the one call that runs
   Bytes barrier_{};  // likewise
-  uint32_t* abort_ = nullptr;     // in words_
-  Device::Event last_ = nullptr;  // recorded behind every launch
+  std::deque<UnderWay> under_way_;  // in order; not those that are known to have ended well
+  std::vector<Device::Event> spare_;
   Device::Stream last_stream_ = nullptr;
-  bool launched_ = false;
+  uint64_t launched_ = 0;
+
+  std::atomic<uint64_t> ended_{0};  // that are not under_way_ any more; who holds mutex_ writes it
+  // Set once. In words_:
+  uint32_t* abort_ = nullptr;
+  std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups
+  Device::Stream own_stream_ = nullptr;
 };
 
 }  // namespace weft

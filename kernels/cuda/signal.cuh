@@ -76,6 +76,7 @@ __device__ inline void give_up(const Limits& limits, State* state, const Report&
   to.step = report.step;
   to.round = report.round;
   to.rounds = report.rounds;
+  to.number = limits.number;
   to.needed = need.value;
   to.seen = need.cell == nullptr ? 0 : ptx::load_relaxed_sys(need.cell);
   ptx::store_release_sys(&to.complete, 1u);

@@ -187,6 +187,44 @@ TEST(DeviceCalls, RefuseWrongArguments) {
   });
 }
 
+// Which calls have ended is known without waiting; the report names the first that did not.
+TEST(DeviceCalls, TellWhichHaveEnded) {
+  World world{.ranks = 2};
+  world.options.timeout_s = 0.3;
+  run_ranks(world, [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+    int32_t x = 1;
+    const auto reduce = [&](size_t count, Device::Stream stream) {
+      DeviceCalls::Launched launched;
+      const Call call{.kind = Kind::all_reduce,
+                      .input = &x,
+                      .output = &x,
+                      .count = count,
+                      .type = DataType::int32};
+      EXPECT_TRUE(calls.enqueue(call, stream, &launched).ok());
+      EXPECT_FALSE(launched.algorithm.empty());
+      return launched.number;
+    };
+    EXPECT_EQ(*calls.ended(), 0u);
+    for (uint64_t i = 1; i <= 6; ++i) ASSERT_EQ(reduce(1, streams[i % 2]), i);
+    for (Device::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
+    EXPECT_EQ(*calls.ended(), 6u);
+    EXPECT_TRUE(*calls.idle());
+    if (me == 1) return;
+    const Transfer alone = send_to(me, &x, 0, DataType::int32);
+    ASSERT_TRUE(calls.enqueue(std::span(&alone, 1), streams[0]).ok());  // ends
+    ASSERT_EQ(reduce(1, streams[1]), 8u);                               // gives up
+    ASSERT_TRUE(calls.enqueue({.kind = Kind::barrier}, calls.own_stream()).ok());
+    for (Device::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
+    ASSERT_TRUE(device.synchronize(calls.own_stream()).ok());
+    EXPECT_EQ(*calls.ended(), 7u);
+    EXPECT_TRUE(*calls.idle());
+    const Status failed = calls.health();
+    EXPECT_TRUE(
+        failed.message().starts_with("all_reduce(count=1, int32, sum): rank 0's GPU waited"))
+        << failed.to_string();
+  });
+}
+
 // The last rank never calls.
 void expect_failure(const World& world, Code code, const std::function<void(DeviceCalls&)>& act) {
   run_ranks(world, [&](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
