@@ -33,6 +33,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
   DESTINATION ${weft_package_dir})
 
+set(weft_cuda_libs)
+if(WEFT_HAS_CUDA)
+  set(weft_cuda_libs "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
+endif()
+
 # weft.pc is written at install time, when the prefix is known (cmake --install --prefix).
 install(CODE "
   set(weft_prefix \"\${CMAKE_INSTALL_PREFIX}\")
@@ -40,5 +45,6 @@ install(CODE "
   set(weft_description \"${PROJECT_DESCRIPTION}\")
   set(weft_libdir ${CMAKE_INSTALL_LIBDIR})
   set(weft_includedir ${weft_include_dir})
+  set(weft_cuda_libs \"${weft_cuda_libs}\")
   configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)")
 install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

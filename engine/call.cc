@@ -125,6 +125,7 @@ std::string_view of(Purpose purpose) {
     case Purpose::allocate: return " of allocate()";
     case Purpose::split: return " of split()";
     case Purpose::check: return " of the check of arguments";
+    case Purpose::device: return " of making device memory";
   }
   return "";
 }
@@ -212,6 +213,19 @@ Status validate(std::span<const Transfer> group, int ranks) {
       return invalid_argument(which + "memory is null, but count is " + std::to_string(t.count));
   }
   return check_pairs(group, ranks);
+}
+
+Status check_self_transfers(std::span<const Transfer> group, Rank me) {
+  std::vector<size_t> sends, receives;
+  for (const Transfer& t : group)
+    if (t.peer == me)
+      (t.direction == Transfer::Direction::send ? sends : receives)
+          .push_back(t.count * size_of(t.type));
+  if (sends == receives) return {};
+  return invalid_argument("rank " + std::to_string(me) + " sends " + std::to_string(sends.size()) +
+                          " messages to itself and receives " + std::to_string(receives.size()) +
+                          ", or their sizes differ; each send to oneself needs a receive of the "
+                          "same size in the same group");
 }
 
 Signature signature(const Call& call, Purpose purpose) {

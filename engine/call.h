@@ -68,6 +68,9 @@ Transfer receive_from(Rank peer, void* memory, size_t count, DataType type);
 // ok, or what is wrong with the arguments, by name and value.
 Status validate(const Call& call, int ranks, Rank me);
 Status validate(std::span<const Transfer> group, int ranks);
+// Likewise: a rank's sends to itself need receives of the same size in the same group, in the same
+// order.
+Status check_self_transfers(std::span<const Transfer> group, Rank me);
 
 // Elements that a rank reads from input and writes to output.
 struct Needs {
@@ -96,7 +99,7 @@ inline std::span<const size_t> known_counts(const Call& call, Rank me) {
 
 // Whose call it is: the user's, or one that another function of the communicator makes. The latter
 // is run by whatever algorithm suits, and is never taken for a user's.
-enum class Purpose : uint8_t { user, allocate, split, check };
+enum class Purpose : uint8_t { user, allocate, split, check, device };
 
 // What the ranks that make a call must agree on.
 struct Signature {

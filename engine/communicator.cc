@@ -80,6 +80,14 @@ Status Communicator::recv(Rank peer, void* memory, size_t count, DataType type) 
   return run(std::span(&transfer, 1));
 }
 
+Status Communicator::enqueue(const Call&, Stream) {
+  return unsupported("this communicator takes no device memory");
+}
+
+Status Communicator::enqueue(std::span<const Transfer>, Stream) {
+  return unsupported("this communicator takes no device memory");
+}
+
 Result<std::unique_ptr<Communicator>> Communicator::shrink(std::span<const Rank>, double) {
   return unsupported("this communicator cannot go on without some of its ranks");
 }

@@ -4,6 +4,16 @@
 // make its collective calls in the same order, so callers from several threads have to agree on
 // one. abort() may be called from any thread at any time.
 //
+// Memory of a GPU (Options::device, docs/gpu.md): run() and start() follow the memory. Where that
+// of all ranks is on their devices, kernels do the call, on a stream of the communicator's own:
+// what produces the input must have ended before, and ranks that are threads which share a GPU must
+// not have it wait for the legacy default stream, which waits for all others. What a rank reads and
+// writes has to be all on the device or all on the host; pinned and managed memory is the host's.
+// Each rank decides for itself: one that reads and writes nothing, as in v-forms, goes by the
+// pointers that it gives nevertheless, and takes the host's way where none is the device's.
+// Barriers, and collectives of no elements, take the host's. Calls of the two ways overtake each
+// other.
+//
 // Failure: a call that fails on this rank because of another one (death, timeout, mismatch) leaves
 // the communicator failed: later calls return the same status at once. Argument errors do not.
 #pragma once
@@ -51,6 +61,9 @@ struct CommunicatorStats {
   uint64_t plans_built = 0;  // calls of a shape that was new
 };
 
+// What calls on device memory are put on: a cudaStream_t of this rank's GPU.
+using Stream = void*;
+
 // See the top of this file.
 class Communicator {
  public:
@@ -79,6 +92,14 @@ class Communicator {
   // order given; sends and receives proceed independently, in order per peer and direction.
   virtual Work start(const Call& call) = 0;
   virtual Work start(std::span<const Transfer> group) = 0;
+
+  // Puts the call on the caller's stream, and returns: the stream goes on when the output is there.
+  // Memory is on the device, or pinned memory that it reaches, and stays as it is until then. Calls
+  // run one after the other, in the order given, whichever streams they are on. Barriers, and calls
+  // of no elements, are put there, too. A failure shows in health() and in the next call; what is
+  // on streams ends at once then, and the outputs are worth nothing.
+  virtual Status enqueue(const Call& call, Stream stream);
+  virtual Status enqueue(std::span<const Transfer> group, Stream stream);
 
   // Blocking calls by name; counts as in Call.
   Status all_reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op);

@@ -5,11 +5,9 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "bootstrap/topology.h"
 #include "engine/engine.h"
 #include "engine/greeting.h"
 #include "engine/tuner/tuning.h"
-#include "transport/backends.h"
 
 namespace weft {
 namespace {
@@ -21,6 +19,7 @@ struct Made {
   std::vector<int> hosts;  // by rank
   std::vector<std::unique_ptr<Transport>> transports;
   std::map<std::string, std::string> addresses;  // by transport
+  DeviceAgreement devices;
 };
 
 Status make_transports(const CreateConfig& config, const TransportConfig& transport_config,
@@ -88,12 +87,35 @@ Result<std::shared_ptr<const Network>> network_from(const Greeting& greeting,
   return std::shared_ptr<const Network>(std::make_shared<Network>(network.take()));
 }
 
+// For whether all ranks have a device.
+void add_device(const CreateConfig& config, Greeting& greeting) {
+  greeting.device = config.device != nullptr;
+  greeting.device_named = config.options.device != "auto" && config.options.device != "none";
+  if (!greeting.device) greeting.no_device = config.no_device.message();
+}
+
+DeviceAgreement agree_on_devices(const std::vector<Greeting>& greetings) {
+  DeviceAgreement agreement;
+  for (size_t r = 0; r < greetings.size(); ++r) {
+    const Greeting& greeting = greetings[r];
+    agreement.named |= greeting.device_named;
+    agreement.somewhere |= greeting.device;
+    if (greeting.device || !agreement.none.ok()) continue;
+    agreement.none = Status(
+        Code::unsupported,
+        concat("rank ", r, " has no device for calls on device memory: ", greeting.no_device),
+        static_cast<int>(r));
+  }
+  return agreement;
+}
+
 // What is wrong with this rank goes into its greeting; what it has read into `config`.
 Greeting greet(CreateConfig& config, Rank rank) {
   Greeting greeting;
   greeting.host = config.host;
   greeting.name = random_name();
   greeting.options = shared_options(config.options);
+  add_device(config, greeting);
   if (!config.unable.ok()) {
     greeting.error = concat("cannot take part: ", config.unable.message());
     return greeting;
@@ -130,6 +152,8 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   config.tuning = greetings->front().tuning;
   config.name = greetings->front().name;
   if (!config.key) config.key = meet.key();
+  made.devices = agree_on_devices(*greetings);
+  if (made.devices.named) WEFT_TRY(made.devices.none);
   if (meet.size() == 1) return {};
   if (options.encrypt && !config.key->secret())
     return invalid_argument(
@@ -184,8 +208,9 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
                                        window_bytes(config.options, meet.size()));
   log_line(LogLevel::info, meet.rank(),
            concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
-  return std::unique_ptr<Communicator>(
-      std::make_unique<Engine>(std::move(media), config, std::move(made.hosts)));
+  auto engine = std::make_unique<Engine>(std::move(media), config, std::move(made.hosts));
+  WEFT_TRY(engine->join_devices(made.devices));
+  return std::unique_ptr<Communicator>(std::move(engine));
 }
 
 }  // namespace
@@ -198,39 +223,6 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
   } catch (const std::bad_alloc&) {
     return none;
   }
-}
-
-Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,
-                                                           const Options& options,
-                                                           const Status& unable) {
-  set_log_level(log_level_named(options.log));
-  const Environment env = Environment::of_process();
-  CreateConfig config{.options = options,
-                      .unable = unable,
-                      .host = host_identity(env, options.host),
-                      .names = {},
-                      .make = make_transport};
-  if (options.transport == "auto")
-    config.names = {"shm", "verbs", "tcp"};
-  else if (options.transport == "shm+tcp")
-    config.names = {"shm", "tcp"};
-  else
-    config.names = {options.transport};
-  return create_communicator(rendezvous, config);
-}
-
-Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() {
-  const Environment env = Environment::of_process();
-  Options options;
-  Status of_place;
-  const Status of_options = read_options(env, options);
-  set_log_level(log_level_named(options.log));
-  auto membership = membership_from(env, &of_place);
-  if (!membership.ok()) return membership.status();
-  auto rendezvous = make_rendezvous(
-      {membership->rank, membership->size, membership->rendezvous, membership->job}, env);
-  if (!rendezvous.ok()) return rendezvous.status();
-  return create(**rendezvous, options, of_options.ok() ? of_place : of_options);
 }
 
 }  // namespace weft

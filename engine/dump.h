@@ -14,8 +14,9 @@ namespace weft {
 
 struct Dump {
   struct Operation {
-    uint64_t number = 0;    // among all operations of the rank, from 1
-    uint64_t sequence = 0;  // among collective calls, from 1; 0: a group of sends and receives
+    uint64_t number = 0;    // among all operations of the rank, or all on its device, from 1
+    uint64_t sequence = 0;  // among collective calls, from 1; 0: a group of sends and receives, or
+                            // on the device, where `call` says it
     std::string call;       // "all_reduce(count=1024, float32, sum)"
     std::string algorithm;  // "ring/simple"
     std::string state;      // "running", "done", "failed"

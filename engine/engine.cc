@@ -36,20 +36,6 @@ Lineage lineage_of(const CreateConfig& config, const std::shared_ptr<Origin>& ow
   return lineage;
 }
 
-// A rank's sends to itself need receives of the same size in the same group, in the same order.
-Status check_self_transfers(std::span<const Transfer> group, Rank me) {
-  std::vector<size_t> sends, receives;
-  for (const Transfer& t : group)
-    if (t.peer == me)
-      (t.direction == Transfer::Direction::send ? sends : receives)
-          .push_back(t.count * size_of(t.type));
-  if (sends == receives) return {};
-  return invalid_argument("rank " + std::to_string(me) + " sends " + std::to_string(sends.size()) +
-                          " messages to itself and receives " + std::to_string(receives.size()) +
-                          ", or their sizes differ; each send to oneself needs a receive of the "
-                          "same size in the same group");
-}
-
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank)
@@ -72,12 +58,17 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
 
 Engine::~Engine() {
   on_signal_.reset();
-  if (outstanding_.load() > 0) abort("the communicator was destroyed with calls under way");
+  if (device_) (void)device_->settle();
+  if (outstanding_.load() > 0 || (device_ && device_->outstanding() > 0))
+    abort("the communicator was destroyed with calls under way");
   progress_.reset();
   end_all();
+  end_device();
 }
 
 Status Engine::run(const Call& call) try {
+  if (device_)
+    if (const auto work = start_if_on_device(call)) return run_on_device(*work);
   return call.kind == Kind::barrier ? run_complete(complete(call)) : run_complete(call);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
@@ -128,6 +119,8 @@ Status Engine::run_new(const Call& call, Purpose purpose) {
 }
 
 Status Engine::run(std::span<const Transfer> group) try {
+  if (device_)
+    if (const auto work = start_if_on_device(group)) return run_on_device(*work);
   if (failed_.load(std::memory_order_acquire)) return health();
   WEFT_TRY(validate(group, size()));
   WEFT_TRY(check_self_transfers(group, rank()));
@@ -154,13 +147,15 @@ std::unique_ptr<Operation> Engine::group_operation(std::span<const Transfer> gro
 }
 
 Status Engine::run_queued(std::unique_ptr<Operation> op) {
-  const Work work = enqueue(std::move(op));
+  const Work work = queue(std::move(op));
   if (!config_.manual_progress) return work.wait();
   while (!work.test()) advance(true);
   return work.error();
 }
 
 Work Engine::start(const Call& call) try {
+  if (device_)
+    if (const auto work = start_if_on_device(call)) return *work;
   if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
   if (Status status = validate(call, size(), rank()); !status.ok())
     return Work::failed(std::move(status));
@@ -168,19 +163,21 @@ Work Engine::start(const Call& call) try {
     if (Status status = check_arguments(call); !status.ok()) return Work::failed(status);
   auto op = std::make_unique<Operation>(*media_, shared_);
   op->call = complete(call);
-  return enqueue(std::move(op));
+  return queue(std::move(op));
 } catch (const std::bad_alloc&) {
   (void)out_of_memory();
   return no_memory_work_;
 }
 
 Work Engine::start(std::span<const Transfer> group) try {
+  if (device_)
+    if (const auto work = start_if_on_device(group)) return *work;
   if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
   Status status = validate(group, size());
   if (status.ok()) status = check_self_transfers(group, rank());
   if (!status.ok()) return Work::failed(std::move(status));
   if (group.empty()) return {};
-  return enqueue(group_operation(group));
+  return queue(group_operation(group));
 } catch (const std::bad_alloc&) {
   (void)out_of_memory();
   return no_memory_work_;
@@ -201,6 +198,7 @@ void Engine::record_failure(const Status& status, const std::vector<Rank>& waite
     if (failure_.ok()) failure_ = status;
   }
   failed_.store(true, std::memory_order_release);
+  if (device_) device_->abort();
 }
 
 Status Engine::fail(Status status, bool tell_others, const std::vector<Rank>& waited_for) {
@@ -313,7 +311,9 @@ std::vector<StepDone> Engine::end_trace() {
 }
 
 CommunicatorStats Engine::stats() const {
-  return {calls_.load(std::memory_order_relaxed), plans_built_.load(std::memory_order_relaxed)};
+  const uint64_t on_device = device_ ? device_->made() : 0;
+  return {calls_.load(std::memory_order_relaxed) + on_device,
+          plans_built_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace weft

@@ -3,7 +3,9 @@
 //
 // Locking: driver_ is held by whoever prepares and polls operations; queue_mutex_ guards what is
 // handed from callers to the progress thread; failure_mutex_ the failure. They are taken in that
-// order.
+// order. Calls on device memory are put on streams without any of them, under a lock of DeviceWay;
+// who holds driver_ may take that one, but waits for it only after DeviceWay::abort(), which needs
+// none: whoever has it may be waiting for kernels.
 #pragma once
 
 #include <array>
@@ -16,6 +18,7 @@
 #include "engine/allocations.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
+#include "engine/device/way.h"
 #include "engine/dump_signal.h"
 #include "engine/executor/shared_state.h"
 #include "engine/import.h"
@@ -44,6 +47,17 @@ struct CreateConfig {
   // The tuning of which those came, as the first communicator's rank 0 read it; nullopt: not yet.
   std::optional<std::string> tuning = {};
   Lineage lineage = {};  // of a shrunk communicator; empty: it is its own
+  // This rank's, for calls on device memory; null: there is none, and why not.
+  std::shared_ptr<Device> device = nullptr;
+  Status no_device = {};
+  uint32_t device_queues = 8;  // see DevicePlace
+};
+
+// What all ranks know of each other's devices.
+struct DeviceAgreement {
+  Status none = {};        // not ok: why not all ranks have one
+  bool somewhere = false;  // some rank has one
+  bool named = false;      // some rank's options name its device
 };
 
 // A communicator of `meet`'s ranks. Every rank makes two all_gathers, also one that cannot go on:
@@ -60,6 +74,9 @@ class Engine final : public Communicator {
  public:
   Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank);
   ~Engine() override;
+  // By all ranks, before any call: makes what calls on device memory need. An error where a rank's
+  // options name a device and that cannot be; else such calls will say why not.
+  Status join_devices(const DeviceAgreement& agreement);
 
   Rank rank() const override { return media_->me(); }
   int size() const override { return media_->ranks(); }
@@ -70,6 +87,8 @@ class Engine final : public Communicator {
   Status run(std::span<const Transfer> group) override;
   Work start(const Call& call) override;
   Work start(std::span<const Transfer> group) override;
+  Status enqueue(const Call& call, Stream stream) override;
+  Status enqueue(std::span<const Transfer> group, Stream stream) override;
   Result<std::unique_ptr<Communicator>> split(int color, int key) override;
   Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without,
                                                double timeout_s) override;
@@ -107,7 +126,7 @@ class Engine final : public Communicator {
   Status explain_mismatch(Operation& op, const Status& failure);
   void release(Operation& op, const Status& status);
   Status run_internal(const Call& call, Purpose purpose);
-  Status check_arguments(const Call& call);
+  Status check_arguments(const Call& call, bool on_device = false);
   Status check_pairs(const Call& call);
   Status describe_timeout(Operation& op) const;
   Status time_out(Operation& op);
@@ -139,7 +158,9 @@ class Engine final : public Communicator {
   void withdraw();
 
   // engine_async.cc: many operations
-  Work enqueue(std::unique_ptr<Operation> op);
+  Status start_progress();
+  Work queue(std::unique_ptr<Operation> op);
+  ProgressThread::Pause step();
   bool advance(bool may_wait);
   bool serve_queue();
   void admit();
@@ -150,6 +171,27 @@ class Engine final : public Communicator {
   void end_all();
   Status run_queued(std::unique_ptr<Operation> op);
   std::unique_ptr<Operation> group_operation(std::span<const Transfer> group);
+
+  // engine_device.cc: calls on device memory
+  Result<std::unique_ptr<DeviceCalls>> join_device_calls();
+  Status validate_for_device(const Call& call) const;
+  Status validate_for_device(std::span<const Transfer> group) const;
+  Status check_for_device(const Call& call) { return check_arguments(call, true); }
+  Status check_for_device(std::span<const Transfer>) { return {}; }
+  template <class What>
+  std::optional<Work> start_if_on_device(const What& what);
+  template <class What>
+  Status put_on_stream(const What& what, Stream stream);
+  Status run_on_device(const Work& work);
+  Status device_status(Status status);
+  void end_device();
+  // REQUIRES, for these: driver_ is held. `alone`: no operation looks around.
+  void watch_device(bool alone);
+  void look_after_device(bool alone);
+  void look_for_lost();
+  void hear_for_device();
+  void fail_device(const Status& why);
+  Status device_last_words(const Status& status);
 
   // engine_dump.cc
   void dump(std::string_view why);
@@ -241,6 +283,15 @@ class Engine final : public Communicator {
   std::map<Rank, Said> said_;                        // where peers are that wait for this one
   Words words_;                                      // written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
+
+  // Calls on device memory. Set before any call and never changed.
+  std::unique_ptr<DeviceWay> device_;  // null: this rank has no device
+  Status no_device_;                   // why calls cannot be put on streams
+  // What follows is written by who holds driver_.
+  std::atomic<int64_t> device_pause_us_{0};  // until the next look at what has ended
+  uint64_t device_made_ = 0;                 // calls on the device, at the last look
+  Deadline device_due_ = Deadline::after(0), device_look_due_ = Deadline::after(0);
+  std::optional<Deadline> device_lost_;  // when calls end because a peer is lost
 
   // For dumps: what this rank waits for, guarded by failure_mutex_.
   struct Blocked {

@@ -41,7 +41,15 @@ class Occupied {
 
 }  // namespace
 
-Work Engine::enqueue(std::unique_ptr<Operation> op) {
+// REQUIRES: queue_mutex_ is held.
+Status Engine::start_progress() {
+  if (progress_ || config_.manual_progress) return {};
+  auto made = ProgressThread::start([this] { return step(); });
+  if (made.ok()) progress_ = made.take();
+  return made.status();
+}
+
+Work Engine::queue(std::unique_ptr<Operation> op) {
   op->work = std::make_shared<WorkState>();
   op->own();
   op->deadline = deadline_of(op->call.timeout_s);
@@ -49,11 +57,7 @@ Work Engine::enqueue(std::unique_ptr<Operation> op) {
   ProgressThread* progress = nullptr;
   {
     const std::lock_guard lock(queue_mutex_);
-    if (!progress_ && !config_.manual_progress) {
-      auto made = ProgressThread::start([this] { return advance(true); });
-      if (!made.ok()) return Work::failed(made.status());
-      progress_ = made.take();
-    }
+    if (Status status = start_progress(); !status.ok()) return Work::failed(std::move(status));
     queue_.push_back(std::move(op));
     outstanding_.fetch_add(1, std::memory_order_acq_rel);
     progress = progress_.get();
@@ -64,6 +68,13 @@ Work Engine::enqueue(std::unique_ptr<Operation> op) {
 
 bool Engine::poll() { return advance(false); }
 
+// What the progress thread does again and again.
+ProgressThread::Pause Engine::step() {
+  if (advance(true)) return std::chrono::microseconds(0);
+  if (!device_ || device_->outstanding() == 0) return std::nullopt;
+  return std::chrono::microseconds(device_pause_us_.load(std::memory_order_relaxed));
+}
+
 bool Engine::advance(bool may_wait) try {
   const std::lock_guard lock(driver_);
   if (serve_queue()) {
@@ -71,6 +82,7 @@ bool Engine::advance(bool may_wait) try {
   } else if (!active_.empty()) {
     if (may_wait) backoff_.pause(*media_, *active_.front()->deadline);
   }
+  if (device_) watch_device(true);
   if (failed_.load(std::memory_order_relaxed)) tell_failure();
   return outstanding_.load(std::memory_order_acquire) > 0;
 } catch (const std::bad_alloc&) {

@@ -2,6 +2,8 @@
 // cannot differ, before any data moves.
 #include <algorithm>
 
+#include "base/hash.h"
+#include "base/text.h"
 #include "engine/engine.h"
 
 namespace weft {
@@ -43,10 +45,11 @@ PairCounts pair_counts(const Call& call, int ranks, Rank me) {
 
 }  // namespace
 
-Status Engine::check_arguments(const Call& call) {
+Status Engine::check_arguments(const Call& call, bool on_device) {
   std::vector<Arguments> all(size());
-  Arguments mine{fingerprint(signature(call))};
-  describe(call).copy(mine.text, sizeof mine.text - 1);
+  Arguments mine{mix(fingerprint(signature(call)), on_device)};
+  concat(describe(call), on_device ? " on device memory" : "")
+      .copy(mine.text, sizeof mine.text - 1);
   WEFT_TRY(run_internal({.kind = Kind::all_gather,
                          .input = &mine,
                          .output = all.data(),

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "base/text.h"
 #include "engine/dump.h"
@@ -17,6 +19,19 @@ std::string_view name(Recorder::State state) {
     case Recorder::State::failed: return "failed";
   }
   return "running";
+}
+
+// Calls on the device have numbers of their own, which those of the host are not compared with.
+void add_device_calls(const std::vector<Recorder::Record>& records,
+                      std::vector<Dump::Operation>& operations) {
+  for (const Recorder::Record& r : records) {
+    const std::string where = r.sequence > 0
+                                  ? concat(", collective call ", r.sequence, " on the device")
+                                  : " on the device";
+    operations.push_back({r.number, 0, concat(describe(r.call), where), r.algorithm,
+                          std::string(name(r.state)), r.begun_ns, r.ended_ns});
+  }
+  std::ranges::stable_sort(operations, {}, &Dump::Operation::begun_ns);
 }
 
 }  // namespace
@@ -45,6 +60,7 @@ void Engine::dump(std::string_view why) {
   for (const Recorder::Record& r : recorder_.records())
     dump.operations.push_back({r.number, r.sequence, describe(r.call), r.algorithm,
                                std::string(name(r.state)), r.begun_ns, r.ended_ns});
+  if (device_) add_device_calls(device_->records(), dump.operations);
   const Status written = write_dump(dump, config_.options.dump);
   if (!written.ok())
     log_line(LogLevel::warning, rank(),

@@ -28,6 +28,7 @@ constexpr double kLastWords_s = 0.2;
 Status Engine::look_around(Operation& op) {
   op.waited = true;
   if (dump_asked_.load(std::memory_order_relaxed)) serve_dump(op);
+  if (device_) watch_device(false);
   media_->poll();
   if (failed_.load(std::memory_order_acquire)) {
     tell_failure();

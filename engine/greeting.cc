@@ -52,6 +52,9 @@ Versioned read_greeting(JsonObject& in) {
   greeting.options = in.texts("options");
   greeting.file = in.text("file");
   greeting.tuning = in.text("tuning");
+  in.read("device", greeting.device);
+  in.read("device_named", greeting.device_named);
+  greeting.no_device = in.text("no_device");
   greeting.error = in.text("error");
   if (!is_random_name(greeting.name))
     in.complain(in.at("name"), "32 hexadecimal digits are expected");
@@ -143,6 +146,9 @@ std::string to_text(const Greeting& g) {
   json value{{"version", kVersion}, {"host", g.host}, {"name", g.name}, {"options", g.options}};
   if (!g.file.empty()) value["file"] = g.file;
   if (!g.tuning.empty()) value["tuning"] = g.tuning;
+  if (g.device) value["device"] = true;
+  if (g.device_named) value["device_named"] = true;
+  if (!g.no_device.empty()) value["no_device"] = g.no_device.substr(0, kErrorMax);
   if (!g.error.empty()) value["error"] = g.error.substr(0, kErrorMax);
   const std::string text = dump(value);
   if (text.size() <= kTextMax) return text;

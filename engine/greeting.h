@@ -18,9 +18,12 @@ struct Greeting {
   std::string host;
   std::string name;                            // for the communicator; rank 0's is taken
   std::map<std::string, std::string> options;  // those that all ranks must share, as JSON
-  std::string file;    // digest of the algorithm's file; empty: there is none
-  std::string tuning;  // rank 0's, as JSON; empty: it has none
-  std::string error;   // why this rank cannot go on, "cannot use its ..."; empty: it can
+  std::string file;           // digest of the algorithm's file; empty: there is none
+  std::string tuning;         // rank 0's, as JSON; empty: it has none
+  bool device = false;        // it has one, for calls on device memory
+  bool device_named = false;  // its options name it
+  std::string no_device;      // why it has none
+  std::string error;          // why this rank cannot go on, "cannot use its ..."; empty: it can
 };
 
 // The options that all ranks must share, as text, so that a difference can be shown.

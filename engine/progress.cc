@@ -4,7 +4,7 @@
 
 namespace weft {
 
-Result<std::unique_ptr<ProgressThread>> ProgressThread::start(std::function<bool()> step) {
+Result<std::unique_ptr<ProgressThread>> ProgressThread::start(std::function<Pause()> step) {
   std::unique_ptr<ProgressThread> made(new ProgressThread(std::move(step)));
   Result<std::thread> thread = start_thread([progress = made.get()] { progress->loop(); });
   if (!thread.ok()) return thread.status();
@@ -30,17 +30,19 @@ void ProgressThread::kick() {
 }
 
 void ProgressThread::loop() {
+  const auto wanted = [this] { return kicked_ || stopping_; };
+  Pause pause;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    if (!kicked_) {
-      wanted_.wait(lock, [this] { return kicked_ || stopping_; });
-      continue;
-    }
+    if (!pause)
+      wanted_.wait(lock, wanted);
+    else if (pause->count() > 0)
+      wanted_.wait_for(lock, *pause, wanted);
+    if (stopping_) return;
     kicked_ = false;
     lock.unlock();
-    const bool more = step_();
+    pause = step_();
     lock.lock();
-    kicked_ |= more;
   }
 }
 

@@ -27,7 +27,9 @@ Result<std::vector<Rank>> Engine::candidates(std::span<const Rank> without) cons
 // Calls of a failed communicator end at once; those of a sound one have to be waited for first.
 Status Engine::end_calls() {
   const Deadline patience = deadline_of(0);
-  while (outstanding_.load(std::memory_order_acquire) > 0) {
+  if (device_) (void)device_->settle();
+  while (outstanding_.load(std::memory_order_acquire) > 0 ||
+         (device_ && device_->outstanding() > 0)) {
     if (!failed_.load(std::memory_order_acquire) || patience.expired())
       return invalid_argument(
           "shrink while asynchronous calls are under way; wait for them, or abort() first");

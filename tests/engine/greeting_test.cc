@@ -41,12 +41,17 @@ TEST(Greetings, ComeBackAsTheyWent) {
   Greeting first = greeting("a \xff"), second = greeting("b");
   first.tuning = R"({"a": [1]})";
   first.file = second.file = "17";
+  first.device = second.device_named = true;
+  second.no_device = "it is \xfe full";
   const auto read = read_greetings({to_text(first), to_text(second), to_text(second)}, "my.json");
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ((*read)[0].tuning, first.tuning);
   EXPECT_EQ((*read)[1].host, "b");
   EXPECT_EQ((*read)[1].name, second.name);
   EXPECT_EQ((*read)[2].options, second.options);
+  EXPECT_TRUE((*read)[0].device && !(*read)[0].device_named);
+  EXPECT_TRUE(!(*read)[1].device && (*read)[1].device_named);
+  EXPECT_TRUE((*read)[1].no_device.ends_with(" full")) << (*read)[1].no_device;
   EXPECT_EQ(number_hosts(*read), (std::vector<int>{0, 1, 1}));
 }
 

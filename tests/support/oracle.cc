@@ -12,10 +12,10 @@ constexpr std::byte kGuardByte{0xa5};
 // A buffer of int32 at an odd place, with guards around it.
 class Guarded {
  public:
-  Guarded(size_t elements, size_t misalign)
+  Guarded(size_t elements, size_t misalign, std::pmr::memory_resource* memory)
       : bytes_(elements * sizeof(int32_t)),
         begin_(kGuard + misalign),
-        memory_(begin_ + bytes_ + kGuard, kGuardByte) {}
+        memory_(begin_ + bytes_ + kGuard, kGuardByte, memory) {}
   std::byte* data() { return memory_.data() + begin_; }
   // Begins with nothing but guards.
   void fill(const std::vector<int32_t>& values, size_t at = 0) {
@@ -41,7 +41,7 @@ class Guarded {
 
  private:
   size_t bytes_, begin_;
-  std::vector<std::byte> memory_;
+  std::pmr::vector<std::byte> memory_;
 };
 
 bool whole(Kind kind) {
@@ -172,15 +172,16 @@ std::vector<int32_t> expected_output(const Shape& s, Rank me, ReduceOp op, uint6
 }
 
 struct CallMemory::Parts {
-  Parts(const Shape& asked, Rank rank, bool aliased, ReduceOp operation, size_t misalign)
+  Parts(const Shape& asked, Rank rank, bool aliased, ReduceOp operation, size_t misalign,
+        std::pmr::memory_resource* memory)
       : shape(asked),
         me(rank),
         in_place(aliased),
         op(operation),
         inputs(expected_input(shape, me, 0).size()),
         outputs(expected_output(shape, me, op, 0).size()),
-        one(std::max(inputs, outputs), misalign),
-        other(outputs, misalign),
+        one(std::max(inputs, outputs), misalign, memory),
+        other(outputs, misalign, memory),
         scalar(factor(me)),
         call(call_of(shape, me, op, row, column)) {
     const size_t own = in_place ? place_of_own(shape, me) : 0;
@@ -204,8 +205,9 @@ struct CallMemory::Parts {
   Call call;
 };
 
-CallMemory::CallMemory(const Shape& shape, Rank me, bool in_place, ReduceOp op, size_t misalign)
-    : parts_(std::make_unique<Parts>(shape, me, in_place, op, misalign)) {}
+CallMemory::CallMemory(const Shape& shape, Rank me, bool in_place, ReduceOp op, size_t misalign,
+                       std::pmr::memory_resource* memory)
+    : parts_(std::make_unique<Parts>(shape, me, in_place, op, misalign, memory)) {}
 CallMemory::~CallMemory() = default;
 
 const Call& CallMemory::call() const { return parts_->call; }

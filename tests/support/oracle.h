@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ std::vector<int32_t> expected_output(const Shape& shape, Rank me, ReduceOp op, u
 class CallMemory {
  public:
   CallMemory(const Shape& shape, Rank me, bool in_place, ReduceOp op = ReduceOp::sum,
-             size_t misalign = 0);
+             size_t misalign = 0,
+             std::pmr::memory_resource* memory = std::pmr::get_default_resource());
   CallMemory(const CallMemory&) = delete;  // call() refers to what is in here
   ~CallMemory();
 

@@ -1,0 +1,192 @@
+#include "engine/device/way.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+// Memory of a call.
+struct Buffer {
+  std::string_view name;  // the argument's; empty: a transfer's
+  size_t transfer = 0;    // its number
+  const void* memory = nullptr;
+  bool used = false;  // read or written
+
+  std::string text() const {
+    return name.empty() ? concat("the memory of transfer ", transfer) : std::string(name);
+  }
+};
+
+std::array<Buffer, 2> buffers_of(const Call& call, int ranks, Rank me) {
+  const Needs need = needs(call, ranks, me);
+  return {Buffer{"input", 0, call.input, need.input > 0},
+          Buffer{"output", 0, call.output, need.output > 0}};
+}
+
+std::vector<Buffer> buffers_of(std::span<const Transfer> group) {
+  std::vector<Buffer> all;
+  for (const Transfer& t : group) all.push_back({{}, all.size(), t.memory, t.count > 0});
+  return all;
+}
+
+Result<bool> all_on_device(const Device& device, std::span<const Buffer> buffers) {
+  const auto is_there = [&device](const Buffer& buffer) {
+    return buffer.memory && device.kind_of(buffer.memory) == MemoryKind::device;
+  };
+  const Buffer *there = nullptr, *elsewhere = nullptr;
+  for (const Buffer& buffer : buffers)
+    if (buffer.used) (is_there(buffer) ? there : elsewhere) = &buffer;
+  if (there && elsewhere)
+    return invalid_argument(concat(there->text(), " is device memory and ", elsewhere->text(),
+                                   " is host memory; give a call memory that is all on the device, "
+                                   "or all on the host"));
+  if (there || elsewhere) return there != nullptr;
+  return std::ranges::any_of(buffers, is_there);
+}
+
+Status all_reached(const Device& device, std::span<const Buffer> buffers) {
+  for (const Buffer& buffer : buffers)
+    if (buffer.used && device.kind_of(buffer.memory) == MemoryKind::host)
+      return invalid_argument(
+          concat("enqueue: ", buffer.text(),
+                 " is host memory that the device does not reach; pass device memory or pinned "
+                 "memory, or call run() or start()"));
+  return {};
+}
+
+}  // namespace
+
+DeviceWay::DeviceWay(int ranks, Rank me, std::shared_ptr<Device> device,
+                     std::unique_ptr<DeviceCalls> calls, Status none, std::function<void()> wake)
+    : ranks_(ranks),
+      me_(me),
+      device_(std::move(device)),
+      calls_(std::move(calls)),
+      none_(std::move(none)),
+      wake_(std::move(wake)) {}
+
+DeviceWay::~DeviceWay() = default;
+
+Result<bool> DeviceWay::takes(const Call& call) const {
+  if (call.kind == Kind::barrier || is_empty(call)) return false;
+  return all_on_device(*device_, buffers_of(call, ranks_, me_));
+}
+
+// Of a group both ends of every transfer know which are empty, and these are no messages.
+Result<bool> DeviceWay::takes(std::span<const Transfer> group) const {
+  return all_on_device(*device_, buffers_of(group));
+}
+
+Status DeviceWay::reaches(const Call& call) const {
+  if (call.kind == Kind::barrier) return {};
+  return all_reached(*device_, buffers_of(call, ranks_, me_));
+}
+
+Status DeviceWay::reaches(std::span<const Transfer> group) const {
+  return all_reached(*device_, buffers_of(group));
+}
+
+template <class What>
+Status DeviceWay::put(const What& what, Device::Stream stream, UnderWay call) {
+  if (!calls_) return none_;
+  call.call = signature(what);
+  call.default_timeout = !(timeout_of(what) > 0);
+  const bool waits = call.work != nullptr;
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    DeviceCalls::Launched launched;
+    WEFT_TRY(calls_->enqueue(what, stream, &launched));
+    call.number = launched.number;
+    call.record = recorder_.begin(call.call.kind == Kind::exchange ? 0 : ++sequence_, call.call,
+                                  recorder_.label(concat("device/", launched.algorithm)));
+    awaited_.fetch_add(waits, std::memory_order_acq_rel);
+    made_.fetch_add(1, std::memory_order_acq_rel);
+    under_way_.push_back(std::move(call));
+    first = outstanding_.fetch_add(1, std::memory_order_acq_rel) == 0;
+  }
+  if (first || waits) wake_();
+  return {};
+}
+
+Status DeviceWay::enqueue(const Call& call, Device::Stream stream) { return put(call, stream, {}); }
+
+Status DeviceWay::enqueue(std::span<const Transfer> group, Device::Stream stream) {
+  return group.empty() ? Status() : put(group, stream, {});
+}
+
+template <class What>
+Work DeviceWay::start_any(const What& what, const Deadline& deadline) {
+  if (!calls_) return Work::failed(none_);
+  auto work = std::make_shared<WorkState>();
+  UnderWay call;
+  call.work = work;
+  call.deadline = deadline;
+  if (Status status = put(what, calls_->own_stream(), std::move(call)); !status.ok())
+    return Work::failed(std::move(status));
+  return Work(std::move(work));
+}
+
+Work DeviceWay::start(const Call& call, const Deadline& deadline) {
+  return start_any(call, deadline);
+}
+
+Work DeviceWay::start(std::span<const Transfer> group, const Deadline& deadline) {
+  return group.empty() ? Work() : start_any(group, deadline);
+}
+
+void DeviceWay::finish(Recorder::State state, const Status& status) {
+  const UnderWay call = std::move(under_way_.front());
+  under_way_.pop_front();
+  recorder_.end(call.record, state, true);
+  awaited_.fetch_sub(call.work != nullptr, std::memory_order_acq_rel);
+  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  if (call.work) call.work->complete(status);
+}
+
+Status DeviceWay::settle() {
+  // Who has it for long waits for room, and does so until calls have ended.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || under_way_.empty()) return {};
+  const Result<uint64_t> ended = calls_->ended();
+  if (!ended.ok()) return ended.status();
+  while (!under_way_.empty() && under_way_.front().number <= *ended)
+    finish(Recorder::State::done, {});
+  return {};
+}
+
+void DeviceWay::abort() {
+  if (calls_) calls_->abort();
+}
+
+void DeviceWay::end(const Status& why) {
+  (void)settle();
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || under_way_.empty()) return;
+  const Result<bool> idle = calls_->idle();
+  if (idle.ok() && !*idle) return;  // else a device that is broken runs nothing any more
+  while (!under_way_.empty()) finish(Recorder::State::failed, why);
+}
+
+std::string DeviceWay::oldest() const {
+  const std::lock_guard lock(mutex_);
+  return under_way_.empty() ? std::string() : describe(under_way_.front().call);
+}
+
+bool DeviceWay::oldest_has_default_timeout() const {
+  const std::lock_guard lock(mutex_);
+  return under_way_.empty() || under_way_.front().default_timeout;
+}
+
+bool DeviceWay::overdue() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() && std::ranges::any_of(under_way_, [](const UnderWay& call) {
+           return call.work && call.deadline.expired();
+         });
+}
+
+}  // namespace weft

@@ -1,0 +1,107 @@
+// A communicator's calls on device memory: which calls those are, and what has become of them.
+//
+// Thread safety: any call from any thread. Nothing here waits for the GPU, but enqueue() and
+// start() where there is no room for another call, and the destructor.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/device/calls.h"
+#include "engine/recorder.h"
+#include "engine/work.h"
+
+namespace weft {
+
+// The call's own; 0: the communicator's.
+inline double timeout_of(const Call& call) { return call.timeout_s; }
+inline double timeout_of(std::span<const Transfer>) { return 0; }
+
+class DeviceWay {
+ public:
+  // `calls` null: `none` says why calls cannot be on memory of the device, which is told from other
+  // memory nevertheless. `wake`: something has been put on a stream where nothing was, or somebody
+  // waits for it; from then on settle() has to be called, and end() where the communicator fails.
+  DeviceWay(int ranks, Rank me, std::shared_ptr<Device> device, std::unique_ptr<DeviceCalls> calls,
+            Status none, std::function<void()> wake);
+  ~DeviceWay();  // ends what is under way, and waits for it
+
+  // Whether the memory of a valid call is the device's. What the rank reads and writes decides, and
+  // has to be of one kind; where it reads and writes nothing, whatever pointers it gives. False for
+  // what all ranks know to be empty, for barriers, and where there is no pointer either.
+  Result<bool> takes(const Call& call) const;
+  Result<bool> takes(std::span<const Transfer> group) const;
+  // ok, or which memory of a valid call kernels do not reach.
+  Status reaches(const Call& call) const;
+  Status reaches(std::span<const Transfer> group) const;
+
+  // See DeviceCalls::enqueue().
+  Status enqueue(const Call& call, Device::Stream stream);
+  Status enqueue(std::span<const Transfer> group, Device::Stream stream);
+  // On a stream of the communicator's own. The deadline is of overdue().
+  Work start(const Call& call, const Deadline& deadline);
+  Work start(std::span<const Transfer> group, const Deadline& deadline);
+
+  // Calls that are not known to have ended, those among them that somebody waits for, and those
+  // that have ever been made.
+  size_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
+  size_t awaited() const { return awaited_.load(std::memory_order_acquire); }
+  uint64_t made() const { return made_.load(std::memory_order_acquire); }
+
+  // Completes what has ended well. An error is the device's.
+  Status settle();
+  // ok, or why kernels gave up.
+  Status health() const { return calls_ ? calls_->health() : Status(); }
+  // Kernels that wait now or later give up.
+  void abort();
+  // After abort(): once all kernels have ended, completes everything with `why`.
+  void end(const Status& why);
+
+  // Of the oldest call that is outstanding, in words, and whether its timeout is the
+  // communicator's. They wait for who puts a call on a stream: abort() ends that.
+  std::string oldest() const;
+  bool oldest_has_default_timeout() const;
+  // Whether somebody has waited for a call until its deadline.
+  bool overdue() const;
+
+  // Calls on the device have numbers and sequences of their own.
+  std::vector<Recorder::Record> records() const { return recorder_.records(); }
+
+ private:
+  struct UnderWay {
+    uint64_t number = 0;  // of DeviceCalls
+    uint64_t record = 0;  // of recorder_
+    Signature call;
+    bool default_timeout = true;
+    std::shared_ptr<WorkState> work;  // null: nobody waits
+    Deadline deadline;                // of who waits
+  };
+  template <class What>
+  Status put(const What& what, Device::Stream stream, UnderWay call);
+  template <class What>
+  Work start_any(const What& what, const Deadline& deadline);
+  void finish(Recorder::State state, const Status& status);  // REQUIRES: mutex_ is held
+
+  const int ranks_;
+  const Rank me_;
+  const std::shared_ptr<Device> device_;
+  const std::unique_ptr<DeviceCalls> calls_;
+  const Status none_;
+  const std::function<void()> wake_;
+
+  mutable std::mutex mutex_;  // guards what follows; calls are put on streams under it
+  std::deque<UnderWay> under_way_;
+  uint64_t sequence_ = 0;  // of collective calls
+  Recorder recorder_;      // written by who holds mutex_
+
+  std::atomic<size_t> outstanding_{0}, awaited_{0};
+  std::atomic<uint64_t> made_{0};
+};
+
+}  // namespace weft

@@ -1,0 +1,286 @@
+// Calls on device memory: how they come there, and how the engine looks after them.
+//
+// Kernels give up by themselves after a timeout, or when they are told to; a failure of any kind
+// tells them (record_failure()). What they cannot see, the engine looks at while calls are under
+// way: notes of other ranks, and whether those are still there.
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "engine/backoff.h"
+#include "engine/engine.h"
+#include "engine/gather_texts.h"
+#include "engine/notes.h"
+
+namespace weft {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr int64_t kFirstPause_us = 50, kLongestPause_us = 4000;
+constexpr double kLookEvery_s = 0.004;
+// A peer that is lost may have done its part: then kernels end all the same.
+constexpr double kLostGrace_s = 0.3;
+// After its timeout, for a kernel to say whom it waits for.
+constexpr double kTimeoutGrace_s = 0.5;
+// For kernels that were told to give up to do so.
+constexpr double kReport_s = 0.1, kEnd_s = 5;
+
+// The ranks of a communicator, meeting over its own collectives.
+class OwnRendezvous final : public Rendezvous {
+ public:
+  OwnRendezvous(const Communicator& ranks, RunCall run) : ranks_(ranks), run_(std::move(run)) {}
+  Rank rank() const override { return ranks_.rank(); }
+  int size() const override { return ranks_.size(); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline&) override {
+    return gather_texts(size(), run_, mine);
+  }
+
+ private:
+  const Communicator& ranks_;
+  const RunCall run_;
+};
+
+// Equal on one host for threads of one process only; processes in different PID namespaces may
+// have the same number.
+int64_t this_process() {
+  struct stat space {};
+  if (::stat("/proc/self/ns/pid", &space) != 0) space.st_ino = 0;
+  return static_cast<int64_t>(mix(space.st_ino, static_cast<uint64_t>(::getpid())) >> 1);
+}
+
+}  // namespace
+
+// -- making it ------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<DeviceCalls>> Engine::join_device_calls() {
+  for (Rank r = 0; r < size(); ++r)
+    if (host_of_rank_[r] != host_of_rank_[0])
+      return Status(Code::unsupported,
+                    concat("rank ", r,
+                           " is on another host than rank 0, and device memory is only shared on "
+                           "one host; split the communicator by host"),
+                    r);
+  OwnRendezvous meet(*this,
+                     [this](const Call& call) { return run_internal(call, Purpose::device); });
+  const DeviceMediaConfig config{.rank = rank(),
+                                 .host = config_.host,
+                                 .process = this_process(),
+                                 .shape = {.ranks = size()},
+                                 .queues = config_.device_queues,
+                                 .keep = config_.device};
+  return DeviceCalls::join(*config_.device, meet, config, config_.options, deadline_of(0));
+}
+
+Status Engine::join_devices(const DeviceAgreement& agreement) {
+  Status none = agreement.none;
+  std::unique_ptr<DeviceCalls> calls;
+  if (none.ok()) {
+    auto joined = join_device_calls();
+    WEFT_TRY(health());
+    none = joined.status();
+    if (joined.ok()) calls = joined.take();
+  }
+  if (agreement.named) WEFT_TRY(none.within("device memory cannot be used"));
+  no_device_ = none.within("calls cannot be on device memory");
+  if (agreement.somewhere && !none.ok() && rank() == 0)
+    log_line(LogLevel::info, 0, no_device_.message());
+  if (!config_.device) return {};
+  device_ = std::make_unique<DeviceWay>(size(), rank(), config_.device, std::move(calls),
+                                        no_device_, [this] {
+                                          const std::lock_guard lock(queue_mutex_);
+                                          if (progress_) progress_->kick();
+                                        });
+  return {};
+}
+
+// -- calls ----------------------------------------------------------------------------------------
+
+Status Engine::validate_for_device(const Call& call) const {
+  return validate(call, size(), rank());
+}
+
+Status Engine::validate_for_device(std::span<const Transfer> group) const {
+  WEFT_TRY(validate(group, size()));
+  return check_self_transfers(group, rank());
+}
+
+// Of putting a call on a stream. An error of the device itself, or no room for the call in time,
+// leaves others waiting for this rank's kernels.
+Status Engine::device_status(Status status) {
+  if (status.ok()) return status;
+  if (failed_.load(std::memory_order_acquire)) return health();
+  if (!device_->health().ok()) return status;  // whoever watches tells the others
+  const bool missed = status.code() == Code::system || status.code() == Code::timeout;
+  return missed ? fail_freely(std::move(status)) : status;
+}
+
+template <class What>
+Status Engine::put_on_stream(const What& what, Stream stream) {
+  WEFT_TRY(no_device_);
+  if (failed_.load(std::memory_order_acquire)) return health();
+  WEFT_TRY(validate_for_device(what));
+  WEFT_TRY(device_->reaches(what));
+  if (config_.options.check) WEFT_TRY(check_for_device(what));
+  {
+    const std::lock_guard lock(queue_mutex_);
+    WEFT_TRY(start_progress());
+  }
+  return device_status(device_->enqueue(what, stream));
+}
+
+Status Engine::enqueue(const Call& call, Stream stream) try {
+  return put_on_stream(call, stream);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Status Engine::enqueue(std::span<const Transfer> group, Stream stream) try {
+  return put_on_stream(group, stream);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+// nullopt: the memory is the host's.
+template <class What>
+std::optional<Work> Engine::start_if_on_device(const What& what) {
+  if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
+  if (Status status = validate_for_device(what); !status.ok())
+    return Work::failed(std::move(status));
+  const Result<bool> taken = device_->takes(what);
+  if (!taken.ok()) return Work::failed(taken.status());
+  if (!*taken) return std::nullopt;
+  if (config_.options.check)
+    if (Status status = check_for_device(what); !status.ok()) return Work::failed(status);
+  {
+    const std::lock_guard lock(queue_mutex_);
+    if (Status status = start_progress(); !status.ok()) return Work::failed(status);
+  }
+  const double timeout_s = timeout_of(what) > 0 ? timeout_of(what) : config_.options.timeout_s;
+  Work work = device_->start(what, Deadline::after(timeout_s + kTimeoutGrace_s, media_->clock()));
+  if (Status status = work.error(); !status.ok()) return Work::failed(device_status(status));
+  return work;
+}
+
+template std::optional<Work> Engine::start_if_on_device(const Call&);
+template std::optional<Work> Engine::start_if_on_device(const std::span<const Transfer>&);
+
+// The caller looks itself whether the call has ended, as it has nothing else to do; the progress
+// thread looks after failures.
+Status Engine::run_on_device(const Work& work) {
+  constexpr int kYields = 200, kSpins = 2000;
+  constexpr microseconds kNap(50);
+  std::optional<Deadline> patience;  // once it has failed
+  for (int turn = 0; !work.test(); ++turn) {
+    (void)device_->settle();
+    if (failed_.load(std::memory_order_acquire)) {
+      if (!patience) patience = Deadline::after(kEnd_s, media_->clock());
+      if (patience->expired()) return health();
+    }
+    if (config_.manual_progress) advance(true);
+    if (turn < kSpins && !crowded_)
+      cpu_relax();
+    else if (turn < kSpins + kYields)
+      ::sched_yield();
+    else
+      std::this_thread::sleep_for(kNap);
+  }
+  return work.error();
+}
+
+// -- looking after them ---------------------------------------------------------------------------
+
+// Soon where somebody waits for a new call, later and later where nothing happens.
+void Engine::watch_device(bool alone) {
+  if (device_->outstanding() == 0) return device_lost_.reset();
+  const uint64_t made = device_->made();
+  const bool news = device_->awaited() > 0 && made != device_made_;
+  if (!news && !device_due_.expired() && !failed_.load(std::memory_order_relaxed)) return;
+  device_made_ = made;
+  const int64_t last = device_pause_us_.load(std::memory_order_relaxed);
+  const int64_t pause = news                      ? kFirstPause_us
+                        : device_->awaited() == 0 ? kLongestPause_us
+                                                  : std::min(2 * last, kLongestPause_us);
+  device_pause_us_.store(pause, std::memory_order_relaxed);
+  device_due_ = Deadline::after(static_cast<double>(pause) * 1e-6, media_->clock());
+  if (!failed_.load(std::memory_order_acquire)) look_after_device(alone);
+  if (!failed_.load(std::memory_order_acquire)) return;
+  if (alone) settle_failure();  // else the operation that looks around does
+  device_->end(health());
+}
+
+void Engine::look_after_device(bool alone) {
+  if (const Status status = device_->settle(); !status.ok()) return fail_device(status);
+  if (const Status status = device_->health(); !status.ok()) return fail_device(status);
+  if (!device_look_due_.expired()) return;
+  device_look_due_ = Deadline::after(kLookEvery_s, media_->clock());
+  if (alone) {
+    media_->poll();
+    hear_for_device();
+  }
+  if (!failed_.load(std::memory_order_acquire)) look_for_lost();
+  if (failed_.load(std::memory_order_acquire) || !device_->overdue()) return;
+  device_->abort();
+  fail_device(Status(Code::timeout, concat(device_->oldest(), " on rank ", rank(),
+                                           "'s device has not ended in time; see whether the "
+                                           "streams before it go on")));
+}
+
+void Engine::look_for_lost() {
+  Status lost;
+  for (Rank r = 0; r < size() && lost.ok(); ++r) lost = media_->peer_status(r);
+  if (lost.ok()) return device_lost_.reset();
+  if (!device_lost_) device_lost_ = Deadline::after(kLostGrace_s, media_->clock());
+  if (!device_lost_->expired()) return;
+  device_->abort();
+  fail_device(lost.within(concat(device_->oldest(), " on rank ", rank(), "'s device")));
+}
+
+// A rank that has waited too long may have waited for this one: it tells whom it waits for itself.
+void Engine::hear_for_device() {
+  const Status heard = hear_notes();
+  if (heard.code() != Code::timeout) return;
+  const Deadline patience = Deadline::after(kReport_s, media_->clock());
+  Status own;
+  while (own.ok() && !patience.expired()) {
+    own = device_->health();
+    std::this_thread::yield();
+  }
+  if (own.ok()) return;
+  const Status waits(Code::timeout, std::string(own.message()), own.peer());
+  tell_all(NoteKind::failure, failure_note({waits, {}}, rank()));
+  (void)device_last_words(
+      Status(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer()));
+}
+
+// After a timeout it is not known who is to blame before all have told whom they waited for.
+void Engine::fail_device(const Status& why) {
+  const auto blamed = why.peer() >= 0 ? std::vector<Rank>{why.peer()} : std::vector<Rank>();
+  if (why.code() != Code::timeout) return void(fail(why, true, blamed));
+  device_->abort();
+  tell_all(NoteKind::failure, failure_note({why, blamed}, rank()));
+  (void)fail(device_last_words(why), false, blamed);
+}
+
+Status Engine::device_last_words(const Status& status) {
+  const auto blamed = status.peer() >= 0 ? std::vector<Rank>{status.peer()} : std::vector<Rank>();
+  return with_last_words(status, blamed, device_->oldest_has_default_timeout());
+}
+
+// Nobody looks after them any more.
+void Engine::end_device() {
+  if (!device_) return;
+  const Deadline patience = Deadline::after(kEnd_s, media_->clock());
+  while (device_->outstanding() > 0 && !patience.expired()) {
+    device_->end(health());
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace weft

@@ -1,0 +1,240 @@
+// Communicators that take device memory, and fail: all ranks in this process, on a GPU made of
+// threads.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "base/files.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "tests/support/device_ranks.h"
+
+namespace weft::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSoon_s = 1.5;  // a second, and what the machine has to do besides
+
+class Watch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  const Clock::time_point begin_ = Clock::now();
+};
+
+Status await_failure(const Communicator& comm) {
+  const Watch watch;
+  while (comm.health().ok() && watch.seconds() < 20)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return comm.health();
+}
+
+// Ranks 0 to 2 of 3 wait in device calls by each of the ways for rank 3 of 4, which does something
+// else. Gives what each of them is told.
+void expect_ended(const World& world, const std::function<void(const Here&)>& last,
+                  const std::function<void(const Here&, const Status&)>& told) {
+  std::atomic<int> waiting{0};
+  run_ranks(world, [&](const Here& here) {
+    const auto in = here.on_device<int32_t>(50, 1);
+    auto out = here.on_device<int32_t>(50, 0);
+    expect_device_sum(here, here.comm);
+    if (here.me == 3) {
+      while (waiting < 3) std::this_thread::yield();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return last(here);
+    }
+    const Call call = sum_call(in.data(), out.data(), 50);
+    Status status;
+    ++waiting;
+    if (here.me == 0) {
+      status = here.comm.run(call);
+    } else if (here.me == 1) {
+      status = here.comm.start(call).wait();
+    } else {
+      EXPECT_TRUE(here.comm.enqueue(call, here.streams[0]).ok());
+      EXPECT_FALSE(await_failure(here.comm).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));  // all have told of it
+      status = here.comm.health();
+    }
+    told(here, status);
+    const Watch watch;
+    here.synchronize();  // its kernels have ended, or do so now
+    EXPECT_LT(watch.seconds(), kSoon_s);
+    EXPECT_EQ(here.comm.health().code(), status.code()) << here.comm.health().to_string();
+    EXPECT_EQ(here.comm.enqueue(call, here.streams[0]).code(), status.code());
+    EXPECT_EQ(here.comm.run(call).code(), status.code());
+    int32_t x = 1, sum = 0;
+    EXPECT_EQ(here.comm.run(sum_call(&x, &sum)).code(), status.code());
+  });
+}
+
+// Also where only one rank waits for it, and the others for that one and each other.
+TEST(DeviceCommunicator, NamesTheRankThatDoesNotCome) {
+  for (const char* algorithm : {"auto", "ring,auto"}) {
+    World world{.ranks = 4};
+    world.options.timeout_s = 0.5;
+    world.options.algorithm = algorithm;
+    std::atomic<int> heard{0};
+    const auto last = [&](const Here&) {
+      while (heard < 3) std::this_thread::yield();
+    };
+    expect_ended(world, last, [&](const Here&, const Status& status) {
+      ++heard;
+      EXPECT_EQ(status.code(), Code::timeout) << status.to_string();
+      EXPECT_EQ(status.peer(), 3) << algorithm << ": " << status.to_string();
+      EXPECT_NE(status.message().find("no word from rank 3"), std::string_view::npos)
+          << status.to_string();
+    });
+  }
+}
+
+TEST(DeviceCommunicator, EndsWhereARankIsLost) {
+  std::atomic<Clock::time_point::rep> left{0};
+  // Its communicator goes when this returns.
+  const auto last = [&](const Here&) { left = Clock::now().time_since_epoch().count(); };
+  expect_ended({.ranks = 4}, last, [&](const Here& here, const Status& status) {
+    EXPECT_EQ(status.code(), Code::peer_lost) << here.me << " " << status.to_string();
+    EXPECT_EQ(status.peer(), 3) << status.to_string();
+    EXPECT_LT(Clock::now(),
+              Clock::time_point(Clock::duration(left)) + std::chrono::milliseconds(1500));
+  });
+}
+
+TEST(DeviceCommunicator, EndsWhereARankAborts) {
+  std::atomic<int> heard{0};
+  Watch watch;
+  const auto last = [&](const Here& here) {
+    here.comm.abort("enough");
+    while (heard < 3) std::this_thread::yield();
+  };
+  expect_ended({.ranks = 4}, last, [&](const Here&, const Status& status) {
+    ++heard;
+    EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
+    EXPECT_NE(status.message().find("rank 3 aborted: enough"), std::string_view::npos)
+        << status.to_string();
+    EXPECT_LT(watch.seconds(), 10);
+  });
+}
+
+// A host call that has waited too long ends device calls as well, and so does its own rank's.
+TEST(DeviceCommunicator, EndsWhereAHostCallFails) {
+  std::atomic<int> heard{0};
+  World world{.ranks = 4};
+  const auto last = [&](const Here& here) {
+    int32_t x = 1;
+    Call call{.kind = Kind::broadcast, .input = &x, .output = &x, .count = 1, .root = 0};
+    call.timeout_s = 0.1;
+    EXPECT_EQ(here.comm.run(call).code(), Code::timeout);
+    while (heard < 3) std::this_thread::yield();
+  };
+  expect_ended(world, last, [&](const Here&, const Status& status) {
+    ++heard;
+    EXPECT_EQ(status.code(), Code::timeout) << status.to_string();
+  });
+}
+
+TEST(DeviceCommunicator, EndsAKernelThatWaitsWhenAborted) {
+  std::atomic<bool> done = false;
+  run_ranks({.ranks = 2}, [&done](const Here& here) {
+    if (here.me == 1) return done.wait(false);
+    auto values = here.on_device<int32_t>(50, 1);
+    std::jthread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      here.comm.abort("enough");
+    });
+    const Watch watch;
+    const Status status = here.comm.run(sum_call(values.data(), values.data(), 50));
+    EXPECT_LT(watch.seconds(), kSoon_s);
+    EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
+    done = true;
+    done.notify_all();
+  });
+}
+
+// Kernels end before their memory goes.
+TEST(DeviceCommunicator, EndsCallsThatAreUnderWayWhenItGoes) {
+  std::atomic<bool> done = false;
+  create_ranks({.ranks = 2}, [&done](Rank r, Rendezvous& meet, const CreateConfig& config) {
+    auto made = create_communicator(meet, config);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    with_streams(r, **made, *config.device, [&](const Here& here) {
+      auto values = here.on_device<int32_t>(50, 1);
+      const Call call = sum_call(values.data(), values.data(), 50);
+      if (r == 1) return done.wait(false);
+      ASSERT_TRUE(here.comm.enqueue(call, here.streams[0]).ok());
+      const Work work = here.comm.start(call);
+      const Watch watch;
+      made->reset();
+      EXPECT_LT(watch.seconds(), kSoon_s);
+      ASSERT_TRUE(work.test());
+      EXPECT_EQ(work.error().code(), Code::aborted);
+      done = true;
+      done.notify_all();
+    });
+  });
+}
+
+TEST(DeviceCommunicator, ShrinksToRanksThatTakeDeviceMemory) {
+  create_ranks({.ranks = 3}, [](Rank r, Rendezvous& meet, const CreateConfig& config) {
+    auto made = create_communicator(meet, config);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    if (r == 1) return;
+    with_streams(r, **made, *config.device, [&](const Here& here) {
+      auto values = here.on_device<int32_t>(50, 1);
+      const Status status = here.comm.run(sum_call(values.data(), values.data(), 50));
+      EXPECT_EQ(status.peer(), 1) << status.to_string();
+      auto rest = here.comm.shrink();
+      ASSERT_TRUE(rest.ok()) << rest.status().to_string();
+      EXPECT_EQ((*rest)->size(), 2);
+      expect_device_sum(here, **rest);
+      EXPECT_TRUE((*rest)->barrier().ok());
+    });
+  });
+}
+
+TEST(DeviceCommunicator, ComparesWhereTheMemoryIsWhenAsked) {
+  World world{.ranks = 2};
+  world.options.check = true;
+  run_ranks(world, [](const Here& here) {
+    expect_device_sum(here, here.comm);
+    auto there = here.on_device<int32_t>(1, 1);
+    int32_t elsewhere = 1;
+    int32_t* const memory = here.me == 0 ? there.data() : &elsewhere;
+    const Status status = here.comm.run(sum_call(memory, memory));
+    EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+    EXPECT_NE(status.message().find("on device memory"), std::string_view::npos)
+        << status.to_string();
+  });
+}
+
+TEST(DeviceCommunicator, DumpsItsDeviceCalls) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::temp_directory_path() / concat("weft-device-", random_name());
+  World world{.ranks = 2};
+  world.options.dump = folder;
+  world.options.dump_signal = "none";
+  run_ranks(world, [](const Here& here) {
+    expect_host_sum(here);
+    expect_device_sum(here, here.comm);
+    auto values = here.on_device<int32_t>(50, 1);
+    ASSERT_TRUE(here.comm.barrier().ok());
+    if (here.me == 1) return here.comm.abort("enough");
+    EXPECT_FALSE(here.comm.run(sum_call(values.data(), values.data(), 50)).ok());
+  });
+  std::string text;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const auto read = read_text(entry.path().string()); read.ok()) text.append(*read);
+  fs::remove_all(folder);
+  for (const std::string_view call : {"all_reduce(count=1, int32, sum)\"",
+                                      "all_reduce(count=100, int32, sum), collective call 1 on the "
+                                      "device",
+                                      "\"device/"})
+    EXPECT_NE(text.find(call), std::string::npos) << call << " is not in " << text;
+}
+
+}  // namespace
+}  // namespace weft::test
