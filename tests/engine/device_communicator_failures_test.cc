@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSoon_s = 1.5;  // a second, and what the machine has to do besides
+constexpr double kSoon_s = 3;  // a second, and what the machine has to do besides
 
 class Watch {
  public:
@@ -100,7 +100,7 @@ TEST(DeviceCommunicator, EndsWhereARankIsLost) {
     EXPECT_EQ(status.code(), Code::peer_lost) << here.me << " " << status.to_string();
     EXPECT_EQ(status.peer(), 3) << status.to_string();
     EXPECT_LT(Clock::now(),
-              Clock::time_point(Clock::duration(left)) + std::chrono::milliseconds(1500));
+              Clock::time_point(Clock::duration(left)) + std::chrono::milliseconds(3000));
   });
 }
 

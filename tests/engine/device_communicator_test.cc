@@ -1,6 +1,8 @@
 // Communicators that take device memory: all ranks in this process, on a GPU made of threads.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/support/device_ranks.h"
 #include "tests/support/oracle.h"
 
@@ -101,6 +103,30 @@ TEST_P(Ranks, HaveManyCallsUnderWay) {
     for (const int32_t value : values) EXPECT_EQ(value, here.comm.size());
     for (const int32_t sum : sums) EXPECT_EQ(sum, sum_of(here.comm.size()));
     EXPECT_TRUE(here.comm.enqueue({.kind = Kind::barrier}, here.streams[0]).ok());
+    EXPECT_TRUE(here.comm.barrier().ok());
+  });
+}
+
+// Whoever drives a host call that has to wait looks after those on the device.
+TEST(DeviceCommunicator, EndsCallsBesideAHostCallThatWaits) {
+  run_ranks({.ranks = 2}, [](const Here& here) {
+    int32_t received = 0;
+    std::jthread other([&] {
+      if (here.me != 0) return;
+      EXPECT_TRUE(here.comm.recv(1, &received, 1, DataType::int32).ok());
+    });
+    for (int i = 0; i < 5; ++i) {
+      auto values = here.on_device<int32_t>(10, here.me + 1);
+      EXPECT_TRUE(here.comm.start(sum_call(values.data(), values.data(), 10)).wait().ok());
+      EXPECT_EQ(values[9], 3);
+      expect_device_sum(here, here.comm);
+    }
+    const int32_t sent = 7;
+    if (here.me == 1) {
+      EXPECT_TRUE(here.comm.send(0, &sent, 1, DataType::int32).ok());
+    }
+    other.join();
+    EXPECT_EQ(received, here.me == 0 ? 7 : 0);
     EXPECT_TRUE(here.comm.barrier().ok());
   });
 }
