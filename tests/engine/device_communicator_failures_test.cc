@@ -155,6 +155,34 @@ TEST(DeviceCommunicator, EndsAKernelThatWaitsWhenAborted) {
   });
 }
 
+// A kernel that never comes to run has no timeout of its own.
+TEST(DeviceCommunicator, EndsWhereAStreamDoesNotGoOn) {
+  World world{.ranks = 1};
+  world.options.timeout_s = 0.2;
+  run_ranks(world, [](const Here& here) {
+    std::atomic<bool> go = false;
+    static_cast<emulator::Stream*>(here.streams[0])->launch(1, 1, [&go] {
+      while (!go) std::this_thread::yield();
+    });
+    std::jthread other([&] {
+      EXPECT_FALSE(await_failure(here.comm).ok());
+      go = true;
+    });
+    auto values = here.on_device<int32_t>(50, 1);
+    const Call call = sum_call(values.data(), values.data(), 50);
+    EXPECT_TRUE(here.comm.enqueue(call, here.streams[0]).ok());
+    const Watch watch;
+    (void)here.comm.run(call);  // ends well, if late: this rank waits for nobody
+    EXPECT_GT(watch.seconds(), 0.2);
+    EXPECT_LT(watch.seconds(), kSoon_s);
+    const Status failed = here.comm.health();
+    EXPECT_EQ(failed.code(), Code::timeout) << failed.to_string();
+    EXPECT_NE(failed.message().find("has not ended in time"), std::string_view::npos)
+        << failed.to_string();
+    EXPECT_EQ(here.comm.run(call).to_string(), failed.to_string());
+  });
+}
+
 // Kernels end before their memory goes.
 TEST(DeviceCommunicator, EndsCallsThatAreUnderWayWhenItGoes) {
   std::atomic<bool> done = false;
