@@ -284,7 +284,7 @@ class Engine final : public Communicator {
   Words words_;                                      // written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 
-  // Calls on device memory. Set before any call and never changed.
+  // Calls on device memory. Set before any call, under failure_mutex_, and never changed.
   std::unique_ptr<DeviceWay> device_;  // null: this rank has no device
   Status no_device_;                   // why calls cannot be put on streams
   // What follows is written by who holds driver_.

@@ -92,11 +92,13 @@ Status Engine::join_devices(const DeviceAgreement& agreement) {
   if (agreement.somewhere && !none.ok() && rank() == 0)
     log_line(LogLevel::info, 0, no_device_.message());
   if (!config_.device) return {};
-  device_ = std::make_unique<DeviceWay>(size(), rank(), config_.device, std::move(calls),
-                                        no_device_, [this] {
-                                          const std::lock_guard lock(queue_mutex_);
-                                          if (progress_) progress_->kick();
-                                        });
+  auto device = std::make_unique<DeviceWay>(size(), rank(), config_.device, std::move(calls),
+                                            no_device_, [this] {
+                                              const std::lock_guard lock(queue_mutex_);
+                                              if (progress_) progress_->kick();
+                                            });
+  const std::lock_guard lock(failure_mutex_);  // a signal may ask for a dump already
+  device_ = std::move(device);
   return {};
 }
 

@@ -47,8 +47,10 @@ void Engine::dump(std::string_view why) {
   dump.process = ::getpid();
   dump.why = why;
   dump.written_ns = unix_now_ns();
+  const DeviceWay* device = nullptr;
   {
     const std::lock_guard lock(failure_mutex_);
+    device = device_.get();
     if (!failure_.ok()) {
       dump.failure_code = weft::name(failure_.code());
       dump.failure = failure_.message();
@@ -60,7 +62,7 @@ void Engine::dump(std::string_view why) {
   for (const Recorder::Record& r : recorder_.records())
     dump.operations.push_back({r.number, r.sequence, describe(r.call), r.algorithm,
                                std::string(name(r.state)), r.begun_ns, r.ended_ns});
-  if (device_) add_device_calls(device_->records(), dump.operations);
+  if (device) add_device_calls(device->records(), dump.operations);
   const Status written = write_dump(dump, config_.options.dump);
   if (!written.ok())
     log_line(LogLevel::warning, rank(),
