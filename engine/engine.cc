@@ -272,7 +272,7 @@ Status Engine::health() const {
 
 Result<CallInfo> Engine::explain(const Call& call) try {
   WEFT_TRY(validate(call, size(), rank()));
-  const std::lock_guard lock(driver_);
+  const Visit visit(driver_);
   Operation op(*media_, shared_);
   op.call = complete(call);
   suppose_places(op);
@@ -297,7 +297,7 @@ Result<CallInfo> Engine::explain(const Call& call) try {
 }
 
 Status Engine::start_trace(size_t most) try {
-  const std::lock_guard lock(driver_);
+  const Visit visit(driver_);
   shared_.trace = std::make_unique<StepRing>(most);
   return {};
 } catch (const std::bad_alloc&) {
@@ -305,7 +305,7 @@ Status Engine::start_trace(size_t most) try {
 }
 
 std::vector<StepDone> Engine::end_trace() {
-  const std::lock_guard lock(driver_);
+  const Visit visit(driver_);
   const std::unique_ptr<StepRing> trace = std::move(shared_.trace);
   return trace ? trace->in_order() : std::vector<StepDone>();
 }

@@ -6,6 +6,14 @@
 // order. Calls on device memory are put on streams without any of them, under a lock of DeviceWay;
 // who holds driver_ may take that one, but waits for it only after DeviceWay::abort(), which needs
 // none: whoever has it may be waiting for kernels.
+//
+// A call that another thread drives may last until its deadline, so nobody waits for driver_ to be
+// free. Calls do not need it: they are queued, and who drives serves the queue while its own call
+// is blocked. What needs driver_ for a moment (explain, traces, allocate, shrink) makes a Visit:
+// who drives lets visitors in between two polls, once its call has been blocked for long enough to
+// look around, and the progress thread between two turns (driver_lock.h). What a visitor may find
+// is therefore what the queue may find, too: a call under way in inline_, with a plan that is busy,
+// and others in active_; it leaves them as they are, and does not wait for any of them.
 #pragma once
 
 #include <array>
@@ -252,7 +260,7 @@ class Engine final : public Communicator {
   bool crowded_ = false;
   std::byte barrier_bytes_[2] = {};
 
-  std::mutex& driver_;                      // own_'s
+  DriverLock& driver_;                      // own_'s
   Operation inline_;                        // blocking calls
   PlanCache::Entry* repeatable_ = nullptr;  // the plan of inline_.call, as it is now
   bool repeatable_in_place_ = false;

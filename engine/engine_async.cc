@@ -77,6 +77,7 @@ ProgressThread::Pause Engine::step() {
 
 bool Engine::advance(bool may_wait) try {
   const std::lock_guard lock(driver_);
+  driver_.let_in();
   if (serve_queue()) {
     backoff_.reset();
   } else if (!active_.empty()) {

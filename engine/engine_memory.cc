@@ -72,7 +72,7 @@ Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) try {
   auto memory = share(size_or_one, number);
   Status status = agreed(memory.status());
   if (status.ok()) status = agreed(await_memory(number));
-  const std::lock_guard lock(driver_);
+  const Visit visit(driver_);
   if (!status.ok()) {
     media_->sharing().unshare(number);
     return status;
@@ -86,7 +86,7 @@ Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) try {
 
 // All ranks number their allocations alike, as each is a call of all.
 Result<std::shared_ptr<SharedMemory>> Engine::share(size_t bytes, uint32_t& number) {
-  const std::lock_guard lock(driver_);
+  const Visit visit(driver_);
   if (!allocations_) allocations_ = std::make_shared<Allocations>();
   for (const uint32_t freed : allocations_->take_freed()) media_->sharing().unshare(freed);
   number = ++last_number_;
@@ -97,7 +97,7 @@ Result<std::shared_ptr<SharedMemory>> Engine::share(size_t bytes, uint32_t& numb
 Status Engine::await_memory(uint32_t number) {
   const Deadline deadline = deadline_of(0);
   while (true) {
-    const std::lock_guard lock(driver_);
+    const Visit visit(driver_);
     if (failed_.load(std::memory_order_acquire)) return health();
     media_->poll();
     WEFT_TRY(hear_notes());

@@ -206,7 +206,10 @@ Status Engine::drive(Operation& op) {
         // What other threads started meanwhile may be what this call's peers wait for. However
         // much of it moves: this call must not miss its deadline, or its peer's death, for that.
         if (outstanding_.load(std::memory_order_relaxed) > 0 && serve_queue()) backoff_.reset();
-        if (backoff_.look_around() || (++polls & kLookEvery) == 0) WEFT_TRY(look_around(op));
+        if (backoff_.look_around() || (++polls & kLookEvery) == 0) {
+          driver_.let_in();
+          WEFT_TRY(look_around(op));
+        }
         backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline());
         break;
     }

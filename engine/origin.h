@@ -4,10 +4,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "engine/driver_lock.h"
 #include "engine/survivors.h"
 
 namespace weft {
@@ -15,7 +15,7 @@ namespace weft {
 struct Origin {
   explicit Origin(std::unique_ptr<Media> own) : media(std::move(own)), reunion(*media) {}
 
-  std::mutex driver;  // held by whoever drives the media
+  DriverLock driver;  // held by whoever drives the media
   const std::unique_ptr<Media> media;
   Reunion reunion;
 };
