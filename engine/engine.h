@@ -14,6 +14,10 @@
 // look around, and the progress thread between two turns (driver_lock.h). What a visitor may find
 // is therefore what the queue may find, too: a call under way in inline_, with a plan that is busy,
 // and others in active_; it leaves them as they are, and does not wait for any of them.
+//
+// A shrink lasts as long as other ranks take. It holds, in this order, the origin's `meeting`, its
+// own driver_, and the origin's: that one as a visitor who gives turns, so that calls on the
+// communicator that was there first go on.
 #pragma once
 
 #include <array>
@@ -214,7 +218,7 @@ class Engine final : public Communicator {
 
   // shrink.cc
   Result<std::vector<Rank>> candidates(std::span<const Rank> without) const;
-  Status end_calls();
+  Status end_calls(const Deadline& patience);
   struct Reminder {
     Deadline due;
     double pause_s = 0.02;

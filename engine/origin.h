@@ -15,7 +15,8 @@ namespace weft {
 struct Origin {
   explicit Origin(std::unique_ptr<Media> own) : media(std::move(own)), reunion(*media) {}
 
-  DriverLock driver;  // held by whoever drives the media
+  DriverLock driver;   // held by whoever drives the media
+  DriverLock meeting;  // held for all of a shrink, which holds driver only in turns; taken first
   const std::unique_ptr<Media> media;
   Reunion reunion;
 };

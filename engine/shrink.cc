@@ -11,6 +11,17 @@ namespace {
 
 constexpr double kLongestPause_s = 1;
 
+Status aborted_shrink(Rank me) {
+  return Status(Code::aborted, concat("rank ", me, " aborted while it shrank"));
+}
+
+Status kept_waiting(Rank me, double patience_s) {
+  return Status(Code::timeout,
+                concat("shrink: rank ", me, " waited ", number_text(patience_s),
+                       " s for what another of its threads does on this communicator, or on the ",
+                       "one that it was shrunk from; let that end first, or abort() it"));
+}
+
 }  // namespace
 
 Result<std::vector<Rank>> Engine::candidates(std::span<const Rank> without) const {
@@ -25,8 +36,7 @@ Result<std::vector<Rank>> Engine::candidates(std::span<const Rank> without) cons
 }
 
 // Calls of a failed communicator end at once; those of a sound one have to be waited for first.
-Status Engine::end_calls() {
-  const Deadline patience = deadline_of(0);
+Status Engine::end_calls(const Deadline& patience) {
   if (device_) (void)device_->settle();
   while (outstanding_.load(std::memory_order_acquire) > 0 ||
          (device_ && device_->outstanding() > 0)) {
@@ -55,22 +65,26 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
   give_reserve();
   auto asked = candidates(without);
   if (!asked.ok()) return asked.status();
+  const double patience_s = timeout_s > 0 ? timeout_s : config_.options.timeout_s;
+  const Deadline deadline = deadline_of(patience_s);
   const uint64_t aborts = aborts_.load(std::memory_order_acquire);
-  WEFT_TRY(end_calls());
+  const auto aborted = [&] { return aborts_.load(std::memory_order_acquire) != aborts; };
+  const auto given_up = [&] { return aborted() || deadline.expired(); };
+  WEFT_TRY(end_calls(deadline));
   Origin& origin = *lineage_.origin;
-  std::unique_lock meeting(origin.driver, std::defer_lock), own(driver_, std::defer_lock);
-  if (&origin == own_.get())
-    own.lock();
-  else
-    std::lock(meeting, own);
+  const auto meeting = origin.meeting.lock_unless(given_up);
+  const auto own = driver_.lock_unless(given_up);
+  std::optional<Visit> visit;  // empty: this is where all began, so `own` is the origin's
+  if (&origin != own_.get()) visit.emplace(origin.driver, given_up);
+  if (aborted()) return aborted_shrink(rank());
+  if (!meeting || !own || (visit && !visit->entered())) return kept_waiting(rank(), patience_s);
   Reminder reminder{Deadline::after(0, media_->clock())};
-  Survivors survivors(origin.reunion, asked.take(), lineage_.descent,
-                      timeout_s > 0 ? timeout_s : config_.options.timeout_s, [&] {
-                        remind(reminder);
-                        if (aborts_.load(std::memory_order_acquire) == aborts) return Status();
-                        return Status(Code::aborted,
-                                      concat("rank ", rank(), " aborted while it shrank"));
-                      });
+  Survivors survivors(origin.reunion, asked.take(), lineage_.descent, patience_s, [&] {
+    driver_.let_in();
+    if (visit) visit->give_turn();
+    remind(reminder);
+    return aborted() ? aborted_shrink(rank()) : Status();
+  });
   for (;;) {
     WEFT_TRY(survivors.meet());
     CreateConfig config = config_;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -229,6 +230,114 @@ TEST_P(Shrink, AbortEndsIt) {
       if (other.joinable()) other.join();
     });
   }
+}
+
+// Rank 0 has another thread in a receive on `c` that does not end before `meanwhile` has: rank 1
+// sends then.
+void beside_a_receive(Communicator& c, std::atomic<int>& done,
+                      const std::function<void()>& meanwhile) {
+  std::thread receiver;
+  int value = 0;
+  if (c.rank() == 0) {
+    const uint64_t calls = c.stats().calls;
+    receiver = std::thread([&c, &value] {
+      const Status status = c.recv(1, &value, 1, DataType::int32);
+      EXPECT_TRUE(status.ok()) << status.to_string();
+      EXPECT_EQ(value, 7);
+    });
+    while (c.stats().calls == calls) std::this_thread::yield();
+  }
+  meanwhile();
+  ++done;
+  if (c.rank() == 1) {
+    const Deadline patience = Deadline::after(12);
+    while (done < c.size() && !patience.expired()) ::usleep(1000);
+    value = 7;
+    EXPECT_TRUE(c.send(0, &value, 1, DataType::int32).ok());
+  }
+  if (receiver.joinable()) receiver.join();
+}
+
+double seconds_since(int64_t begin_ns) {
+  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
+}
+
+// Where it was shrunk from, a thread is in a call.
+TEST_P(Shrink, OfAShrunkOneDoesNotWaitForCallsOnTheFirst) {
+  std::atomic<int> done{0};
+  run_ranks(cluster(3, Mode::threads), [&](Communicator& c) {
+    auto first = c.shrink();
+    ASSERT_TRUE(first.ok());
+    beside_a_receive(c, done, [&] {
+      (*first)->abort("again");
+      const int64_t begin_ns = steady_clock().now_ns();
+      auto second = (*first)->shrink({}, 8);
+      ASSERT_TRUE(second.ok()) << second.status().to_string();
+      EXPECT_LT(seconds_since(begin_ns), 6);
+      EXPECT_EQ((*second)->size(), 3);
+      expect_sum(**second, c.rank(), 3);
+    });
+  });
+}
+
+// The other way round: the call comes while the shrink is under way, which rank 1 comes to only
+// when the call has ended.
+TEST_P(Shrink, OfAShrunkOneLetsCallsOnTheFirstGoOn) {
+  run_ranks(cluster(2, Mode::threads), [&](Communicator& c) {
+    std::vector<int> values(8 << 20, c.rank());
+    auto first = c.shrink();
+    ASSERT_TRUE(first.ok());
+    std::thread receiver;
+    if (c.rank() == 0)
+      receiver = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        EXPECT_TRUE(c.recv(1, values.data(), values.size(), DataType::int32).ok());
+        EXPECT_EQ(values.back(), 1);
+      });
+    else
+      EXPECT_TRUE(c.send(0, values.data(), values.size(), DataType::int32).ok());
+    auto second = (*first)->shrink({}, 8);
+    if (receiver.joinable()) receiver.join();
+    ASSERT_TRUE(second.ok()) << second.status().to_string();
+    EXPECT_EQ((*second)->size(), 2);
+  });
+}
+
+TEST_P(Shrink, AbortEndsItBesideACallOnTheFirst) {
+  std::atomic<int> done{0};
+  run_ranks(cluster(2, Mode::threads), [&](Communicator& c) {
+    auto first = c.shrink();
+    ASSERT_TRUE(first.ok());
+    beside_a_receive(c, done, [&] {
+      if (c.rank() != 0) return;
+      std::thread other([&first] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        (*first)->abort("enough of this");
+      });
+      const int64_t begin_ns = steady_clock().now_ns();
+      const auto second = (*first)->shrink({}, 15);
+      EXPECT_EQ(second.status().code(), Code::aborted) << second.status().to_string();
+      EXPECT_LT(seconds_since(begin_ns), 6);
+      other.join();
+    });
+  });
+}
+
+TEST_P(Shrink, WaitsForOwnCallsNoLongerThanItMay) {
+  std::atomic<int> done{0};
+  run_ranks(cluster(2, Mode::threads), [&](Communicator& c) {
+    beside_a_receive(c, done, [&] {
+      if (c.rank() != 0) return;
+      const int64_t begin_ns = steady_clock().now_ns();
+      const auto shrunk = c.shrink({}, 0.3);
+      EXPECT_EQ(shrunk.status().code(), Code::timeout) << shrunk.status().to_string();
+      EXPECT_NE(shrunk.status().message().find("waited 0.3 s for what another of its threads does"),
+                std::string_view::npos)
+          << shrunk.status().to_string();
+      EXPECT_LT(seconds_since(begin_ns), 6);
+    });
+    expect_sum(c, c.rank(), 1);
+  });
 }
 
 TEST_P(Shrink, WrongArgumentsAreNamed) {
