@@ -44,11 +44,16 @@ std::string_view over_links(const Call& call, int ranks, size_t bytes) {
   }
 }
 
+// Whether ranks may read and write each other's buffers: they know where blocks lie there, and need
+// no factor of others.
+bool works_on_buffers(const Call& call) {
+  return !call.varying && !(reduces(call.kind) && call.op == ReduceOp::premulsum);
+}
+
 // Whether the call may run between registered buffers, and is large enough that the exchange of
 // where they lie pays.
 bool between_buffers(const Call& call, const Surroundings& around) {
-  if (!around.registered || call.varying) return false;
-  if (reduces(call.kind) && call.op == ReduceOp::premulsum) return false;  // by whose factor?
+  if (!around.registered || !works_on_buffers(call)) return false;
   const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
   return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
 }
@@ -115,6 +120,9 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
                        "needs all ranks' input and output in memory that their communicator "
                        "allocated (Communicator::allocate)" +
                        remedy);
+  if (algorithm->registered && !works_on_buffers(call))
+    return unsupported(quoted + "works on other ranks' input and output, which counts by rank " +
+                       "and premulsum do not allow; leave the choice to weft (algorithm \"auto\")");
   if (algorithm->registered && !algorithm->suits({c.kind, c.ranks, c.root, around.in_place}))
     return unsupported(quoted + "does not serve this call in place" + remedy);
   if (pair_sizes(call) && !algorithm->any_counts)

@@ -273,6 +273,36 @@ TEST_P(Registered, OneThatIsAskedForMustBePossible) {
   });
 }
 
+// Counts by rank and premulsum cannot run between buffers, and a wish is no order.
+TEST_P(Registered, AWishThatCannotBeFallsBack) {
+  run_ranks(cluster(2, "zero_copy,auto"), [](Communicator& c) {
+    constexpr size_t kCount = 10'000;
+    Memories memories(c, 3 * kCount * sizeof(int32_t));
+    auto* in = reinterpret_cast<int32_t*>(memories.shared[0].get());
+    auto* out = reinterpret_cast<int32_t*>(memories.shared[1].get());
+    std::fill(in, in + 2 * kCount, c.rank() + 1);
+    const size_t counts[] = {kCount, 2 * kCount};
+    Call gather{.kind = Kind::all_gather, .input = in, .output = out, .count = kCount};
+    gather.type = DataType::int32;
+    gather.varying = true;
+    gather.counts = counts;
+    Status status = c.run(gather);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(std::count(out, out + kCount, 1), static_cast<ptrdiff_t>(kCount));
+    EXPECT_EQ(std::count(out + kCount, out + 3 * kCount, 2), static_cast<ptrdiff_t>(2 * kCount));
+    const int32_t factor = c.rank() + 2;
+    status = c.run({.kind = Kind::reduce_scatter,
+                    .input = in,
+                    .output = out,
+                    .count = kCount,
+                    .type = DataType::int32,
+                    .op = ReduceOp::premulsum,
+                    .scalar = &factor});
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(std::count(out, out + kCount, 2 + 2 * 3), static_cast<ptrdiff_t>(kCount));
+  });
+}
+
 TEST_P(Registered, SizesHaveToAgree) {
   run_ranks(cluster(3), [](Communicator& c) {
     const auto made = c.allocate(c.rank() == 2 ? 8192 : 4096);
