@@ -128,14 +128,14 @@ std::string describe(std::span<const Transfer> group);
 // Whether input and output are the same memory, in one of the forms above.
 bool in_place(const Call& call, int ranks, Rank me);
 
-// Whether a call that is no v-form differs from a valid one in its memory only, so that it is valid
-// too, and the same plan runs it. REQUIRES: `valid` is no v-form either.
+// Whether a call that is no v-form differs from a valid one in its memory and its patience only, so
+// that it is valid too, and the same plan runs it. REQUIRES: `valid` is no v-form either.
 inline bool repeats(const Call& call, const Call& valid) {
   return call.kind == valid.kind && call.count == valid.count && call.type == valid.type &&
          call.op == valid.op && call.root == valid.root && !call.varying &&
          (call.input == nullptr) == (valid.input == nullptr) &&
          (call.output == nullptr) == (valid.output == nullptr) &&
-         (call.scalar == nullptr) == (valid.scalar == nullptr);
+         (call.scalar == nullptr) == (valid.scalar == nullptr) && call.timeout_s >= 0;
 }
 
 // Equal on all ranks that make the same call.

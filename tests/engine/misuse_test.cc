@@ -80,6 +80,12 @@ TEST_P(Misuse, CallsThatNearlyRepeatTheLastOneAreTheirOwn) {
       EXPECT_EQ(out[0] + out[1], 66);
       scaled.scalar = nullptr;
       EXPECT_TRUE(contains(c.run(scaled), "scalar is null"));
+      Call timed{.kind = Kind::all_reduce, .input = in, .output = out, .count = 2};
+      for (const double timeout_s : {0.0, 5.0, -5.0, std::numeric_limits<double>::quiet_NaN()}) {
+        timed.timeout_s = timeout_s;
+        EXPECT_EQ(c.run(timed).code(), timeout_s >= 0 ? Code::ok : Code::invalid_argument)
+            << timeout_s;
+      }
       ASSERT_TRUE(call(in, out, 0, ReduceOp::max).ok());
       ASSERT_TRUE(call(in, out, 1, ReduceOp::max).ok());
       ASSERT_TRUE(c.broadcast(in, out, 1, DataType::float32, 1).ok());
