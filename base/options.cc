@@ -1,7 +1,6 @@
 #include "base/options.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -14,6 +13,7 @@ namespace {
 
 constexpr int kMaxCount = 1 << 20;  // of anything counted: larger is a typing error
 constexpr size_t kMaxSlot = 1u << 30;
+constexpr size_t kMaxWindow = size_t{1} << 40;
 constexpr int kMaxLanes = 64;
 constexpr int kMaxStreams = 64;
 constexpr int kMaxQueues = 8;
@@ -124,10 +124,18 @@ Status validate(const Options& o) {
     return wrong("tcp_streams", std::to_string(o.tcp_streams), "0 (choose) to 64");
   if (!(o.timeout_s > 0))
     return wrong("timeout", std::to_string(o.timeout_s), "more than 0 seconds");
-  if (std::ranges::find(kProtocolWords, o.protocol) == std::end(kProtocolWords))
+  if (o.window_bytes > kMaxWindow)
+    return wrong("window", std::to_string(o.window_bytes), "at most 1 TiB");
+  const auto one_of = [](std::span<const std::string_view> words, const std::string& word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  if (!one_of(kProtocolWords, o.protocol))
     return wrong("protocol", o.protocol, "auto, ll or simple");
   if (!parse_device(o.device).ok())
     return wrong("device", o.device, "auto, none, or the index of a GPU");
+  if (!one_of(kDumpSignalWords, o.dump_signal))
+    return wrong("dump_signal", o.dump_signal, "USR1, USR2 or none");
+  if (!one_of(kLogWords, o.log)) return wrong("log", o.log, "error, warning, info or debug");
   return validate(o.verbs);
 }
 
@@ -141,7 +149,7 @@ Status read_options(const Environment& env, Options& options) {
   reader.read("WEFT_SLOTS", options.slots);
   reader.read_size("WEFT_CHUNK", options.chunk_bytes, kMaxSlot);
   reader.read("WEFT_RADIX", options.radix);
-  reader.read_size("WEFT_WINDOW", options.window_bytes, std::numeric_limits<size_t>::max() / 2);
+  reader.read_size("WEFT_WINDOW", options.window_bytes, kMaxWindow);
   reader.read("WEFT_TCP_STREAMS", options.tcp_streams);
   read_verbs(reader, options.verbs);
   reader.read("WEFT_TIMEOUT", options.timeout_s);

@@ -59,7 +59,8 @@ struct Options {
   size_t chunk_bytes = 0;
   // Radix of algorithms that take one (docs/algorithms.md), at least 2; 0 chooses.  WEFT_RADIX
   int radix = 0;
-  // Bytes of the window each rank shares with the ranks of its host; 0 chooses.  WEFT_WINDOW
+  // Bytes of the window each rank shares with the ranks of its host, at most 1 TiB; 0 chooses.
+  // WEFT_WINDOW
   size_t window_bytes = 0;
   // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
   int tcp_streams = 0;

@@ -124,6 +124,27 @@ TEST(Options, TakeADeviceOrNone) {
   }
 }
 
+TEST(Options, ThatWereSetByHandAreCheckedToo) {
+  const auto expect_wrong = [](const auto& change, std::string_view words) {
+    Options options;
+    change(options);
+    const Status status = validate(options);
+    EXPECT_EQ(status.code(), Code::invalid_argument) << words;
+    EXPECT_EQ(status.message(), words);
+  };
+  EXPECT_TRUE(validate(Options{}).ok());
+  for (const size_t bytes : {(size_t{1} << 40) + 1, ~size_t{0}})
+    expect_wrong([&](Options& o) { o.window_bytes = bytes; },
+                 concat("option window is ", bytes, "; it must be at most 1 TiB"));
+  expect_wrong([](Options& o) { o.dump_signal = "KILL"; },
+               "option dump_signal is KILL; it must be USR1, USR2 or none");
+  expect_wrong([](Options& o) { o.log = "x"; },
+               "option log is x; it must be error, warning, info or debug");
+  expect_wrong([](Options& o) { o.protocol = "LL"; },
+               "option protocol is LL; it must be auto, ll or simple");
+  EXPECT_FALSE(options_from(env_of({{"WEFT_WINDOW", "2T"}})).ok());
+}
+
 TEST(Options, AreReadAsFarAsTheyCan) {
   Options options;
   const Status status = read_options(
