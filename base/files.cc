@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,7 +47,16 @@ Result<std::string> read_regular(const std::string& path) {
   return read_all(file, path);
 }
 
+Status check_file_size(uint64_t bytes) {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_FSIZE, &most) != 0 || bytes <= most.rlim_cur) return {};
+  return Status(Code::system,
+                concat("Files of this process, shared memory too, may have ", most.rlim_cur,
+                       " bytes at most, not ", bytes, "; raise the limit with ulimit -f."));
+}
+
 Status write_text(const std::string& path, std::string_view text) {
+  if (const Status size = check_file_size(text.size()); !size.ok()) return size.within(path);
   std::error_code error;
   const std::filesystem::path target(path);
   if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);

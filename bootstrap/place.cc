@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "base/files.h"
 #include "base/parse.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -114,8 +115,11 @@ class FileAnnouncement final : public Announcement {
   // Written aside and renamed, so that nobody reads half of it.
   Status announce(const Deadline&) override {
     const std::string aside = concat(path_, ".", place_.job);
+    const std::string text = concat(id_text(place_), "\n", job_, "\n");
+    if (const Status size = check_file_size(text.size()); !size.ok())
+      return size.within(concat("The rendezvous file ", aside, " cannot be written"));
     std::ofstream file(aside);
-    file << id_text(place_) << "\n" << job_ << "\n";
+    file << text;
     file.close();
     Status status;
     if (!file)

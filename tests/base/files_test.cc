@@ -1,7 +1,9 @@
 #include "base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -45,6 +47,26 @@ TEST(Files, ThatAreNotRegularAreNotWaitedFor) {
     ASSERT_FALSE(read.ok()) << path;
     EXPECT_EQ(read.status().message(), concat(path, ": It is not a regular file."));
   }
+}
+
+// In a child: the limit of this process stays.
+TEST(Files, LargerThanTheLimitAreRefusedWithoutASignal) {
+  const Folder folder;
+  const std::string path = folder.file("text");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit some{1000, 1000};
+    if (::setrlimit(RLIMIT_FSIZE, &some) != 0) ::_exit(1);
+    if (!write_text(path, std::string(1000, 'x')).ok()) ::_exit(2);
+    const Status refused = write_text(path, std::string(1001, 'y'));
+    const std::string_view text = refused.message();
+    const bool said = text.starts_with(path) && text.find("ulimit -f") != std::string_view::npos;
+    ::_exit(refused.code() == Code::system && said ? 0 : 3);
+  }
+  int state = 0;
+  ASSERT_EQ(::waitpid(child, &state, 0), child);
+  EXPECT_EQ(state, 0);
+  EXPECT_EQ(read_text(path).take(), std::string(1000, 'x'));
 }
 
 // Ranks that are threads may write the same file at the same time.

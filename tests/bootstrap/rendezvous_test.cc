@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -116,6 +117,18 @@ TEST(Rendezvous, AFullDiskIsNamed) {
   EXPECT_TRUE(contains(said[0], "No space left on device")) << said[0];
   EXPECT_TRUE(contains(said[0], "/meeting")) << said[0];
   EXPECT_FALSE(contains(said[0], "leftovers")) << said[0];
+}
+
+TEST(Rendezvous, ALimitOnFilesIsNamed) {
+  const auto said = test::run(Mode::processes, 1, [](Rank) {
+    const Ways ways("file");
+    const rlimit tiny{10, 10};
+    ::setrlimit(RLIMIT_FSIZE, &tiny);
+    auto meeting = make_rendezvous({0, 2, ways.address(), "j"}, Environment());
+    return (*meeting)->all_gather("x", Deadline::after(20)).status().to_string();
+  });
+  EXPECT_TRUE(contains(said[0], "ulimit -f")) << said[0];
+  EXPECT_TRUE(contains(said[0], "The rendezvous file ")) << said[0];
 }
 
 TEST(Rendezvous, CostsAConstantNumberOfMessagesPerRank) {

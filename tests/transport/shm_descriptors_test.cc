@@ -43,6 +43,21 @@ int in_child(const std::function<int()>& body) {
   return WIFEXITED(state) ? WEXITSTATUS(state) : 100;
 }
 
+int make_segments_under_limit() {
+  const rlimit some{100'000, 100'000};
+  if (::setrlimit(RLIMIT_FSIZE, &some) != 0) return 77;
+  if (!shm::Segment::create(100'000).ok()) return 1;
+  const Status refused = shm::Segment::create(100'001).status();
+  const bool said = refused.message().find("ulimit -f") != std::string_view::npos;
+  return refused.code() == Code::system && said ? 0 : 2;
+}
+
+TEST(ShmSegment, LargerThanFilesMayBeIsRefusedWithoutASignal) {
+  const int result = in_child(make_segments_under_limit);
+  if (result == 77) GTEST_SKIP() << "limits cannot be changed here";
+  EXPECT_EQ(result, 0);
+}
+
 // Reads as rank 1 of `victim` would, but slowly; how many rings came. Says when it is connected.
 int count_rings(const std::string& address, int expected, int connected) {
   const std::optional<shm::Address> there = shm::Address::parse(address);

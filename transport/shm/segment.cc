@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <string>
 
+#include "base/files.h"
+
 namespace weft::shm {
 namespace {
 
@@ -26,6 +28,8 @@ Result<std::shared_ptr<Segment>> Segment::map_file(const Fd& fd, size_t bytes) {
 }
 
 Result<std::shared_ptr<Segment>> Segment::create(size_t bytes) {
+  if (const Status size = check_file_size(bytes); !size.ok())
+    return size.within("make shared memory");
   Fd fd(::memfd_create("weft", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return system_error("make shared memory (memfd_create)");
   if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
