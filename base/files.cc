@@ -19,7 +19,12 @@ namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-Result<std::string> read_all(const File& file, const std::string& path) {
+Status too_large(const std::string& path, size_t most) {
+  return invalid_argument(concat(path, ": It has more than ", most,
+                                 " bytes, which no file of weft's has; name another."));
+}
+
+Result<std::string> read_all(const File& file, const std::string& path, size_t most) {
   if (!file) return system_error(path);
   std::string text;
   std::array<char, 1 << 16> part;
@@ -27,24 +32,27 @@ Result<std::string> read_all(const File& file, const std::string& path) {
     const size_t count = std::fread(part.data(), 1, part.size(), file.get());
     text.append(part.data(), count);
     if (std::ferror(file.get())) return system_error(path);
+    if (text.size() > most) return too_large(path, most);
     if (count < part.size()) return text;
   }
 }
 
 }  // namespace
 
-Result<std::string> read_text(const std::string& path) {
-  return read_all(File(std::fopen(path.c_str(), "rb"), &std::fclose), path);
+Result<std::string> read_text(const std::string& path, size_t most) {
+  return read_all(File(std::fopen(path.c_str(), "rb"), &std::fclose), path, most);
 }
 
-Result<std::string> read_regular(const std::string& path) {
+Result<std::string> read_regular(const std::string& path, size_t most) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat kind {};
   if (!fd.valid() || ::fstat(fd.get(), &kind) != 0) return system_error(path);
-  if (!S_ISREG(kind.st_mode)) return invalid_argument(concat(path, ": It is not a regular file."));
+  if (!S_ISREG(kind.st_mode))
+    return invalid_argument(concat(path, ": It is not a regular file; name one that is."));
+  if (static_cast<uint64_t>(kind.st_size) > most) return too_large(path, most);
   File file(::fdopen(fd.get(), "rb"), &std::fclose);
   if (file) fd.release();
-  return read_all(file, path);
+  return read_all(file, path, most);
 }
 
 Status check_file_size(uint64_t bytes) {

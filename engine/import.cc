@@ -25,7 +25,7 @@ std::string text_of(const json& value) {
 
 Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options& options) {
   if (!names_file(options.algorithm)) return std::shared_ptr<const ImportedAlgorithm>();
-  const Result<std::string> text = read_text(options.algorithm);
+  const Result<std::string> text = read_regular(options.algorithm);
   if (!text.ok()) return text.status();
   Result<ScheduleFile> file = import_schedules(*text, options.algorithm);
   if (!file.ok()) return file.status();

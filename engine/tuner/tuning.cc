@@ -72,7 +72,7 @@ std::string tuning_path(const Environment& env) {
 }
 
 Result<Tuning> read_tuning(const std::string& path) {
-  const Result<std::string> text = read_text(path);
+  const Result<std::string> text = read_regular(path);
   if (!text.ok()) return text.status().within("The tuning cannot be read");
   Result<Tuning> tuning = tuning_from_json(*text);
   return tuning.ok() ? tuning : tuning.status().within(path);

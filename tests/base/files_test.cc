@@ -45,8 +45,28 @@ TEST(Files, ThatAreNotRegularAreNotWaitedFor) {
   for (const std::string& path : {pipe, folder.path, std::string("/dev/zero")}) {
     const auto read = read_regular(path);
     ASSERT_FALSE(read.ok()) << path;
-    EXPECT_EQ(read.status().message(), concat(path, ": It is not a regular file."));
+    EXPECT_EQ(read.status().message(),
+              concat(path, ": It is not a regular file; name one that is."));
   }
+}
+
+TEST(Files, LargerThanWhatIsReadAreRefused) {
+  constexpr size_t kMost = 1 << 20;
+  const Folder folder;
+  const std::string path = folder.file("large");
+  ASSERT_TRUE(write_text(path, "").ok());
+  fs::resize_file(path, kMost);
+  EXPECT_EQ(read_regular(path, kMost).take().size(), kMost);
+  EXPECT_EQ(read_text(path, kMost).take().size(), kMost);
+  fs::resize_file(path, kMost + 1);
+  for (const auto& read : {read_regular(path, kMost), read_text(path, kMost)}) {
+    ASSERT_FALSE(read.ok());
+    EXPECT_NE(read.status().message().find("/large: It has more than 1048576 bytes"),
+              std::string_view::npos);
+  }
+  EXPECT_FALSE(read_text("/dev/zero", kMost).ok());  // has no end
+  fs::resize_file(path, kTextBytesMax + 1);          // its size is enough to refuse it
+  EXPECT_FALSE(read_regular(path).ok());
 }
 
 // In a child: the limit of this process stays.

@@ -3,6 +3,7 @@
 #include "engine/import.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -181,6 +182,10 @@ TEST_F(Import, AFileThatIsWrongIsRefusedOnAllRanks) {
                      "rank 0, lane 0, step 0");
   expect_refused(cluster(2, write("no.json", "{")), Code::invalid_argument, "is not JSON");
   expect_refused(cluster(2, folder_ + "/none.json"), Code::invalid_argument, "none.json: No such");
+  const std::string pipe = folder_ + "/pipe.json";  // that nobody writes to
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  expect_refused(cluster(2, pipe), Code::invalid_argument,
+                 "cannot use its algorithm: " + pipe + ": It is not a regular file");
 }
 
 TEST_F(Import, AProofThatIsNoneIsRefused) {

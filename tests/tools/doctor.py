@@ -33,7 +33,7 @@ nested.mkdir()
 status, out, err = run(folder)
 assert (status, out) == (2, sound), (status, out, err)
 assert sorted(line.split(": ")[2] for line in err.splitlines()) == sorted(map(str, (torn, pipe, nested))), err
-assert f"{pipe}: It is not a regular file." in err, err
+assert f"{pipe}: It is not a regular file" in err, err
 status, out, err = run("--json", folder)
 assert status == 2 and json.loads(out)[0]["dumps_of"] == [0, 1], (status, out, err)
 

@@ -1,6 +1,7 @@
 #include "engine/tuner/tuning.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -81,6 +82,9 @@ TEST(Tuning, IsWrittenWholeAndReadBack) {
   std::ofstream(path) << "{}";
   EXPECT_TRUE(contains(read_tuning(path).status(), path));
   EXPECT_TRUE(contains(read_tuning(folder + "/none").status(), "cannot be read"));
+  ASSERT_EQ(::mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  for (const std::string& other : {folder + "/pipe", std::string("/dev/zero")})  // nor waited for
+    EXPECT_TRUE(contains(read_tuning(other).status(), "not a regular file"));
   EXPECT_FALSE(write_tuning(sample(), folder + "/not").ok());  // a folder
   EXPECT_FALSE(write_tuning(sample(), "/proc/none/of.json").ok());
   size_t files = 0;
