@@ -166,6 +166,7 @@ const Setting* find_setting(std::string_view name) {
 Result<Options> options_for(const CommConfig& config, const Environment& env) {
   Result<Options> options = options_from(with_verbs_settings(env));
   if (!options.ok()) return options;
+  options->device = "none";  // this library's calls do not take its memory yet
   take_choices(env, *options);
   take_lanes(config, env, *options);
   WEFT_TRY(take_sizes(env, *options));

@@ -21,6 +21,7 @@ TEST(Settings, NothingSaidIsTheUsual) {
   EXPECT_EQ(options.transport, "auto");
   EXPECT_EQ(options.lanes, 0);
   EXPECT_EQ(options.slot_bytes, 0u);
+  EXPECT_EQ(options.device, "none");
 }
 
 TEST(Settings, MeanWhatTheyMean) {
