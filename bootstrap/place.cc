@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/origin_process.h"
 #include "base/parse.h"
 #include "base/random.h"
 #include "base/text.h"
@@ -110,7 +111,9 @@ class FileAnnouncement final : public Announcement {
  public:
   FileAnnouncement(std::string path, std::string job, Place place)
       : path_(std::move(path)), job_(std::move(job)), place_(std::move(place)) {}
-  ~FileAnnouncement() override { withdraw(); }
+  ~FileAnnouncement() override {
+    if (process_.here()) withdraw();
+  }
 
   // Written aside and renamed, so that nobody reads half of it.
   Status announce(const Deadline&) override {
@@ -154,6 +157,7 @@ class FileAnnouncement final : public Announcement {
   const std::string path_;
   const std::string job_;
   const Place place_;
+  const OriginProcess process_;
   bool announced_ = false;
 };
 

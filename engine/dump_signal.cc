@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -34,18 +35,23 @@ void on_signal(int) {
 
 }  // namespace
 
-// All of the process. Never destroyed: its thread outlives main().
+// All of the process. Never destroyed: its thread outlives main(). A forked child gets its own one:
+// its parent's thread, which may have held the mutex, is not there, and what was registered is its
+// parent's.
 class DumpSignals {
  public:
   static DumpSignals& of_process() {
-    static DumpSignals* const signals = new DumpSignals;
-    return *signals;
+    static std::atomic<DumpSignals*> latest = new DumpSignals;
+    DumpSignals* known = latest.load();
+    if (known->process_.here()) return *known;
+    auto own = std::make_unique<DumpSignals>();
+    return latest.compare_exchange_strong(known, own.get()) ? *own.release() : *known;
   }
 
   void add(DumpOnSignal* one, const std::string& signal) {
     const std::lock_guard lock(mutex_);
     registered_.push_back(one);
-    if (process_ != ::getpid()) start(signal == "USR2" ? SIGUSR2 : SIGUSR1);
+    if (!started_) start(signal == "USR2" ? SIGUSR2 : SIGUSR1);
   }
   void remove(DumpOnSignal* one) {
     const std::lock_guard lock(mutex_);
@@ -53,9 +59,8 @@ class DumpSignals {
   }
 
  private:
-  // Once per process: a forked child has no thread of its parent's.
   void start(int signal) {
-    process_ = ::getpid();
+    started_ = true;
     struct sigaction present {};
     ::sigaction(signal, nullptr, &present);
     if (present.sa_handler != SIG_DFL && present.sa_handler != &on_signal)
@@ -67,7 +72,7 @@ class DumpSignals {
     Result<std::thread> thread = start_thread([this, fd] { serve(fd); });
     if (!thread.ok()) {
       ::close(fd);
-      process_ = -1;  // the next communicator may have more luck
+      started_ = false;  // the next communicator may have more luck
       return log_line(LogLevel::warning, -1,
                       concat("dumps are written on failures only: ", thread.status().message()));
     }
@@ -91,7 +96,8 @@ class DumpSignals {
 
   std::mutex mutex_;
   std::vector<DumpOnSignal*> registered_;
-  pid_t process_ = -1;
+  bool started_ = false;  // once
+  const OriginProcess process_;
 };
 
 DumpOnSignal::DumpOnSignal(const std::string& signal, std::function<void()> ask,
@@ -100,6 +106,8 @@ DumpOnSignal::DumpOnSignal(const std::string& signal, std::function<void()> ask,
   if (signal != "none") DumpSignals::of_process().add(this, signal);
 }
 
-DumpOnSignal::~DumpOnSignal() { DumpSignals::of_process().remove(this); }
+DumpOnSignal::~DumpOnSignal() {
+  if (process_.here()) DumpSignals::of_process().remove(this);
+}
 
 }  // namespace weft

@@ -58,6 +58,11 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
 
 Engine::~Engine() {
   on_signal_.reset();
+  // A forked child's copy: who drives its calls is not there, and the device is not its own.
+  if (!process_.here()) {
+    static_cast<void>(device_.release());
+    return;
+  }
   if (device_) (void)device_->settle();
   if (outstanding_.load() > 0 || (device_ && device_->outstanding() > 0))
     abort("the communicator was destroyed with calls under way");

@@ -27,6 +27,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/origin_process.h"
 #include "engine/allocations.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
@@ -241,6 +242,7 @@ class Engine final : public Communicator {
 
   const CreateConfig config_;
   const std::vector<int> host_of_rank_;
+  const OriginProcess process_;
   const std::shared_ptr<Origin> own_;
   const Lineage lineage_;
   Media* const media_;  // own_'s

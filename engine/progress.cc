@@ -1,49 +1,69 @@
 #include "engine/progress.h"
 
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
 #include "base/thread.h"
 
 namespace weft {
 
+struct ProgressThread::State {
+  std::function<Pause()> step;
+  std::mutex mutex;
+  std::condition_variable wanted;
+  bool kicked = false, stopping = false;
+  std::thread thread;
+
+  void loop() {
+    const auto called = [this] { return kicked || stopping; };
+    Pause pause;
+    std::unique_lock lock(mutex);
+    while (!stopping) {
+      if (!pause)
+        wanted.wait(lock, called);
+      else if (pause->count() > 0)
+        wanted.wait_for(lock, *pause, called);
+      if (stopping) return;
+      kicked = false;
+      lock.unlock();
+      pause = step();
+      lock.lock();
+    }
+  }
+};
+
+ProgressThread::ProgressThread() : state_(std::make_unique<State>()) {}
+
 Result<std::unique_ptr<ProgressThread>> ProgressThread::start(std::function<Pause()> step) {
-  std::unique_ptr<ProgressThread> made(new ProgressThread(std::move(step)));
-  Result<std::thread> thread = start_thread([progress = made.get()] { progress->loop(); });
+  std::unique_ptr<ProgressThread> made(new ProgressThread);
+  made->state_->step = std::move(step);
+  Result<std::thread> thread = start_thread([state = made->state_.get()] { state->loop(); });
   if (!thread.ok()) return thread.status();
-  made->thread_ = thread.take();
+  made->state_->thread = thread.take();
   return made;
 }
 
 ProgressThread::~ProgressThread() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+  if (!process_.here()) {
+    static_cast<void>(state_.release());
+    return;
   }
-  wanted_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->wanted.notify_one();
+  if (state_->thread.joinable()) state_->thread.join();
 }
 
 void ProgressThread::kick() {
   {
-    const std::lock_guard lock(mutex_);
-    kicked_ = true;
+    const std::lock_guard lock(state_->mutex);
+    state_->kicked = true;
   }
-  wanted_.notify_one();
-}
-
-void ProgressThread::loop() {
-  const auto wanted = [this] { return kicked_ || stopping_; };
-  Pause pause;
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    if (!pause)
-      wanted_.wait(lock, wanted);
-    else if (pause->count() > 0)
-      wanted_.wait_for(lock, *pause, wanted);
-    if (stopping_) return;
-    kicked_ = false;
-    lock.unlock();
-    pause = step_();
-    lock.lock();
-  }
+  state_->wanted.notify_one();
 }
 
 }  // namespace weft

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <thread>
-#include <utility>
 
+#include "base/origin_process.h"
 #include "base/status.h"
 
 namespace weft {
@@ -21,18 +18,17 @@ class ProgressThread {
   // `step` does some work; it is called on the thread, after the pause that it asked for, and after
   // every kick().
   static Result<std::unique_ptr<ProgressThread>> start(std::function<Pause()> step);
-  ~ProgressThread();  // lets a step that is running end
+  // Lets a step that is running end. In a forked child, which has no such thread, it does nothing:
+  // joining it would last for ever, and so might destroying what it waits for.
+  ~ProgressThread();
   void kick();
 
  private:
-  explicit ProgressThread(std::function<Pause()> step) : step_(std::move(step)) {}
-  void loop();
+  struct State;
+  ProgressThread();
 
-  std::function<Pause()> step_;
-  std::mutex mutex_;
-  std::condition_variable wanted_;
-  bool kicked_ = false, stopping_ = false;
-  std::thread thread_;
+  const OriginProcess process_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace weft

@@ -42,6 +42,7 @@ void Group::finish_if_last() {
 }
 
 void Group::State::finish() {
+  if (!turns.here()) return;
   if (std::uncaught_exceptions() > 0 && !turns.idle())
     communicator->abort("an exception left the scope of a group with calls under way");
   turns.wait_idle();

@@ -49,6 +49,7 @@ struct Turns::State {
 Turns::Turns() : state_(std::make_shared<State>()) {}
 
 Turns::~Turns() {
+  if (!here()) return;  // the thread's handle of the state is never dropped there
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
   state_->changed.notify_all();

@@ -4,13 +4,16 @@
 #include <functional>
 #include <memory>
 
+#include "base/origin_process.h"
+
 namespace weft {
 
 // The thread starts with the first task.
 class Turns {
  public:
   Turns();
-  // Runs all that was given to its end.
+  // Runs all that was given to its end. In a forked child, which has no such thread, it does
+  // nothing.
   ~Turns();
   Turns(const Turns&) = delete;
   Turns& operator=(const Turns&) = delete;
@@ -24,9 +27,12 @@ class Turns {
   bool idle() const;
   // Whether the caller is a task.
   bool is_task() const;
+  // Whether this is no forked child of who made it: there nothing that was given ever ends.
+  bool here() const { return process_.here(); }
 
  private:
   struct State;
+  const OriginProcess process_;
   std::shared_ptr<State> state_;
 };
 

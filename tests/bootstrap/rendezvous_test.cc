@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -374,6 +375,24 @@ TEST(Rendezvous, ListensOnTheChosenInterfaceOnly) {
   const auto listener = listen_at(concat("a-name-of-some-host:", port), "=lo");
   ASSERT_TRUE(listener.ok()) << listener.status().to_string();
   EXPECT_EQ(local_address(*listener)->to_string(), concat("127.0.0.1:", port));
+}
+
+TEST(Rendezvous, AForkedChildDoesNotWithdrawTheFile) {
+  Ways ways("file");
+  const std::string path = ways.address().substr(7);
+  auto announced = file_announcement(path, "j", {{*SocketAddress::parse("127.0.0.1:1")}, "key"});
+  ASSERT_TRUE(announced->announce(Deadline::after(20)).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    announced.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::exists(path));
+  announced.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(Rendezvous, AFileOfAnotherJobIsLeftAlone) {

@@ -1,4 +1,7 @@
 // What runs beside the caller: order, nesting, groups that go out of scope, errors.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <stdexcept>
@@ -26,6 +29,36 @@ TEST_P(Async, OneInsideOfAnotherIsPartOfIt) {
     const auto next = f.async([&] { return f.all_reduce(2, ReduceOp::sum); });
     EXPECT_EQ(outer.get(), f.size() * (f.size() - 1) / 2 + f.size());
     EXPECT_EQ(next.get(), 2 * f.size());
+  });
+}
+
+TEST(AsyncFork, AForkedChildWaitsForNothing) {
+  Cluster cluster;
+  cluster.ranks = 1;
+  run_bare_ranks(cluster, [&](Rendezvous& meet) {
+    auto fabric = std::make_unique<Fabric>(Fabric::join(meet, {.options = cluster.options}));
+    std::atomic<bool> begun = false, go_on = false;
+    const auto under_way = fabric->async([&] {
+      begun = true;
+      while (!go_on) doze();
+      return 7;
+    });
+    while (!begun) doze();
+    const auto end_in_child = [&] {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::alarm(20);
+        fabric.reset();
+        ::_exit(0);
+      }
+      int status = -1;
+      return ::waitpid(child, &status, 0) == child ? status : -1;
+    };
+    EXPECT_EQ(end_in_child(), 0);
+    go_on = true;
+    EXPECT_EQ(under_way.get(), 7);
+    EXPECT_EQ(fabric->all_reduce(1, ReduceOp::sum), 1);  // now the thread has nothing to do
+    EXPECT_EQ(end_in_child(), 0);
   });
 }
 

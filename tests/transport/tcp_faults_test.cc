@@ -16,6 +16,32 @@ using conformance::pattern;
 
 constexpr LinkId kLink = 3;
 
+// Both have the same epoll set.
+TEST(TcpPoller, AForkedChildLeavesWhatIsWatchedAlone) {
+  struct Counted final : tcp::Pollable {
+    void ready(uint32_t) override { ++times; }
+    int times = 0;
+  } counted;
+  tcp::Poller poller;
+  ASSERT_TRUE(poller.open().ok());
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const Fd write_end(ends[1]);
+  auto watched = std::make_unique<tcp::WatchedFd>(poller);
+  ASSERT_TRUE(watched->watch(Fd(ends[0]), counted).ok());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    watched.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(::write(write_end.get(), "!", 1), 1);
+  poller.run(1000);
+  EXPECT_EQ(counted.times, 1);
+}
+
 TEST(TcpFaults, StrangersAreRefusedAndTheJobGoesOn) {
   World world(3);
   testing::internal::CaptureStderr();

@@ -25,6 +25,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "base/origin_process.h"
 #include "base/socket.h"
 #include "base/status.h"
 #include "transport/shm/segment.h"
@@ -68,6 +69,7 @@ struct Incoming {
 
 // What all pairs of a transport have in common.
 struct PairContext {
+  OriginProcess process;
   Rank rank = 0;
   std::string job;
   Fd epoll;  // holds every pair's socket, with the peer's rank as data
@@ -85,7 +87,10 @@ class Pair {
  public:
   Pair(const PairContext& context, Rank peer, SocketAddress address)
       : context_(context), peer_(peer), address_(address) {}
-  ~Pair() { close(); }
+  // In a forked child the connection is only closed: it is still the parent's.
+  ~Pair() {
+    if (context_.process.here()) close();
+  }
   Pair(const Pair&) = delete;
   Pair& operator=(const Pair&) = delete;
 

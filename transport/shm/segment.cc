@@ -80,7 +80,9 @@ Status Segment::detach(ConstBytes part) {
   return {};
 }
 
-void Segment::discard() { ::madvise(data_, bytes_, MADV_REMOVE); }
+void Segment::discard() {
+  if (process_.here()) ::madvise(data_, bytes_, MADV_REMOVE);
+}
 
 Segment::~Segment() { ::munmap(data_, bytes_); }
 

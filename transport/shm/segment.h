@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/fd.h"
+#include "base/origin_process.h"
 #include "base/status.h"
 #include "transport/transport.h"
 
@@ -36,6 +37,8 @@ class Segment final : public SharedMemory {
   Bytes bytes() const override { return {data_, bytes_}; }
   // REQUIRES: the segment is open.
   Status detach(ConstBytes part) override;
+  // Nothing in a forked child, where the last handle of an allocation may go: the pages are the
+  // parent's, too.
   void discard() override;
 
  private:
@@ -45,6 +48,7 @@ class Segment final : public SharedMemory {
   std::byte* const data_;
   const size_t bytes_;
   Fd fd_;
+  const OriginProcess process_;
 };
 
 }  // namespace weft::shm

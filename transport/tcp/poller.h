@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/fd.h"
+#include "base/origin_process.h"
 #include "base/status.h"
 
 namespace weft::tcp {
@@ -26,21 +27,27 @@ class Poller {
   void wake();
   // Destroys an object at the next run(), when no event and no caller refers to it any more.
   void bury(std::unique_ptr<Pollable> object) { graveyard_.push_back(std::move(object)); }
+  // Whether this is no forked child, which has the same epoll set as its parent.
+  bool here() const { return process_.here(); }
 
  private:
   friend class WatchedFd;
 
+  const OriginProcess process_;
   Fd epoll_;
   Fd wake_;
   std::vector<std::unique_ptr<Pollable>> graveyard_;
 };
 
 // A descriptor that a pollable is told about, and the only way out of the poller: closing alone
-// does not remove it where a forked child holds a copy.
+// does not remove it where a forked child holds a copy. Destroyed in such a child, it is only
+// closed.
 class WatchedFd {
  public:
   explicit WatchedFd(Poller& poller) : poller_(poller) {}
-  ~WatchedFd() { reset(); }
+  ~WatchedFd() {
+    if (poller_.here()) reset();
+  }
   WatchedFd(const WatchedFd&) = delete;
   WatchedFd& operator=(const WatchedFd&) = delete;
 

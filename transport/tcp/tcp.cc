@@ -34,6 +34,7 @@ TcpTransport::TcpTransport(const TransportConfig& config, const Times& times)
 // Says goodbye, and stays until what was sent has reached the other hosts: a socket that is closed
 // while its peer still writes to it loses what the peer has not received yet.
 TcpTransport::~TcpTransport() {
+  if (!hub_.poller.here()) return;
   closing_ = true;
   TcpTransport::abandon();
   dials_.clear();

@@ -57,7 +57,7 @@ Channel::Channel(Hub& hub, ChannelUser& user)
 }
 
 Channel::~Channel() {
-  close();
+  if (hub_.device->here()) close();
   hub_.channels[number_] = nullptr;
 }
 

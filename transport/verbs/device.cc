@@ -133,6 +133,7 @@ Device::Device(std::shared_ptr<Verbs> verbs, const Candidate& candidate)
 }
 
 Device::~Device() {
+  if (!here()) return;
   for (const Queue& queue : queues_) {
     verbs_->ack_cq_events(queue.cq, queue.events);
     verbs_->destroy_cq(queue.cq);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/options.h"
+#include "base/origin_process.h"
 #include "transport/verbs/api.h"
 
 namespace weft::verbs {
@@ -36,6 +37,8 @@ class Device {
   Device& operator=(const Device&) = delete;
 
   Verbs& verbs() const { return *verbs_; }
+  // Whether this is no forked child, whose calls would take apart what its parent uses.
+  bool here() const { return process_.here(); }
   ibv_pd* pd() const { return pd_; }
   const Place& place() const { return place_; }
   const ibv_device_attr& limits() const { return limits_; }
@@ -71,6 +74,7 @@ class Device {
   Status choose_gid(int wanted);
   void take(const ibv_async_event& event);
 
+  const OriginProcess process_;
   const std::shared_ptr<Verbs> verbs_;
   ibv_context* const context_;
   const uint8_t port_;

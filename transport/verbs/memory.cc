@@ -49,7 +49,7 @@ OwnMemory& OwnMemory::operator=(OwnMemory&& other) noexcept {
 }
 
 OwnMemory::~OwnMemory() {
-  if (!mr_) return;
+  if (!mr_ || !process_.here()) return;
   const size_t bytes = mr_->length;
   verbs_->dereg_mr(mr_);
   ::munmap(memory_, bytes);
@@ -90,7 +90,7 @@ MemoryCache::Handle MemoryCache::enter(uintptr_t begin, uintptr_t end, bool writ
 }
 
 MemoryCache::Handle MemoryCache::erase(Handle handle) {
-  device_.verbs().dereg_mr(handle->second.mr);
+  if (device_.here()) device_.verbs().dereg_mr(handle->second.mr);
   return entries_.erase(handle);
 }
 

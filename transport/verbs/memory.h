@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "base/origin_process.h"
 #include "base/types.h"
 #include "transport/verbs/device.h"
 
@@ -29,6 +30,7 @@ class OwnMemory {
   Verbs* verbs_ = nullptr;
   std::byte* memory_ = nullptr;
   ibv_mr* mr_ = nullptr;
+  OriginProcess process_;
 };
 
 // Registrations of callers' memory, by whole pages. They are kept for reuse until forget(), because

@@ -56,6 +56,7 @@ VerbsTransport::VerbsTransport(const TransportConfig& config, const Tuning& tuni
 // Stays until what was sent has arrived; then the connections over TCP say goodbye, and so no peer
 // believes the end before it has the data.
 VerbsTransport::~VerbsTransport() {
+  if (!hub_.device->here()) return;
   VerbsTransport::abandon();
   const Deadline deadline = Deadline::after(hub_.tuning.close);
   const auto settled = [](Pair* pair) { return pair->settled(); };

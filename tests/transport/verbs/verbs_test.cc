@@ -3,6 +3,8 @@
 #include "transport/verbs/verbs.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -69,6 +71,8 @@ class World {
     }
     return true;
   }
+
+  void drop(Rank rank) { ranks_[static_cast<size_t>(rank)].reset(); }
 
   const std::shared_ptr<Fabric> fabric;
 
@@ -164,6 +168,29 @@ TEST(Verbs, MemoryIsRegisteredOnceInACallAndForgottenBehindIt) {
   EXPECT_EQ(world.fabric->regions(), before);
   send();
   EXPECT_EQ(world.fabric->regions(), before + 1);
+}
+
+// What it has is its parent's, too.
+TEST(Verbs, AForkedChildTakesNothingApart) {
+  World world;
+  Link link(world);
+  const auto memory = pattern(kLarge, 3);
+  ASSERT_TRUE(link.out.send(memory, 1));  // registers it
+  const size_t pairs = world.fabric->queue_pairs(), regions = world.fabric->regions();
+  ASSERT_GT(pairs, 0u);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    world.drop(0);
+    Fabric& fabric = *world.fabric;
+    const bool all_there = fabric.queue_pairs() == pairs && fabric.regions() == regions;
+    ::_exit(all_there && fabric.violations().empty() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_TRUE(world.until([&] { return link.in.peek() != nullptr; }));
+  EXPECT_TRUE(std::ranges::equal(link.in.peek()->data, memory));
 }
 
 TEST(Verbs, MemoryThatCannotBeRegisteredIsCopied) {
