@@ -7,8 +7,22 @@
 #include "bench/tune.h"
 #include "bench/versus.h"
 
+namespace bench = weft::bench;
+
+namespace {
+
+// The exit status, once what was printed is out. A stream remembers what it could not write.
+int told(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  bench::complain(
+      "standard output did not take all that was printed; see that its disk has room and its "
+      "reader stays, or write the results to a file (-J)");
+  return status == bench::kExitOk ? bench::kExitFailed : status;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  namespace bench = weft::bench;
   const weft::Environment environment = weft::Environment::of_process();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const weft::Result<bench::BenchOptions> options = bench::parse_options(arguments, environment);
@@ -18,11 +32,11 @@ int main(int argc, char** argv) {
   }
   if (!options->help.empty()) {
     std::fputs(options->help.c_str(), stdout);
-    return bench::kExitOk;
+    return told(bench::kExitOk);
   }
-  if (options->tune) return bench::tune(*options, environment);
-  if (options->check_prices) return bench::check_prices(*options, environment);
-  if (!options->peers.empty()) return bench::compare(*options, environment);
+  if (options->tune) return told(bench::tune(*options, environment));
+  if (options->check_prices) return told(bench::check_prices(*options, environment));
+  if (!options->peers.empty()) return told(bench::compare(*options, environment));
   bench::tune_once(*options, environment);
-  return bench::launch(*options, environment, bench::make_weft_team);
+  return told(bench::launch(*options, environment, bench::make_weft_team));
 }

@@ -41,7 +41,8 @@ Exit status: 0 all right, 1 wrong values, 2 wrong arguments, 3 the run failed.)"
 struct Flags {
   std::string operations = "all_reduce";
   std::string min_bytes, max_bytes, step_bytes, step_factor;
-  std::string iterations, warmup, calls, cycles, average, checks, op, type, root, blocking;
+  std::string op = "sum", type = "float32";
+  std::string iterations, warmup, calls, cycles, average, checks, root, blocking;
   std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, chunk, slot,
       slots, radix, window, rounds;
   std::string tuning, price_job;
@@ -166,7 +167,6 @@ std::optional<ReduceOp> parse_op(std::string_view text) {
 template <class T, class Parse>
 Status store_list(const char* flag, const std::string& text, int count, Parse parse,
                   const std::string& accepted, std::vector<T>& list) {
-  if (text.empty()) return {};
   list.clear();
   if (text == "all") {
     for (int i = 0; i < count; ++i) list.push_back(static_cast<T>(i));

@@ -120,6 +120,8 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
   };
   const std::vector<Wrong> cases{
       {{"all_reduced"}, {"COLLECTIVE", "all_reduced", "all_reduce", "barrier"}},
+      {{""}, {"COLLECTIVE", "\"\" is not one of", "all_reduce"}},
+      {{"-o", ""}, {"-o/--op", "\"\" is not one of"}},
       {{"-b", "12Q"}, {"-b/--minbytes", "12Q", "64K"}},
       {{"-e", "-5"}, {"-e/--maxbytes", "-5"}},
       {{"-b", "2K", "-e", "1K"}, {"-b/--minbytes 2K", "-e/--maxbytes 1K"}},

@@ -57,6 +57,16 @@ TEST(Program, OneRank) { expect_right(std::string("all --ranks 1") + kSmall); }
 
 TEST(Program, Tcp) { expect_right(std::string("all --ranks 2 --transport tcp") + kSmall); }
 
+// What a full disk did not take is not told as if it were there.
+TEST(Program, OutputThatIsLostIsAFailure) {
+  for (const std::string arguments :
+       {"all_reduce --threads -e 4 -n 1 --no-floor", "all_reduce -e 4 -n 1 --no-floor", "--help"}) {
+    const Ended ended = run("sh -c '" WEFT_BENCH_PROGRAM, arguments + " > /dev/full'");
+    EXPECT_EQ(ended.status, 3) << arguments << ": " << ended.output;
+    EXPECT_NE(ended.output.find("standard output did not take"), std::string::npos) << ended.output;
+  }
+}
+
 TEST(Program, OneAlgorithmWhereItCan) {
   const Ended ended = weft_bench(std::string("all --algorithm ring --threads") + kSmall);
   EXPECT_EQ(ended.status, 0) << ended.output;
