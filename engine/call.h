@@ -47,7 +47,8 @@ struct Call {
   double timeout_s = 0;                    // of waiting, as Options say; 0: the communicator's
 };
 
-// One send or receive of a group.
+// One send or receive of a group. What the two ends must agree on is how many bytes, not of which
+// type, as in NCCL: programs send bytes and receive elements.
 struct Transfer {
   // Seen from this rank.
   enum class Direction : uint8_t {
