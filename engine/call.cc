@@ -199,7 +199,7 @@ Status validate(const Call& call, int ranks, Rank me) {
 Status validate(std::span<const Transfer> group, int ranks) {
   for (size_t i = 0; i < group.size(); ++i) {
     const Transfer& t = group[i];
-    const std::string which = "transfer " + std::to_string(i) + ": ";
+    const std::string which = group.size() > 1 ? concat("transfer ", i, ": ") : "";
     if (t.peer < 0 || t.peer >= ranks)
       return invalid_argument(which + "peer is " + std::to_string(t.peer) + "; ranks go from " +
                               rank_range(ranks));

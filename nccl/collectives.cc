@@ -20,6 +20,7 @@ struct Request {
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t op = ncclSum;
   int root = 0;
+  bool is_bcast = false;  // whose one buffer is both
 };
 
 Status take_op(const Request& request, Item& item) {
@@ -39,6 +40,20 @@ Status take_op(const Request& request, Item& item) {
   return {};
 }
 
+// What is read or written must be there, by the names of this interface.
+Status check_buffers(const Call& call, Rank me, const Request& request) {
+  const auto null = [&](const char* buffer, const char* does) {
+    return invalid_argument(concat(request.is_bcast ? "buff" : buffer, " is null; ", describe(call),
+                                   " ", does, " elements there on this rank"));
+  };
+  const bool at_root = me == call.root;
+  const bool reads = at_root || (call.kind != Kind::broadcast && call.kind != Kind::scatter);
+  const bool writes = at_root || (call.kind != Kind::reduce && call.kind != Kind::gather);
+  if (call.count == 0) return {};
+  if (reads && !call.input) return null("sendbuff", "reads");
+  return writes && !call.output ? null("recvbuff", "writes") : Status();
+}
+
 Answer run(ncclComm_t handle, const Request& request) {
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
@@ -56,6 +71,7 @@ Answer run(ncclComm_t handle, const Request& request) {
   if (!type.ok()) return type.status();
   item.call.type = *type;
   if (reduces(request.kind)) WEFT_TRY(take_op(request, item));
+  WEFT_TRY(check_buffers(item.call, item.engine->rank(), request));
   WEFT_TRY(validate(item.call, item.engine->size(), item.engine->rank()));
   WEFT_TRY(check_host_memory("sendbuff", request.input));
   WEFT_TRY(check_host_memory("recvbuff", request.output));
@@ -75,8 +91,10 @@ Answer transfer(ncclComm_t handle, Transfer::Direction direction, void* memory, 
   item.engine = engine.take();
   item.is_transfer = true;
   item.transfer = {direction, peer, memory, count, *type};
+  const char* const name = direction == Transfer::Direction::send ? "sendbuff" : "recvbuff";
+  if (count > 0 && !memory) return invalid_argument(concat(name, " is null, but count is ", count));
   WEFT_TRY(validate(std::span(&item.transfer, 1), item.engine->size()));
-  WEFT_TRY(check_host_memory("buff", memory));
+  WEFT_TRY(check_host_memory(name, memory));
   return submit(std::move(item));
 }
 
@@ -116,7 +134,7 @@ WEFT_NCCL_TWIN(ncclBroadcast);
 ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
                         ncclComm_t comm, cudaStream_t) {
   return collective("ncclBcast", comm,
-                    {Kind::broadcast, buff, buff, count, datatype, ncclSum, root});
+                    {Kind::broadcast, buff, buff, count, datatype, ncclSum, root, true});
 }
 WEFT_NCCL_TWIN(ncclBcast);
 

@@ -182,7 +182,7 @@ Status ncclComm::remove(ncclRedOp_t op) {
   if (ops_.erase(static_cast<int>(op)) > 0) return {};
   return invalid_argument(
       concat("op ", static_cast<int>(op),
-             static_cast<int>(op) < ncclNumOps
+             static_cast<unsigned>(op) < ncclNumOps
                  ? " is built in and cannot be destroyed"
                  : " was not made by ncclRedOpCreatePreMulSum of this communicator"));
 }

@@ -37,9 +37,11 @@ TEST_F(Errors, BadArgumentsOfCollectives) {
                       static_cast<ncclRedOp_t>(op), root, comms_[0], nullptr);
   };
   EXPECT_EQ(reduce(nullptr, m, 1, ncclFloat, ncclSum, 0), ncclInvalidArgument);
-  expect_said("ncclReduce: input is null");
+  expect_said("ncclReduce: sendbuff is null; reduce(count=1");
   EXPECT_EQ(reduce(m, nullptr, 1, ncclFloat, ncclSum, 0), ncclInvalidArgument);
-  expect_said("output is null");
+  expect_said("ncclReduce: recvbuff is null");
+  EXPECT_EQ(ncclBcast(nullptr, 1, ncclFloat, 0, comms_[0], nullptr), ncclInvalidArgument);
+  expect_said("ncclBcast: buff is null");
   EXPECT_EQ(reduce(m, m, SIZE_MAX / 2, ncclFloat, ncclSum, 0), ncclInvalidArgument);
   expect_said("count is");
   for (const int type : {-1, int{ncclNumTypes}, 1000})
@@ -52,8 +54,11 @@ TEST_F(Errors, BadArgumentsOfCollectives) {
     EXPECT_EQ(reduce(m, m, 1, ncclFloat, ncclSum, root), ncclInvalidArgument);
   expect_said("root is 2");
   EXPECT_EQ(ncclSend(m, 1, ncclFloat, 2, comms_[0], nullptr), ncclInvalidArgument);
-  expect_said("peer is 2");
+  expect_said("ncclSend: peer is 2");
+  EXPECT_EQ(ncclSend(nullptr, 1, ncclFloat, 1, comms_[0], nullptr), ncclInvalidArgument);
+  expect_said("ncclSend: sendbuff is null, but count is 1");
   EXPECT_EQ(ncclRecv(nullptr, 1, ncclFloat, 1, comms_[0], nullptr), ncclInvalidArgument);
+  expect_said("ncclRecv: recvbuff is null, but count is 1");
   // None of it did any harm.
   ncclResult_t state = ncclInternalError;
   EXPECT_EQ(ncclCommGetAsyncError(comms_[0], &state), ncclSuccess);
@@ -127,6 +132,8 @@ TEST_F(Errors, OpsOfOthers) {
   EXPECT_EQ(ncclRedOpDestroy(op, comms_[0]), ncclInvalidArgument);
   EXPECT_EQ(ncclRedOpDestroy(ncclSum, comms_[0]), ncclInvalidArgument);
   expect_said("built in");
+  EXPECT_EQ(ncclRedOpDestroy(static_cast<ncclRedOp_t>(-5), comms_[0]), ncclInvalidArgument);
+  expect_said("op -5 was not made by ncclRedOpCreatePreMulSum");
 }
 
 TEST_F(Errors, Groups) {
