@@ -38,7 +38,7 @@ TEST(AsyncFork, AForkedChildWaitsForNothing) {
   run_bare_ranks(cluster, [&](Rendezvous& meet) {
     auto fabric = std::make_unique<Fabric>(Fabric::join(meet, {.options = cluster.options}));
     std::atomic<bool> begun = false, go_on = false;
-    const auto under_way = fabric->async([&] {
+    auto under_way = fabric->async([&] {
       begun = true;
       while (!go_on) doze();
       return 7;
@@ -57,6 +57,7 @@ TEST(AsyncFork, AForkedChildWaitsForNothing) {
     EXPECT_EQ(end_in_child(), 0);
     go_on = true;
     EXPECT_EQ(under_way.get(), 7);
+    under_way = {};                                      // holds the group
     EXPECT_EQ(fabric->all_reduce(1, ReduceOp::sum), 1);  // now the thread has nothing to do
     EXPECT_EQ(end_in_child(), 0);
   });
