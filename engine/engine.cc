@@ -164,11 +164,10 @@ Work Engine::start(const Call& call) try {
   if (failed_.load(std::memory_order_acquire)) return Work::failed(health());
   if (Status status = validate(call, size(), rank()); !status.ok())
     return Work::failed(std::move(status));
-  if (config_.options.check)
-    if (Status status = check_arguments(call); !status.ok()) return Work::failed(status);
   auto op = std::make_unique<Operation>(*media_, shared_);
   op->call = complete(call);
-  return queue(std::move(op));
+  Operations checks = config_.options.check ? checks_before(*op) : Operations();
+  return queue(std::move(op), std::move(checks));
 } catch (const std::bad_alloc&) {
   (void)out_of_memory();
   return no_memory_work_;

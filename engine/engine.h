@@ -117,6 +117,8 @@ class Engine final : public Communicator {
   bool poll();
 
  private:
+  using Operations = std::vector<std::unique_ptr<Operation>>;
+
   // engine_run.cc: one operation
   Status run_complete(const Call& call);
   Status run_new(const Call& call, Purpose purpose);
@@ -140,7 +142,7 @@ class Engine final : public Communicator {
   void release(Operation& op, const Status& status);
   Status run_internal(const Call& call, Purpose purpose);
   Status check_arguments(const Call& call, bool on_device = false);
-  Status check_pairs(const Call& call);
+  Operations checks_before(Operation& op);
   Status describe_timeout(Operation& op) const;
   Status time_out(Operation& op);
   void time_out_waiting(const Operation& op);
@@ -172,7 +174,7 @@ class Engine final : public Communicator {
 
   // engine_async.cc: many operations
   Status start_progress();
-  Work queue(std::unique_ptr<Operation> op);
+  Work queue(std::unique_ptr<Operation> op, Operations before = {});
   ProgressThread::Pause step();
   bool advance(bool may_wait);
   bool serve_queue();
@@ -270,7 +272,7 @@ class Engine final : public Communicator {
   Operation inline_;                        // blocking calls
   PlanCache::Entry* repeatable_ = nullptr;  // the plan of inline_.call, as it is now
   bool repeatable_in_place_ = false;
-  std::vector<std::unique_ptr<Operation>> active_;  // asynchronous ones, started
+  Operations active_;                               // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   size_t waiting_groups_ = 0;                       // of those
   Deadline soonest_;                                // none of theirs is sooner

@@ -49,17 +49,26 @@ Status Engine::start_progress() {
   return made.status();
 }
 
-Work Engine::queue(std::unique_ptr<Operation> op) {
-  op->work = std::make_shared<WorkState>();
-  op->own();
-  op->deadline = deadline_of(op->call.timeout_s);
+// Nothing comes between those `before` and the operation.
+Work Engine::queue(std::unique_ptr<Operation> op, Operations before) {
+  const auto get_ready = [this](Operation& next) {
+    next.work = std::make_shared<WorkState>();
+    next.own();
+    next.deadline = deadline_of(next.call.timeout_s);
+  };
+  for (const auto& next : before) get_ready(*next);
+  get_ready(*op);
   Work work(op->work);
   ProgressThread* progress = nullptr;
   {
     const std::lock_guard lock(queue_mutex_);
     if (Status status = start_progress(); !status.ok()) return Work::failed(std::move(status));
-    queue_.push_back(std::move(op));
-    outstanding_.fetch_add(1, std::memory_order_acq_rel);
+    const auto push = [this](std::unique_ptr<Operation>& next) {
+      queue_.push_back(std::move(next));
+      outstanding_.fetch_add(1, std::memory_order_acq_rel);
+    };
+    for (auto& next : before) push(next);
+    push(op);
     progress = progress_.get();
   }
   if (progress) progress->kick();
@@ -128,6 +137,8 @@ void Engine::admit() {
     waiting_groups_ -= op.is_group;
     if (failed) {
       end(op, health());
+    } else if (Status unfit = op.prepare ? op.prepare() : Status(); !unfit.ok()) {
+      end(op, fail(std::move(unfit), true));
     } else if (is_empty(op.call)) {
       pass_over(op.call);
       end(op, {});

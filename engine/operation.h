@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -25,6 +26,8 @@ struct Operation {
   std::vector<Transfer> owned_group;
   std::array<std::vector<size_t>, 4> owned_counts;
   std::shared_ptr<WorkState> work;
+  // Called when its turn comes, before it begins: an error fails the communicator. May be empty.
+  std::function<Status()> prepare;
 
   // Where buffers may lie in allocations (engine_memory.cc).
   bool exchanges = false;   // its plan, as yet, is the exchange of where they lie
