@@ -21,6 +21,8 @@ namespace weft {
 //   all_gather, reduce_scatter      `counts` by rank, on every rank
 //   gather, scatter                 `counts` by rank at the root; elsewhere `count` is the rank's own
 //   all_to_all                      `counts` by receiver, `recv_counts` by sender
+// Between ranks that exchange messages a block of no elements is one, too, so that a count of 0 on one
+// end and more on the other is a mismatch: all_to_all of many zeros costs a message for each pair.
 // Offsets (elements, by rank, into the buffer that holds all blocks) default to packing blocks in
 // rank order. For all_to_all `offsets` are into the input, `recv_offsets` into the output.
 //
@@ -48,7 +50,8 @@ struct Call {
 };
 
 // One send or receive of a group. What the two ends must agree on is how many bytes, not of which
-// type, as in NCCL: programs send bytes and receive elements.
+// type, as in NCCL: programs send bytes and receive elements. One of no elements is sent, too, and
+// waits for its other end as any.
 struct Transfer {
   // Seen from this rank.
   enum class Direction : uint8_t {

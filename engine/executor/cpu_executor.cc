@@ -121,8 +121,8 @@ CpuExecutor::Move CpuExecutor::run_step(const PlanLane& lane, const PlanStep& st
     if (signal != Move::complete) return signal;
     enter(step, at);
   }
-  if (at.size > 0) {
-    const Move result = move(step, at);
+  if (at.size > 0 || at.empty_message) {
+    const Move result = at.empty_message ? move_nothing(step, at) : move(step, at);
     if (result != Move::complete) return result;
   }
   leave(step);
@@ -158,6 +158,7 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   at.size = std::min(plan_->segment, place.size - begin);
   at.position = at.line = 0;
   at.entered = true;
+  at.empty_message = false;
   if (step.from || step.to) enter_message(step, at);
   if (at.size == 0) return;
   if (!binding_.group.empty()) return enter_transfers(chunk, begin, at);
@@ -176,8 +177,9 @@ void CpuExecutor::enter_transfers(int chunk, size_t begin, Cursor& at) {
   if (received >= 0) at.output = static_cast<std::byte*>(binding_.group[received].memory) + begin;
 }
 
-// Where ranks know the sizes of their own pairs only, each message vouches for its chunks' sizes;
-// that of a group for its place among all between the two, because those of no bytes are not sent.
+// Where ranks know the sizes of their own pairs only, each message vouches for its chunks' sizes,
+// and one of no bytes is sent, too: else an end that has nothing would never meet one that has.
+// That of a group vouches for its place among all between the two.
 void CpuExecutor::enter_message(const PlanStep& step, Cursor& at) {
   if (!step.begins) {
     at.rest -= at.size;
@@ -198,6 +200,7 @@ void CpuExecutor::enter_message(const PlanStep& step, Cursor& at) {
     at.rest += layout.extent(more->chunk, at.round, plan_->segment).size;
     if (plan_->sizes_in_tags) at.tag = mix(at.tag, layout.size(more->chunk));
   }
+  at.empty_message = plan_->sizes_in_tags && at.round == 0 && at.size == 0 && at.rest == 0;
 }
 
 void CpuExecutor::leave(const PlanStep& step) {
@@ -373,6 +376,21 @@ bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t by
                   std::to_string(left) + " were expected",
               step.from_peer));
   return false;
+}
+
+// A message without chunks, by slots also where others go from memory to memory.
+CpuExecutor::Move CpuExecutor::move_nothing(const PlanStep& step, Cursor& at) {
+  if (step.from) {
+    const Message* const message = step.from->peek();
+    if (!message) return Move::blocked;
+    if (!message_fits(step, at, message->data.size(), message->tag)) return Move::failed;
+  }
+  if (step.to) {
+    if (step.to->reserve().empty()) return Move::blocked;
+    step.to->commit(0, at.tag);
+  }
+  if (step.from) step.from->release();
+  return Move::complete;
 }
 
 // Through link slots: what arrives, folded with the sources, goes to the targets and on to the next

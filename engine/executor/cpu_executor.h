@@ -75,6 +75,7 @@ class CpuExecutor {
     std::byte* output = nullptr;
     int64_t began_ns = 0;                  // when traced
     size_t rest = 0;                       // elements that the message's later steps add
+    bool empty_message = false;            // to be moved although none of its chunks has elements
     size_t in_offset = 0, out_filled = 0;  // bytes of the message at hand, of the slot being filled
     Ticket first_ticket = 0, last_ticket = 0;
 
@@ -122,6 +123,7 @@ class CpuExecutor {
   Move move_local(const PlanStep& step, Cursor& at);
   Move move_lines(const PlanStep& step, Cursor& at);
   Move arrived(const PlanStep& step, const Cursor& at, uint64_t flag);
+  Move move_nothing(const PlanStep& step, Cursor& at);
   Move move_linked(const PlanStep& step, Cursor& at);
   Move send_memory(const PlanStep& step, Cursor& at);
   Move receive_memory(const PlanStep& step, Cursor& at);

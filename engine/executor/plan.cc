@@ -72,7 +72,7 @@ class Lowering {
     // in one piece before the next begins. Links cut it up by themselves.
     if (request_.collective.kind == Kind::exchange) {
       plan_->segment = std::max<size_t>(1, largest);
-      plan_->rounds = 1;  // also where nothing moves: transfers are counted
+      plan_->rounds = 1;  // also where nothing moves: messages of no bytes are sent
       return;
     }
     size_t segment = cut(request_.segment_bytes / bytes, largest, granule);
@@ -81,7 +81,7 @@ class Lowering {
     if (plan_->window_slots == 0 && has_links(program_))
       segment = std::min(segment, std::max<size_t>(1, link_segment(granule)));
     plan_->segment = segment;
-    plan_->rounds = (largest + segment - 1) / segment;
+    plan_->rounds = rounds_for(largest);
     plan_->window_halves = std::min<int>(plan_->window_halves,
                                          std::max<int>(1, static_cast<int>(plan_->rounds_of(0))));
     plan_->window_slot_bytes =
@@ -125,10 +125,15 @@ class Lowering {
     return std::max(granule, elements / granule * granule);
   }
 
+  // Where messages vouch for sizes, those of no bytes are sent in the first round.
+  size_t rounds_for(size_t largest) const {
+    const bool any = largest > 0 || (plan_->sizes_in_tags && plan_->windows.empty());
+    return any ? std::max<size_t>(1, (largest + plan_->segment - 1) / plan_->segment) : 0;
+  }
+
   size_t rounds_of(const Lane& lane) const {
     if (!plan_->windows.empty() || plan_->numbered) return plan_->rounds;
-    return (largest_chunk(lane, plan_->layout, plan_->chunks) + plan_->segment - 1) /
-           plan_->segment;
+    return rounds_for(largest_chunk(lane, plan_->layout, plan_->chunks));
   }
 
   Status add_lane(const Lane& lane) {
