@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -139,7 +140,7 @@ TEST_P(Fork, ADeathBehindAChildIsSeenAtOnce) {
 }
 
 TEST(ForkedThread, IsNotWaitedFor) {
-  auto thread = ProgressThread::start([] { return false; });
+  auto thread = ProgressThread::start([] { return std::nullopt; });
   ASSERT_TRUE(thread.ok());
   EXPECT_EQ(in_child([&] { thread->reset(); }), 0);
 }
