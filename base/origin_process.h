@@ -11,11 +11,12 @@ namespace weft {
 // parent's name. So there, destructors leave all alone; descriptors may be closed.
 class OriginProcess {
  public:
+  OriginProcess() : id_(::getpid()) {}
   // Whether this is the process that made the object, not a forked child of it.
   bool here() const { return id_ == ::getpid(); }
 
  private:
-  pid_t id_ = ::getpid();
+  pid_t id_;
 };
 
 }  // namespace weft
