@@ -18,8 +18,8 @@ class SteadyClock final : public Clock {
 }  // namespace
 
 const Clock& steady_clock() {
-  static const SteadyClock clock;
-  return clock;
+  static const SteadyClock* const clock = new SteadyClock;  // for ever: threads outlive statics
+  return *clock;
 }
 
 Deadline Deadline::after(double seconds, const Clock& clock) {
