@@ -10,14 +10,14 @@
 namespace weft {
 
 // More than any file of weft's has; what never ends does not take all memory.
-inline constexpr size_t kTextBytesMax = size_t{1} << 30;
+inline constexpr size_t kFileBytesMax = size_t{1} << 30;
 
 // The text of the file; an error names it, also where it has more than `most` bytes. Waits for who
 // writes to a pipe.
-Result<std::string> read_text(const std::string& path, size_t most = kTextBytesMax);
+Result<std::string> read_text(const std::string& path, size_t most = kFileBytesMax);
 // The same of a regular file; anything else, which may be a pipe that nobody writes to, is an
 // error. For what is read under a deadline.
-Result<std::string> read_regular(const std::string& path, size_t most = kTextBytesMax);
+Result<std::string> read_regular(const std::string& path, size_t most = kFileBytesMax);
 
 // An error where files of this process may not have so many bytes (ulimit -f). To be asked before
 // one is made so large: the system ends who tries without a word (SIGXFSZ). Shared memory counts.

@@ -65,7 +65,7 @@ TEST(Files, LargerThanWhatIsReadAreRefused) {
               std::string_view::npos);
   }
   EXPECT_FALSE(read_text("/dev/zero", kMost).ok());  // has no end
-  fs::resize_file(path, kTextBytesMax + 1);          // its size is enough to refuse it
+  fs::resize_file(path, kFileBytesMax + 1);          // its size is enough to refuse it
   EXPECT_FALSE(read_regular(path).ok());
 }
 
