@@ -194,6 +194,8 @@ class Engine final : public Communicator {
   Status check_for_device(const Call& call) { return check_arguments(call, true); }
   Status check_for_device(std::span<const Transfer>) { return {}; }
   template <class What>
+  Status get_ready_for_device(const What& what);
+  template <class What>
   std::optional<Work> start_if_on_device(const What& what);
   template <class What>
   Status put_on_stream(const What& what, Stream stream);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "base/hash.h"
@@ -32,21 +33,6 @@ constexpr double kTimeoutGrace_s = 0.5;
 // For kernels that were told to give up to do so.
 constexpr double kReport_s = 0.1, kEnd_s = 5;
 
-// The ranks of a communicator, meeting over its own collectives.
-class OwnRendezvous final : public Rendezvous {
- public:
-  OwnRendezvous(const Communicator& ranks, RunCall run) : ranks_(ranks), run_(std::move(run)) {}
-  Rank rank() const override { return ranks_.rank(); }
-  int size() const override { return ranks_.size(); }
-  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline&) override {
-    return gather_texts(size(), run_, mine);
-  }
-
- private:
-  const Communicator& ranks_;
-  const RunCall run_;
-};
-
 // Equal on one host for threads of one process only; processes in different PID namespaces may
 // have the same number.
 int64_t this_process() {
@@ -67,8 +53,10 @@ Result<std::unique_ptr<DeviceCalls>> Engine::join_device_calls() {
                            " is on another host than rank 0, and device memory is only shared on "
                            "one host; split the communicator by host"),
                     r);
-  OwnRendezvous meet(*this,
-                     [this](const Call& call) { return run_internal(call, Purpose::device); });
+  std::vector<Rank> all(static_cast<size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  const RunCall run = [this](const Call& call) { return run_internal(call, Purpose::device); };
+  MembersRendezvous meet(size(), rank(), run, std::move(all));
   const DeviceMediaConfig config{.rank = rank(),
                                  .host = config_.host,
                                  .process = this_process(),
@@ -123,17 +111,21 @@ Status Engine::device_status(Status status) {
   return missed ? fail_freely(std::move(status)) : status;
 }
 
+// What comes right before a call is put on a stream.
+template <class What>
+Status Engine::get_ready_for_device(const What& what) {
+  if (config_.options.check) WEFT_TRY(check_for_device(what));
+  const std::lock_guard lock(queue_mutex_);
+  return start_progress();
+}
+
 template <class What>
 Status Engine::put_on_stream(const What& what, Stream stream) {
   WEFT_TRY(no_device_);
   if (failed_.load(std::memory_order_acquire)) return health();
   WEFT_TRY(validate_for_device(what));
   WEFT_TRY(device_->reaches(what));
-  if (config_.options.check) WEFT_TRY(check_for_device(what));
-  {
-    const std::lock_guard lock(queue_mutex_);
-    WEFT_TRY(start_progress());
-  }
+  WEFT_TRY(get_ready_for_device(what));
   return device_status(device_->enqueue(what, stream));
 }
 
@@ -158,12 +150,8 @@ std::optional<Work> Engine::start_if_on_device(const What& what) {
   const Result<bool> taken = device_->takes(what);
   if (!taken.ok()) return Work::failed(taken.status());
   if (!*taken) return std::nullopt;
-  if (config_.options.check)
-    if (Status status = check_for_device(what); !status.ok()) return Work::failed(status);
-  {
-    const std::lock_guard lock(queue_mutex_);
-    if (Status status = start_progress(); !status.ok()) return Work::failed(status);
-  }
+  if (Status status = get_ready_for_device(what); !status.ok())
+    return Work::failed(std::move(status));
   const double timeout_s = timeout_of(what) > 0 ? timeout_of(what) : config_.options.timeout_s;
   Work work = device_->start(what, Deadline::after(timeout_s + kTimeoutGrace_s, media_->clock()));
   if (Status status = work.error(); !status.ok()) return Work::failed(device_status(status));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/text.h"
 
@@ -49,6 +50,21 @@ Result<std::vector<std::string>> gather_texts(int ranks, const RunCall& run,
     texts.push_back(all.substr(begin, count));
     begin += count;
   }
+  return texts;
+}
+
+MembersRendezvous::MembersRendezvous(int ranks, Rank me, RunCall run, std::vector<Rank> members)
+    : ranks_(ranks),
+      run_(std::move(run)),
+      members_(std::move(members)),
+      rank_(static_cast<Rank>(std::find(members_.begin(), members_.end(), me) - members_.begin())) {
+}
+
+Result<std::vector<std::string>> MembersRendezvous::all_gather(std::string mine, const Deadline&) {
+  auto all = gather_texts(ranks_, run_, mine);
+  if (!all.ok()) return all.status();
+  std::vector<std::string> texts;
+  for (const Rank member : members_) texts.push_back(std::move((*all)[member]));
   return texts;
 }
 

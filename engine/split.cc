@@ -5,35 +5,6 @@
 #include "engine/gather_texts.h"
 
 namespace weft {
-namespace {
-
-// The members of one new group, meeting through the parent. All of the parent's ranks take part in
-// every all_gather, each sees its own group's part.
-class SplitRendezvous final : public Rendezvous {
- public:
-  SplitRendezvous(const Communicator& parent, RunCall run, std::vector<Rank> members)
-      : ranks_(parent.size()), run_(std::move(run)), members_(std::move(members)) {
-    const auto it = std::find(members_.begin(), members_.end(), parent.rank());
-    rank_ = static_cast<Rank>(it - members_.begin());
-  }
-  Rank rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(members_.size()); }
-  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline&) override {
-    auto all = gather_texts(ranks_, run_, mine);
-    if (!all.ok()) return all.status();
-    std::vector<std::string> texts;
-    for (const Rank member : members_) texts.push_back((*all)[member]);
-    return texts;
-  }
-
- private:
-  const int ranks_;
-  const RunCall run_;
-  std::vector<Rank> members_;
-  Rank rank_ = 0;
-};
-
-}  // namespace
 
 Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) try {
   const int32_t mine[2] = {color, key};
@@ -54,7 +25,7 @@ Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) try {
       if (auto texts = gather_texts(size(), run, ""); !texts.ok()) return texts.status();
     return std::unique_ptr<Communicator>();
   }
-  SplitRendezvous meet(*this, run, std::move(members));
+  MembersRendezvous meet(size(), rank(), run, std::move(members));
   CreateConfig config = config_;
   config.lineage = {};
   return create_communicator(meet, config);
