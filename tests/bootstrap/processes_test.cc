@@ -8,19 +8,18 @@
 #include <csignal>
 
 #include "base/clock.h"
+#include "tests/support/seconds.h"
 
 namespace weft {
 namespace {
+
+using test::seconds_since;
 
 ProcessSpec shell(const std::string& script) {
   ProcessSpec spec;
   spec.program = "/bin/sh";
   spec.arguments = {"-c", script};
   return spec;
-}
-
-double seconds_since(int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
 }
 
 TEST(Processes, AllWell) {

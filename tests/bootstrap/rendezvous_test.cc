@@ -5,7 +5,6 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +18,7 @@
 #include "base/text.h"
 #include "bootstrap/place.h"
 #include "tests/bootstrap/ranks.h"
+#include "tests/support/child.h"
 
 namespace weft {
 namespace {
@@ -382,14 +382,7 @@ TEST(Rendezvous, AForkedChildDoesNotWithdrawTheFile) {
   const std::string path = ways.address().substr(7);
   auto announced = file_announcement(path, "j", {{*SocketAddress::parse("127.0.0.1:1")}, "key"});
   ASSERT_TRUE(announced->announce(Deadline::after(20)).ok());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    announced.reset();
-    ::_exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  ASSERT_EQ(test::in_child([&] { announced.reset(); }), 0);
   EXPECT_TRUE(std::filesystem::exists(path));
   announced.reset();
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -2,7 +2,6 @@
 // parent's.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,26 +15,13 @@
 
 #include "engine/dump_signal.h"
 #include "engine/progress.h"
+#include "tests/support/child.h"
 #include "tests/support/cluster.h"
 
 namespace weft::test {
 namespace {
 
 constexpr unsigned kPatience_s = 20;
-
-// Its wait status: 0 where it came to its end in time.
-int in_child(const std::function<void()>& body) {
-  std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(kPatience_s);
-    body();
-    ::_exit(0);
-  }
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return status;
-}
 
 // A rank whose copy a child destroys while a call is under way, which others answer only then.
 class ForkingRank {

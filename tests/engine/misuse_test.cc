@@ -11,17 +11,12 @@
 #include <thread>
 
 #include "tests/support/cluster.h"
+#include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
 
 using testing::Values;
-
-double seconds_of(const std::function<void()>& action) {
-  const int64_t begin = steady_clock().now_ns();
-  action();
-  return static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
-}
 
 bool contains(const Status& status, std::string_view text) {
   return status.to_string().find(text) != std::string::npos;

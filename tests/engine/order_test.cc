@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/cluster.h"
+#include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
@@ -27,10 +28,6 @@ class Order : public testing::TestWithParam<std::string> {
 
 bool contains(const Status& status, std::string_view text) {
   return status.to_string().find(text) != std::string::npos;
-}
-
-double seconds_since(int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
 }
 
 Call sum_of(const int& in, int& out, size_t count) {

@@ -5,15 +5,10 @@
 #include <cstring>
 
 #include "tests/support/cluster.h"
+#include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
-
-double seconds_of(const std::function<void()>& action) {
-  const int64_t begin = steady_clock().now_ns();
-  action();
-  return static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
-}
 
 class Pairs : public testing::TestWithParam<std::string> {
  protected:

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/support/cluster.h"
+#include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
@@ -256,10 +257,6 @@ void beside_a_receive(Communicator& c, std::atomic<int>& done,
     EXPECT_TRUE(c.send(0, &value, 1, DataType::int32).ok());
   }
   if (receiver.joinable()) receiver.join();
-}
-
-double seconds_since(int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-9;
 }
 
 // Where it was shrunk from, a thread is in a call.

@@ -1,6 +1,4 @@
 // What runs beside the caller: order, nesting, groups that go out of scope, errors.
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -8,6 +6,7 @@
 #include <thread>
 
 #include "tests/fabric/ranks.h"
+#include "tests/support/child.h"
 #include "tests/support/thread_limit.h"
 
 namespace weft::test {
@@ -44,22 +43,12 @@ TEST(AsyncFork, AForkedChildWaitsForNothing) {
       return 7;
     });
     while (!begun) doze();
-    const auto end_in_child = [&] {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        ::alarm(20);
-        fabric.reset();
-        ::_exit(0);
-      }
-      int status = -1;
-      return ::waitpid(child, &status, 0) == child ? status : -1;
-    };
-    EXPECT_EQ(end_in_child(), 0);
+    EXPECT_EQ(in_child([&] { fabric.reset(); }), 0);
     go_on = true;
     EXPECT_EQ(under_way.get(), 7);
     under_way = {};                                      // holds the group
     EXPECT_EQ(fabric->all_reduce(1, ReduceOp::sum), 1);  // now the thread has nothing to do
-    EXPECT_EQ(end_in_child(), 0);
+    EXPECT_EQ(in_child([&] { fabric.reset(); }), 0);
   });
 }
 

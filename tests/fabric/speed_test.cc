@@ -3,15 +3,10 @@
 #include <functional>
 
 #include "tests/fabric/ranks.h"
+#include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
-
-double seconds_of(const std::function<void()>& action) {
-  const int64_t begin = steady_clock().now_ns();
-  action();
-  return static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
-}
 
 // 200 tensors of 64 bytes over TCP: together, and one by one, by turns.
 TEST(Speed, TogetherIsTenTimesFasterThanOneByOne) {

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "tests/support/child.h"
 #include "tests/transport/conformance.h"
 #include "tests/transport/tcp_world.h"
 
@@ -29,14 +30,7 @@ TEST(TcpPoller, AForkedChildLeavesWhatIsWatchedAlone) {
   const Fd write_end(ends[1]);
   auto watched = std::make_unique<tcp::WatchedFd>(poller);
   ASSERT_TRUE(watched->watch(Fd(ends[0]), counted).ok());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    watched.reset();
-    ::_exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  ASSERT_EQ(test::in_child([&] { watched.reset(); }), 0);
   ASSERT_EQ(::write(write_end.get(), "!", 1), 1);
   poller.run(1000);
   EXPECT_EQ(counted.times, 1);

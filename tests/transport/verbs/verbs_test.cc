@@ -3,13 +3,13 @@
 #include "transport/verbs/verbs.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
 
+#include "tests/support/child.h"
 #include "tests/transport/conformance.h"
 #include "tests/transport/verbs/fabric.h"
 #include "transport/backends.h"
@@ -178,17 +178,13 @@ TEST(Verbs, AForkedChildTakesNothingApart) {
   ASSERT_TRUE(link.out.send(memory, 1));  // registers it
   const size_t pairs = world.fabric->queue_pairs(), regions = world.fabric->regions();
   ASSERT_GT(pairs, 0u);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(20);
+  const int status = weft::test::in_child([&] {
     world.drop(0);
     Fabric& fabric = *world.fabric;
     const bool all_there = fabric.queue_pairs() == pairs && fabric.regions() == regions;
-    ::_exit(all_there && fabric.violations().empty() ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    if (!all_there || !fabric.violations().empty()) ::_exit(1);
+  });
+  ASSERT_EQ(status, 0);
   ASSERT_TRUE(world.until([&] { return link.in.peek() != nullptr; }));
   EXPECT_TRUE(std::ranges::equal(link.in.peek()->data, memory));
 }
