@@ -165,8 +165,9 @@ void CpuExecutor::enter(const PlanStep& step, Cursor& at) {
   at.chunk = chunk;
   at.begin = begin;
   const size_t bytes = plan_->element_bytes;
-  at.input = binding_.input + (place.input + begin) * bytes;
-  at.output = binding_.output + (place.output + begin) * bytes;
+  // Null where this rank has none.
+  if (binding_.input) at.input = binding_.input + (place.input + begin) * bytes;
+  if (binding_.output) at.output = binding_.output + (place.output + begin) * bytes;
 }
 
 // A group's chunk is the caller's memory of a transfer.
