@@ -8,6 +8,8 @@
 
 namespace weft {
 
+inline constexpr int64_t kMillisecond = 1'000'000;  // in nanoseconds
+
 // Something that tells the time.
 class Clock {
  public:

@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kSecretBytesMin = 16;
 constexpr std::string_view kHowToMake = "make one with: openssl rand -base64 32";
 
-Proof code(ConstBytes key, std::string_view said) {
-  Proof code{};
+KeyProof code(ConstBytes key, std::string_view said) {
+  KeyProof code{};
   const auto* result = ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),
                               reinterpret_cast<const unsigned char*>(said.data()), said.size(),
                               reinterpret_cast<unsigned char*>(code.data()), nullptr);
@@ -84,7 +84,7 @@ Key Key::derive(std::string_view purpose, std::string_view context) const {
   return key;
 }
 
-Proof Key::prove(std::string_view role, std::initializer_list<ConstBytes> parts) const {
+KeyProof Key::prove(std::string_view role, std::initializer_list<ConstBytes> parts) const {
   std::string said;
   append(said, bytes_of(role));
   for (const ConstBytes part : parts) append(said, part);
@@ -93,7 +93,7 @@ Proof Key::prove(std::string_view role, std::initializer_list<ConstBytes> parts)
 
 bool Key::proves(ConstBytes proof, std::string_view role,
                  std::initializer_list<ConstBytes> parts) const {
-  const Proof right = prove(role, parts);
+  const KeyProof right = prove(role, parts);
   return proof.size() == right.size() &&
          ::CRYPTO_memcmp(proof.data(), right.data(), right.size()) == 0;
 }

@@ -18,7 +18,7 @@ namespace weft {
 using Nonce = std::array<std::byte, 16>;
 Nonce fresh_nonce();
 
-using Proof = std::array<std::byte, 32>;
+using KeyProof = std::array<std::byte, 32>;
 
 class Key {
  public:
@@ -33,7 +33,7 @@ class Key {
   Key derive(std::string_view purpose, std::string_view context) const;
 
   // That who has this key says `parts`, in the role of `role`.
-  Proof prove(std::string_view role, std::initializer_list<ConstBytes> parts) const;
+  KeyProof prove(std::string_view role, std::initializer_list<ConstBytes> parts) const;
   // In a time that tells nothing about where a wrong proof differs.
   bool proves(ConstBytes proof, std::string_view role,
               std::initializer_list<ConstBytes> parts) const;

@@ -67,7 +67,7 @@ std::string header(uint16_t version, Type type, size_t payload_bytes) {
 }
 
 // The same on both sides, so that many callers' proofs cost one reading of what they are told.
-Proof digest_of(Type type, std::string_view payload, const Key& meeting) {
+KeyProof digest_of(Type type, std::string_view payload, const Key& meeting) {
   const std::string number = std::to_string(static_cast<int>(type));
   return meeting.prove("answer", {bytes_of(number), bytes_of(payload)});
 }
@@ -193,7 +193,7 @@ std::optional<std::vector<std::string>> parse_table(std::string_view payload, si
 
 Key meeting_key(const Key& key, std::string_view job) { return key.derive("meeting", job); }
 
-Proof prove(const Offer& offer, const Key& meeting, const Nonce& challenge) {
+KeyProof prove(const Offer& offer, const Key& meeting, const Nonce& challenge) {
   return meeting.prove("offer", {challenge, bytes_of(head_of(offer)), bytes_of(offer.blob)});
 }
 
@@ -208,17 +208,17 @@ Answer::Answer(Type type, std::string payload, const Key& meeting)
       digest_(digest_of(type, *payload_, meeting)) {}
 
 std::string Answer::head(const Key& meeting, const Nonce& offer, const Nonce& challenge) const {
-  const Proof proof = meeting.prove("answered", {offer, challenge, digest_});
+  const KeyProof proof = meeting.prove("answered", {offer, challenge, digest_});
   return header(kVersion, type_, proof.size() + payload_->size()).append(text_of(proof));
 }
 
 std::optional<std::string_view> proven_payload(const Frame& answer, const Nonce& offer,
                                                const Key& meeting, const Nonce& challenge) {
   const std::string_view all = answer.payload;
-  if (all.size() < sizeof(Proof)) return std::nullopt;
-  const std::string_view payload = all.substr(sizeof(Proof));
-  const Proof digest = digest_of(answer.type, payload, meeting);
-  if (!meeting.proves(bytes_of(all.substr(0, sizeof(Proof))), "answered",
+  if (all.size() < sizeof(KeyProof)) return std::nullopt;
+  const std::string_view payload = all.substr(sizeof(KeyProof));
+  const KeyProof digest = digest_of(answer.type, payload, meeting);
+  if (!meeting.proves(bytes_of(all.substr(0, sizeof(KeyProof))), "answered",
                       {offer, challenge, digest}))
     return std::nullopt;
   return payload;

@@ -33,7 +33,8 @@ inline constexpr uint16_t kVersion = 3;
 inline constexpr size_t kHeaderBytes = 12;
 inline constexpr size_t kBlobBytes = 64 << 10;  // as Rendezvous::all_gather promises
 inline constexpr size_t kJobBytes = 1024;
-inline constexpr size_t kOfferBytes = 26 + kJobBytes + sizeof(Nonce) + sizeof(Proof) + kBlobBytes;
+inline constexpr size_t kOfferBytes =
+    26 + kJobBytes + sizeof(Nonce) + sizeof(KeyProof) + kBlobBytes;
 inline constexpr size_t kRefusalBytes = 64 << 10;
 
 enum class Type : uint16_t { offer = 1, welcome, table, refusal, challenge, verdict };
@@ -52,7 +53,7 @@ struct Offer {
   uint64_t process = 0;      // random; the same in all offers of one sender
   std::string job;
   Nonce nonce{};
-  Proof proof{};  // prove()'s
+  KeyProof proof{};  // prove()'s
   std::string blob;
 };
 
@@ -82,7 +83,7 @@ std::optional<std::vector<std::string>> parse_table(std::string_view payload, si
 
 // The key by which the ranks of a job know each other at the store; what an offer says in proof.
 Key meeting_key(const Key& key, std::string_view job);
-Proof prove(const Offer& offer, const Key& meeting, const Nonce& challenge);
+KeyProof prove(const Offer& offer, const Key& meeting, const Nonce& challenge);
 bool proves(const Offer& offer, const Key& meeting, const Nonce& challenge);
 
 // What the store answers an offer that is proven: a payload that many may share, and before it what
@@ -97,7 +98,7 @@ class Answer {
  private:
   Type type_;
   std::shared_ptr<const std::string> payload_;
-  Proof digest_;
+  KeyProof digest_;
 };
 // The payload of an answer to this offer; nullopt where that is not proven.
 std::optional<std::string_view> proven_payload(const Frame& answer, const Nonce& offer,

@@ -13,8 +13,6 @@
 namespace weft {
 namespace {
 
-constexpr double kResolve_s = 5;
-
 class Alone final : public Rendezvous {
  public:
   Rank rank() const override { return 0; }

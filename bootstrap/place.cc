@@ -17,7 +17,6 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kIdScheme = "id:";
-constexpr double kResolve_s = 5;
 constexpr int64_t kLookAgainNs = 500'000'000;  // at names that could not be resolved
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -41,6 +41,8 @@ class Announcement {
   virtual std::string advice() const { return {}; }
 };
 
+inline constexpr double kResolve_s = 5;  // that names may take
+
 // Known to everybody: "host:port" or "@name", several separated by commas, of which any may be it.
 // `advice` is what to do where nobody is there.
 std::unique_ptr<Announcement> known_place(std::string targets, std::string job,

@@ -12,7 +12,6 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr int64_t kFirstRetryNs = 2 * kMillisecond;
 constexpr int64_t kLastRetryNs = 100 * kMillisecond;
 constexpr int64_t kStrangerRetryNs =
@@ -283,7 +282,7 @@ class StoreClient final : public Rendezvous {
   Status await_table(const Deadline& deadline, std::vector<std::string>& table) {
     const size_t limit =
         std::max(wire::kRefusalBytes, static_cast<size_t>(config_.size) * (wire::kBlobBytes + 4)) +
-        sizeof(Proof);
+        sizeof(KeyProof);
     bool open = true;
     while (true) {
       open = store_.flush() && open;

@@ -12,7 +12,6 @@
 namespace weft {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
 constexpr size_t kGuests = 256;  // strangers served at a time
 constexpr int kCallersAtOnce = 64;
 constexpr double kFarewellSeconds = 1;         // for ranks that come while the job is failing

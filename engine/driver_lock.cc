@@ -8,14 +8,14 @@ namespace weft {
 namespace {
 
 // Nobody is told when the lock is free, so that to free it costs nothing.
-constexpr std::chrono::microseconds kNap{50};
+constexpr std::chrono::microseconds kRest{50};
 
 }  // namespace
 
 std::unique_lock<DriverLock> DriverLock::lock_unless(const std::function<bool()>& given_up) {
   std::unique_lock lock(*this, std::try_to_lock);
   while (!lock.owns_lock() && !given_up()) {
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(kRest);
     (void)lock.try_lock();
   }
   return lock;
@@ -44,7 +44,7 @@ void Visit::enter(const std::function<bool()>& given_up) {
       break;
     }
     if (given_up && given_up()) break;
-    lock_.changed_.wait_for(door, kNap);
+    lock_.changed_.wait_for(door, kRest);
   }
   --lock_.waiting_;
   door.unlock();
@@ -68,7 +68,7 @@ void Visit::give_turn() {
   if (as_ == As::holder) {
     lock_.let_in();
     leave();
-    std::this_thread::sleep_for(kNap);  // who waits to drive needs a moment to take a free lock
+    std::this_thread::sleep_for(kRest);  // who waits to drive needs a moment to take a free lock
   }
   leave();
   enter({});

@@ -71,8 +71,6 @@ Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
                                  args.ranks, " ranks."));
 }
 
-const char* yes_no(bool yes) { return yes ? "yes" : "no"; }
-
 std::string evidence_text(const Schedule& schedule, const Evidence& evidence,
                           const VerifyOptions& options) {
   const Proof proof = verify(schedule, options);

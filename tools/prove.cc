@@ -13,6 +13,7 @@
 
 #include "engine/schedule/lines.h"
 #include "engine/schedule/prove.h"
+#include "tools/shelf.h"
 
 namespace weft {
 namespace {
@@ -134,8 +135,6 @@ void merge(ProveRow& into, const ProveRow& row) {
   into.failures += row.failures;
   if (into.first_failure.empty()) into.first_failure = row.first_failure;
 }
-
-const char* yes_no(bool yes) { return yes ? "yes" : "no"; }
 
 // -- sequences ------------------------------------------------------------------------------------
 

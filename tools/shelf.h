@@ -32,6 +32,8 @@ Result<Kind> kind_named(const std::string& text);
 // "1-33" or "8".
 Status parse_range(const std::string& text, int* first, int* last);
 
+inline const char* yes_no(bool yes) { return yes ? "yes" : "no"; }
+
 // Prints it as the tool's complaint; the exit status.
 int fail(const Status& status);
 

@@ -10,7 +10,7 @@ namespace weft {
 namespace {
 
 // Memory of a call.
-struct Buffer {
+struct CallMemory {
   std::string_view name;  // the argument's; empty: a transfer's
   size_t transfer = 0;    // its number
   const void* memory = nullptr;
@@ -21,24 +21,24 @@ struct Buffer {
   }
 };
 
-std::array<Buffer, 2> buffers_of(const Call& call, int ranks, Rank me) {
+std::array<CallMemory, 2> buffers_of(const Call& call, int ranks, Rank me) {
   const Needs need = needs(call, ranks, me);
-  return {Buffer{"input", 0, call.input, need.input > 0},
-          Buffer{"output", 0, call.output, need.output > 0}};
+  return {CallMemory{"input", 0, call.input, need.input > 0},
+          CallMemory{"output", 0, call.output, need.output > 0}};
 }
 
-std::vector<Buffer> buffers_of(std::span<const Transfer> group) {
-  std::vector<Buffer> all;
+std::vector<CallMemory> buffers_of(std::span<const Transfer> group) {
+  std::vector<CallMemory> all;
   for (const Transfer& t : group) all.push_back({{}, all.size(), t.memory, t.count > 0});
   return all;
 }
 
-Result<bool> all_on_device(const Device& device, std::span<const Buffer> buffers) {
-  const auto is_there = [&device](const Buffer& buffer) {
+Result<bool> all_on_device(const Device& device, std::span<const CallMemory> buffers) {
+  const auto is_there = [&device](const CallMemory& buffer) {
     return buffer.memory && device.kind_of(buffer.memory) == MemoryKind::device;
   };
-  const Buffer *there = nullptr, *elsewhere = nullptr;
-  for (const Buffer& buffer : buffers)
+  const CallMemory *there = nullptr, *elsewhere = nullptr;
+  for (const CallMemory& buffer : buffers)
     if (buffer.used) (is_there(buffer) ? there : elsewhere) = &buffer;
   if (there && elsewhere)
     return invalid_argument(concat(there->text(), " is device memory and ", elsewhere->text(),
@@ -48,8 +48,8 @@ Result<bool> all_on_device(const Device& device, std::span<const Buffer> buffers
   return std::ranges::any_of(buffers, is_there);
 }
 
-Status all_reached(const Device& device, std::span<const Buffer> buffers) {
-  for (const Buffer& buffer : buffers)
+Status all_reached(const Device& device, std::span<const CallMemory> buffers) {
+  for (const CallMemory& buffer : buffers)
     if (buffer.used && device.kind_of(buffer.memory) == MemoryKind::host)
       return invalid_argument(
           concat("enqueue: ", buffer.text(),

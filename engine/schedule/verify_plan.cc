@@ -9,8 +9,6 @@
 namespace weft::symbolic {
 namespace {
 
-std::string text(int value) { return std::to_string(value); }
-
 // What a proof may take: some seconds, and a few gigabytes.
 constexpr int64_t kMostOps = int64_t{1} << 28;
 constexpr int64_t kMostCells = int64_t{1} << 27;

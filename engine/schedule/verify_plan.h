@@ -13,6 +13,8 @@
 
 namespace weft::symbolic {
 
+inline std::string text(int value) { return std::to_string(value); }
+
 // Numbers triples (a, b, id) densely: links by (from, to, id), cells by (poster, waiter, id).
 class Triples {
  public:

@@ -6,8 +6,6 @@ namespace {
 
 constexpr int kLanesReported = 6;
 
-std::string text(int value) { return std::to_string(value); }
-
 }  // namespace
 
 std::string Run::here(int lane) const {

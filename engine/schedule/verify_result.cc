@@ -7,8 +7,6 @@
 namespace weft::symbolic {
 namespace {
 
-std::string text(int value) { return std::to_string(value); }
-
 class ResultCheck {
  public:
   ResultCheck(Run& run, int call_index, const Call& call, Results* results)

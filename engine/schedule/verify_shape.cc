@@ -12,8 +12,6 @@ constexpr int kMostChunks = 1 << 28;
 constexpr int kMostTimes = 1 << 20;
 constexpr int kMostLag = 1024;
 
-std::string text(int value) { return std::to_string(value); }
-
 // Checks one step of one rank; every complaint begins with the step's place.
 class StepCheck {
  public:

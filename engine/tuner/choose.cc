@@ -8,15 +8,14 @@
 namespace weft {
 namespace {
 
-constexpr size_t kKiB = 1024;
 // all_reduce over windows: above this, folding only one's share saves more than its second hop
 // costs.
-constexpr size_t kTwoShotBytes = 8 * kKiB;
+constexpr size_t kTwoShotBytes = 8 * 1024;
 // Between buffers that all ranks have mapped: from here on what is not copied costs more than
 // telling each other where they are.
-constexpr size_t kRegisteredBytes = 32 * kKiB;
+constexpr size_t kRegisteredBytes = 32 * 1024;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
-constexpr size_t kLinkSmallBytes = 32 * kKiB;
+constexpr size_t kLinkSmallBytes = 32 * 1024;
 
 std::string_view over_windows(const Call& call, size_t bytes) {
   if (call.kind == Kind::all_reduce && bytes > kTwoShotBytes) return "window_two_shot";

@@ -27,6 +27,8 @@
 
 namespace weft {
 
+inline constexpr double kMicro = 1e-6, kGiga = 1e9;
+
 // How messages get from rank to rank. Rates are bytes per second; 0: no limit.
 struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves

@@ -9,7 +9,7 @@
 namespace weft {
 namespace {
 
-constexpr double kMicro = 1e-6, kGiga = 1e9, kKiB = 1024, kMiB = 1024 * kKiB;
+constexpr double kKiB = 1024, kMiB = 1024 * kKiB;
 
 Network node() {
   Network network;

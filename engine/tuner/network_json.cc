@@ -9,8 +9,6 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr double kMicro = 1e-6, kGiga = 1e9;
-
 // -- writing --------------------------------------------------------------------------------------
 
 // What is zero is left out: it is what a reader takes for missing members.

@@ -7,11 +7,6 @@
 #include "base/text.h"
 
 namespace weft::simulation {
-namespace {
-
-constexpr int kNobody = -1;
-
-}  // namespace
 
 Game::Game(const Plan& plan, const Trial& trial, const Network& network, const Sizes& sizes)
     : plan_(plan),

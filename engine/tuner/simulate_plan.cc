@@ -13,8 +13,6 @@
 namespace weft::simulation {
 namespace {
 
-constexpr Rank kNobody = -1;
-
 // What is between two ranks, seen from the end that is played: the peer is how far it is away.
 struct Between {
   Rank rank = 0;  // receiver or waiter

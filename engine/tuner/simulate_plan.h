@@ -11,6 +11,7 @@
 
 namespace weft::simulation {
 
+constexpr int kNobody = -1;  // as a rank or a lane
 // ll: of a line and of the payload in it.
 constexpr double kLineBytes = 256, kLinePayload = 248;
 inline double lines_of(double bytes) { return std::max(1.0, std::ceil(bytes / kLinePayload)); }

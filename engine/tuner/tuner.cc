@@ -15,12 +15,11 @@ constexpr size_t kRefined = 3;     // algorithms whose parameters are chosen by 
 constexpr double kClearly = 0.95;  // of the price
 constexpr double kLlBytesMost = 4096;
 constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
-constexpr size_t kKiB = 1024;
-constexpr size_t kWindowSegmentBytes = 64 * kKiB;
-constexpr size_t kLinkSegmentBytes = 64 * kKiB;
+constexpr size_t kWindowSegmentBytes = 64 * 1024;
+constexpr size_t kLinkSegmentBytes = 64 * 1024;
 constexpr size_t kWholeBytes = size_t{1} << 40;  // nothing lies between the ends: no rounds
 // Of all shares together: stays in a core's cache.
-constexpr size_t kTwoShotWindowBytes = 256 * kKiB;
+constexpr size_t kTwoShotWindowBytes = 256 * 1024;
 
 bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (!algorithm.suits(demand.collective)) return false;
@@ -42,8 +41,8 @@ int copies_of(const Algorithm& algorithm, int lanes) {
 
 size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
   if (algorithm.name == "window_two_shot")
-    return std::clamp<size_t>(kTwoShotWindowBytes / static_cast<size_t>(ranks), 8 * kKiB,
-                              128 * kKiB);
+    return std::clamp<size_t>(kTwoShotWindowBytes / static_cast<size_t>(ranks), 8 * 1024,
+                              128 * 1024);
   if (algorithm.registered) return kWholeBytes;
   return algorithm.windows ? kWindowSegmentBytes : kLinkSegmentBytes;
 }

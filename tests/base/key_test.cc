@@ -22,7 +22,7 @@ Environment environment(std::map<std::string, std::string, std::less<>> values) 
 
 TEST(Key, ProvesWhatWasSaidInWhichRole) {
   const Key key(kSecret);
-  const Proof proof = key.prove("caller", {bytes_of("one"), bytes_of("two")});
+  const KeyProof proof = key.prove("caller", {bytes_of("one"), bytes_of("two")});
   EXPECT_TRUE(key.proves(proof, "caller", {bytes_of("one"), bytes_of("two")}));
   EXPECT_FALSE(key.proves(proof, "callee", {bytes_of("one"), bytes_of("two")}));
   EXPECT_FALSE(key.proves(proof, "caller", {bytes_of("one"), bytes_of("tw0")}));
@@ -33,7 +33,7 @@ TEST(Key, ProvesWhatWasSaidInWhichRole) {
   EXPECT_FALSE(
       key.proves(ConstBytes(proof).first(31), "caller", {bytes_of("one"), bytes_of("two")}));
   for (size_t bit = 0; bit < 256; ++bit) {
-    Proof wrong = proof;
+    KeyProof wrong = proof;
     wrong[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     EXPECT_FALSE(key.proves(wrong, "caller", {bytes_of("one"), bytes_of("two")})) << bit;
   }

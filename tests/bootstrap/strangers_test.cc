@@ -73,7 +73,7 @@ class Raw {
     if (!frame.ok() || !frame->has_value()) return "no frame";
     const bool verdict = (**frame).type == wire::Type::verdict;
     const auto refusal = wire::parse_refusal(
-        std::string_view((**frame).payload).substr(verdict ? sizeof(Proof) : 0));
+        std::string_view((**frame).payload).substr(verdict ? sizeof(KeyProof) : 0));
     return refusal ? std::string(refusal->status.message()) : "no refusal";
   }
 
@@ -357,7 +357,8 @@ class Relay {
 };
 
 TEST(Strangers, AChangedTableIsNotBelieved) {
-  constexpr size_t kTable = 3 * wire::kHeaderBytes + sizeof(Nonce) + sizeof(Proof);  // its payload
+  constexpr size_t kTable =
+      3 * wire::kHeaderBytes + sizeof(Nonce) + sizeof(KeyProof);  // its payload
   for (const size_t target : {kTable, kTable + 37, kTable + 40}) {
     const int port = test::free_port();
     auto store =

@@ -139,7 +139,8 @@ class Relay {
 
 // What the keeper would say, but for the proof.
 std::string unproven(wire::Type type, const std::string& payload) {
-  return wire::encode(wire::Frame{wire::kVersion, type, std::string(sizeof(Proof), 0) + payload});
+  return wire::encode(
+      wire::Frame{wire::kVersion, type, std::string(sizeof(KeyProof), 0) + payload});
 }
 
 void wait_until(const std::function<bool()>& happened) {

@@ -135,7 +135,7 @@ TEST(TcpWire, EveryConnectionIsBoundToItsOwnWords) {
   Challenge challenge;
   challenge.nonce[3] = std::byte{1};
   Hello hello{.from = 0, .to = 1};
-  const Proof bound = binding_of(key, challenge, hello);
+  const KeyProof bound = binding_of(key, challenge, hello);
   EXPECT_EQ(binding_of(key, challenge, hello), bound);
   EXPECT_NE(binding_of(Key("another secret of enough bytes"), challenge, hello), bound);
   EXPECT_NE(binding_of(key, Challenge(), hello), bound);

@@ -25,7 +25,7 @@ T get(const std::byte* from) {
   return value;
 }
 
-constexpr size_t kProofBytes = sizeof(Proof);
+constexpr size_t kProofBytes = sizeof(KeyProof);
 constexpr size_t kHelloNonce = 48, kHelloProof = kHelloBytes - kProofBytes;
 constexpr size_t kAnswerProof = kAnswerBytes - kProofBytes;
 
@@ -119,7 +119,7 @@ bool proves(std::span<const std::byte, kHelloBytes> hello, const Key& key,
                     {challenge.nonce, hello.first<kHelloProof>()});
 }
 
-Proof binding_of(const Key& key, const Challenge& challenge, const Hello& hello) {
+KeyProof binding_of(const Key& key, const Challenge& challenge, const Hello& hello) {
   return key.prove("connection", {encode(challenge), encode(hello, key, challenge)});
 }
 

@@ -111,7 +111,7 @@ bool proves(std::span<const std::byte, kHelloBytes> hello, const Key& key,
 bool proves(std::span<const std::byte, kAnswerBytes> answer, const Key& key,
             const Challenge& challenge, const Hello& hello);
 // What tells the connection on which these were said from all others of the job.
-Proof binding_of(const Key& key, const Challenge& challenge, const Hello& hello);
+KeyProof binding_of(const Key& key, const Challenge& challenge, const Hello& hello);
 // Whether these first bytes (any number) can be the beginning of a hello.
 bool may_be_hello(ConstBytes bytes);
 

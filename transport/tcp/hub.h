@@ -31,7 +31,7 @@ struct Connection {
   Fd socket;
   SocketAddress remote;
   bool calling = false;  // this rank has made it
-  Proof binding{};       // binding_of() the words that were said
+  KeyProof binding{};    // binding_of() the words that were said
 };
 
 struct Hub {

@@ -110,7 +110,7 @@ TlsContext::~TlsContext() {
 }
 
 Result<std::unique_ptr<Tls>> TlsContext::wrap(int socket, bool calling,
-                                              const Proof& binding) const {
+                                              const KeyProof& binding) const {
   BIO* const bio = ::BIO_new(method_);
   SSL* const ssl = ::SSL_new(context_);
   if (!bio || !ssl) {

@@ -64,7 +64,7 @@ class TlsContext {
   // The end of who called, or of who was called. The handshake is made by the sends and receives;
   // it fails where the two ends differ in `binding`, which is to tell this connection from all
   // others: else somebody between the ranks could join the halves of two connections.
-  Result<std::unique_ptr<Tls>> wrap(int socket, bool calling, const Proof& binding) const;
+  Result<std::unique_ptr<Tls>> wrap(int socket, bool calling, const KeyProof& binding) const;
 
  private:
   TlsContext(const Key& key, uint64_t records_per_key, ssl_ctx_st* context, bio_method_st* method)
