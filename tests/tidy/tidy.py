@@ -3,7 +3,7 @@
 
 Rules: include edges between folders (docs/architecture.md), no include cycles, files of at most 500
 lines and functions of at most 70, one file that reads the environment, no work left as a marker in a
-comment, no <iostream> in the library, #pragma once in every header.
+comment, no <iostream> in the library, #pragma once in every header, which its source includes first.
 """
 
 import pathlib
@@ -55,6 +55,7 @@ CPP = {".h", ".cc", ".cu", ".cuh"}
 MARKERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\b|\b(__)?environ\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+ANY_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 TOKEN = re.compile(
     r'R"(?P<delimiter>[^()\s\\]{0,16})\(.*?\)(?P=delimiter)"'  # raw string
     r'|"(?:[^"\\\n]|\\.)*"'  # string
@@ -167,6 +168,15 @@ def check_edges(path, text, files):
             yield line, f'{own} may not include "{target}"'
 
 
+def check_own_header(path, text, files):
+    """So that the compiler sees that the header needs nothing in front of it."""
+    own = str(pathlib.PurePosixPath(path).with_suffix(".h"))
+    if path.endswith(".cc") and own in files:
+        first = ANY_INCLUDE.search(text)
+        if not first or first.group(1) != own:
+            yield 1, f'does not include "{own}" first'
+
+
 def check_text(path, text):
     lines = text.split("\n")
     if len(lines) - 1 > FILE_LINES_MAX:
@@ -231,6 +241,7 @@ def check(files):
         problems = list(check_text(path, text))
         if pathlib.PurePosixPath(path).suffix in CPP:
             problems += list(check_edges(path, text, files)) + list(check_code(path, text))
+            problems += check_own_header(path, text, files)
         for line, what in problems:
             yield f"{path}:{line}: {what}"
     graph = {path: [t for _, t in includes(text) if t in files] for path, text in files.items()}

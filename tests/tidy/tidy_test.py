@@ -100,6 +100,12 @@ class Text(unittest.TestCase):
         self.assertIn("#pragma once", violations(base__a_h="int f();\n")[0])
         self.assertIn("#pragma once", violations(base__a_h="// #pragma once\n")[0])
 
+    def test_own_header_first(self):
+        first = '#include "base/a.h"\n#include <map>\n'
+        self.assertEqual(violations(base__a_h=HEADER, base__a_cc="// What.\n" + first), [])
+        for text in ("#include <map>\n" + first, ""):
+            self.assertIn('"base/a.h" first', violations(base__a_h=HEADER, base__a_cc=text)[0])
+
     def test_function_size(self):
         body = "  g();\n"
         self.assertEqual(violations(base__a_cc="void f() {\n" + body * 68 + "}\n"), [])
