@@ -27,6 +27,10 @@ peers: ## install Open MPI, MPICH and Gloo, build, compare with them (RANKS MAX 
 deps: ## install the packages that are missing (WEFT_NO_INSTALL=1: only name them)
 	@cmake/deps.sh
 
+build-asan: clang
+clang:
+	@cmake/deps.sh clang 'libclang-rt-dev:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
+
 build-%: deps
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
@@ -47,10 +51,8 @@ chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real one
 	build/release/bin/weft-chaos --real 300 --simulated 25000
 
 FUZZ_RUNS ?= 1000000
-fuzz: ## what reads bytes from outside, under libFuzzer (FUZZ_RUNS=1000000 inputs each)
-	@cmake/deps.sh clang 'libclang-rt-dev:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
-	$(MAKE) build-fuzz
-	tests/fuzz/run.sh build/fuzz $(FUZZ_RUNS)
+fuzz: build-asan ## what reads bytes from outside, under libFuzzer (FUZZ_RUNS=1000000 inputs each)
+	JOBS=$(JOBS) tests/fuzz/run.sh build/asan $(FUZZ_RUNS)
 
 tidy: ## layers, sizes, formatting, headers that compile alone, clang-tidy
 	@cmake/deps.sh clang-format-14 clang-tidy-14:run-clang-tidy-14
@@ -80,4 +82,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers test test-verbs deps sanitize tidy docs format install clean help
+.PHONY: bench peers test test-verbs deps sanitize clang tidy docs format install clean help

@@ -8,6 +8,9 @@ if((CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_
 endif()
 option(WEFT_WERROR "Treat warnings as errors" ${weft_known_compiler})
 
+option(WEFT_UNITY "Compile the sources of a layer several at a time: faster from nothing, slower after a change" OFF)
+set(WEFT_LAYER_OPTIONS "" CACHE STRING "Options to compile layers with, but neither tests nor programs")
+option(WEFT_SERIAL_TESTS "Build the tests that run in one thread; no race detector needs them" ON)
 set(WEFT_TIMEOUT_FACTOR 1 CACHE STRING "How much longer than usual a test may take (sanitizers)")
 
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
@@ -32,6 +35,8 @@ function(weft_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY})
+  target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS})
 endfunction()
 
 # What all tests are compiled with; to compile one takes longer than to run it.
@@ -40,12 +45,16 @@ function(weft_test_settings name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# weft_test(NAME SOURCES... DEPENDS... [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest program
-# under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
+# weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest
+# program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long. SERIAL: all
+# of it, also what it calls, runs in one thread.
 # A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
 # `make test`, only of CI. What this machine's user keeps in his cache has no influence.
 function(weft_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(ARG_SERIAL AND NOT WEFT_SERIAL_TESTS)
+    return()
+  endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()

@@ -18,7 +18,7 @@ void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_EMULATOR_ASAN)
 extern "C" {
 void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, size_t bytes);
 void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, size_t* bytes);
@@ -90,7 +90,7 @@ void adopt(Fiber& fiber) {
 #if defined(WEFT_EMULATOR_TSAN)
   fiber.race_detector = __tsan_get_current_fiber();
 #endif
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_EMULATOR_ASAN)
   pthread_attr_t attributes;
   ::pthread_getattr_np(::pthread_self(), &attributes);
   ::pthread_attr_getstack(&attributes, &fiber.stack, &fiber.stack_bytes);
@@ -108,7 +108,7 @@ void prepare(Fiber& fiber, void* stack, size_t bytes, void (*entry)()) {
 }
 
 void entered() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_EMULATOR_ASAN)
   __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
 }
@@ -123,7 +123,7 @@ void release([[maybe_unused]] Fiber& fiber) {
 }
 
 void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] bool ends) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_EMULATOR_ASAN)
   __sanitizer_start_switch_fiber(ends ? nullptr : &from.fake_stack, to.stack, to.stack_bytes);
 #endif
 #if defined(WEFT_EMULATOR_TSAN)
@@ -133,7 +133,7 @@ void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] bool ends) {
 #endif
   to.started = true;
   exchange_stacks(from, to);
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(WEFT_EMULATOR_ASAN)
   __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
 #endif
 }

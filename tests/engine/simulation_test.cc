@@ -5,19 +5,16 @@
 #include <random>
 
 #include "engine/algorithms/algorithm.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/sim_call.h"
 
 namespace weft::test {
 namespace {
 
 constexpr double kTimeout_s = 10;  // virtual
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kSeeds = 100;
-constexpr int kRankCounts[] = {2, 3, 6};
-#else
-constexpr uint64_t kSeeds = 600;
-constexpr int kRankCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
-#endif
+constexpr uint64_t kSeeds = kSanitized ? 100 : 600;
+const std::vector<int> kRankCounts =
+    kSanitized ? std::vector{2, 3, 6} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
 
 SimOptions random_medium(std::mt19937_64& random, uint64_t seed) {
   SimOptions sim{.seed = seed, .windows = random() % 2 == 0};

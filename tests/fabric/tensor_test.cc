@@ -8,6 +8,8 @@
 #include <numeric>
 #include <sstream>
 
+#include "tests/support/sanitized.h"
+
 namespace weft {
 namespace {
 
@@ -169,9 +171,7 @@ TEST(Tensor, Prints) {
 }
 
 TEST(Tensor, WithoutMemoryIsAnError) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers end the process where there is no memory";
-#endif
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers end the process where there is no memory";
   try {
     (void)Tensor::empty(DataType::int8, {int64_t{1} << 55});
     ADD_FAILURE() << "there was memory";

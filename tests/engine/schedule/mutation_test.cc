@@ -13,17 +13,13 @@
 #include "tests/engine/schedule/mutate.h"
 #include "tests/engine/schedule/samples.h"
 #include "tests/support/interpret.h"
+#include "tests/support/sanitized.h"
 
 namespace weft {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kMutantsPerSchedule = 4;
-constexpr int kRuns = 40;
-#else
-constexpr int kMutantsPerSchedule = 24;
-constexpr int kRuns = 200;
-#endif
+constexpr int kMutantsPerSchedule = test::kSanitized ? 4 : 24;
+constexpr int kRuns = test::kSanitized ? 40 : 200;
 constexpr int kRunsOfRejected = 24;
 
 std::vector<Schedule> good_schedules(std::mt19937& random) {
