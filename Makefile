@@ -29,7 +29,7 @@ deps: ## install the packages that are missing (WEFT_NO_INSTALL=1: only name the
 
 build-asan: clang
 clang:
-	@cmake/deps.sh clang 'libclang-rt-dev:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
+	@cmake/deps.sh clang lld:ld.lld 'libclang-rt-dev:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
 
 build-%: deps
 	cmake --preset $*

@@ -36,20 +36,25 @@ function(weft_layer name)
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY})
-  target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS})
+  # With several sources in one, g++ takes a source's own types for those of a header.
+  target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS}
+    $<$<AND:$<BOOL:${WEFT_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
 endfunction()
 
-# What all tests are compiled with; to compile one takes longer than to run it.
+# For what takes longer to compile than it ever runs: folders add it to their options.
+set(weft_not_hot $<$<CONFIG:Release>:-O1>)
+
+# What all tests are compiled with.
 function(weft_test_settings name)
   target_link_libraries(${name} PRIVATE weft_settings GTest::gtest_main)
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(${name} PRIVATE ${weft_not_hot})
 endfunction()
 
 # weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest
 # program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long. SERIAL: all
 # of it, also what it calls, runs in one thread.
 # A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
-# `make test`, only of CI. What this machine's user keeps in his cache has no influence.
+# `make test`, only of CI; "long": nor of that. What this machine's user keeps in his cache has no influence.
 function(weft_test name)
   cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(ARG_SERIAL AND NOT WEFT_SERIAL_TESTS)

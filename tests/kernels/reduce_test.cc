@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tests/kernels/oracle.h"
+#include "tests/support/sanitized.h"
 
 namespace weft {
 namespace {
@@ -324,6 +325,7 @@ TEST(KernelTest, EveryPairOfFp8Values) {
 TEST(KernelTest, EveryPairOfFp8ValuesAndASmallOne) {
   for (DataType type : {DataType::fp8_e4m3, DataType::fp8_e5m2})
     for (unsigned char third : {0x01, 0x81, 0x03, 0x0b, 0x93}) {
+      if (test::kSanitized && third != 0x0b) continue;
       std::vector<Buffer> operands = pairs_of_bytes();
       operands.emplace_back(65'536, third);
       for (ReduceOp op : kFloatOps) check_all(op, type, operands);
