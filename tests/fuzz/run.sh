@@ -3,18 +3,19 @@
 # With KEEP_FOLDER new inputs that reach new code are kept there, one folder per target; a crash
 # leaves its input in the build folder. Prints what each target has covered. JOBS targets at a time.
 set -euo pipefail
-build=$(cd "$1" && pwd) runs=${2:-1000000} keep=${3:-}
+build=$(cd "$1" && pwd) runs=${2:-1000000}
 corpus=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/corpus
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+keep=${3:-$scratch}
 
-fuzz() {  # fuzz TARGET: one line about it, and where it fails the end of its log
-  local name=${1##*/fuzz_} status=0
-  local log=$build/fuzz_$name.log found=${keep:-$scratch}/$name
+# fuzz TARGET: one line about it, and where it fails the end of its log.
+fuzz() {
+  local name=${1##*/fuzz_} status=0 last
+  local log=$build/fuzz_$name.log found=$keep/$name
   mkdir -p "$found"
   (cd "$build" && "$1" -runs="$runs" -timeout=10 -rss_limit_mb=2048 -max_len=8192 \
     -print_final_stats=1 -artifact_prefix="$build/crash_$name-" "$found" "$corpus/$name" >"$log" 2>&1) || status=1
-  local last
   last=$(grep -E '^#[0-9]+.*cov: ' "$log" | tail -1)
   printf '%-12s %10s %8s %9s %8s\n' "$name" "$(grep -oP 'number_of_executed_units: \K\d+' "$log" || echo 0)" \
     "$(grep -oP 'cov: \K\d+' <<<"$last")" "$(grep -oP 'ft: \K\d+' <<<"$last")" \
@@ -22,19 +23,8 @@ fuzz() {  # fuzz TARGET: one line about it, and where it fails the end of its lo
   [ "$status" -eq 0 ] || { tail -40 "$log"; echo "failed: $name; its input is $build/crash_$name-*"; }
   return "$status"
 }
+export -f fuzz
+export build runs corpus keep
 
 printf '%-12s %10s %8s %9s %8s\n' target runs edges features exec/s
-failed=0 running=0
-for target in "$build"/bin/fuzz_*; do
-  if [ "$running" -ge "${JOBS:-$(nproc)}" ]; then
-    wait -n || failed=1
-    running=$((running - 1))
-  fi
-  fuzz "$target" &
-  running=$((running + 1))
-done
-while [ "$running" -gt 0 ]; do
-  wait -n || failed=1
-  running=$((running - 1))
-done
-exit "$failed"
+printf '%s\0' "$build"/bin/fuzz_* | xargs -0 -n 1 -P "${JOBS:-$(nproc)}" bash -c 'fuzz "$0"'
