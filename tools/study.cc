@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr double kMicro = 1e6;
+constexpr double kMicroseconds = 1e6;  // in a second
 
 // The columns of a table, each with a name: the algorithms, and the bound behind them.
 std::vector<Curve> curves_of(const Study& study, int ranks) {
@@ -21,8 +21,8 @@ std::vector<Curve> curves_of(const Study& study, int ranks) {
     const auto bytes = static_cast<double>(row.bytes);
     for (size_t i = 0; i < row.cells.size(); ++i)
       if (const auto& found = row.cells[i].found)
-        curves[i].spots.push_back({bytes, found->seconds * kMicro});
-    curves.back().spots.push_back({bytes, row.bound_s * kMicro});
+        curves[i].spots.push_back({bytes, found->seconds * kMicroseconds});
+    curves.back().spots.push_back({bytes, row.bound_s * kMicroseconds});
   }
   return curves;
 }

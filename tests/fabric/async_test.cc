@@ -1,5 +1,4 @@
 // What runs beside the caller: order, nesting, groups that go out of scope, errors.
-
 #include <atomic>
 #include <chrono>
 #include <stdexcept>

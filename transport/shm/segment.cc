@@ -18,8 +18,8 @@ namespace {
 constexpr int kPopulate = 23;  // MADV_POPULATE_WRITE, which older headers lack
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-// Writes to the byte what it is: one instruction, so that no write of another thread is lost. Not
-// an "or" with 0, of which compilers make a fence.
+// Writes to the byte what it is, so that no write of another thread is lost. Not by an "or" with 0,
+// of which compilers make a fence.
 void write_to(std::byte& at) {
   std::atomic_ref byte(reinterpret_cast<uint8_t&>(at));
   uint8_t is = byte.load(std::memory_order_relaxed);

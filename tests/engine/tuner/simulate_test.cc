@@ -11,8 +11,6 @@
 namespace weft {
 namespace {
 
-constexpr double kMicro = 1e-6;
-
 // One node in which messages have a latency and steps a time, and nothing else costs anything.
 Network plain() {
   Network network;

@@ -9,8 +9,6 @@
 namespace weft {
 namespace {
 
-constexpr double kMicro = 1e-6;
-
 // Steps are free and messages dear, or the other way round.
 Network network(double latency_s, double step_s) {
   Network n;
