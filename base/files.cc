@@ -17,6 +17,7 @@
 namespace weft {
 namespace {
 
+namespace fs = std::filesystem;
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 Status too_large(const std::string& path, size_t most) {
@@ -35,6 +36,21 @@ Result<std::string> read_all(const File& file, const std::string& path, size_t m
     if (text.size() > most) return too_large(path, most);
     if (count < part.size()) return text;
   }
+}
+
+// A file, or nothing; of a link, what it leads to.
+bool replaceable(const std::string& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  return type == fs::file_type::regular ||
+         (type == fs::file_type::not_found && !fs::is_symlink(path, error));
+}
+
+bool write_bytes(const std::string& path, std::string_view bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  file.close();
+  return static_cast<bool>(file);
 }
 
 }  // namespace
@@ -64,19 +80,22 @@ Status check_file_size(uint64_t bytes) {
 }
 
 Status write_text(const std::string& path, std::string_view text) {
+  if (!replaceable(path)) return write_bytes(path, text) ? Status() : system_error(path);
   if (const Status size = check_file_size(text.size()); !size.ok()) return size.within(path);
   std::error_code error;
-  const std::filesystem::path target(path);
-  if (target.has_parent_path()) std::filesystem::create_directories(target.parent_path(), error);
-  const std::string draft = concat(path, ".", ::getpid(), ".", ::gettid());
-  std::ofstream file(draft, std::ios::binary);
-  file << text;
-  file.close();
-  if (file) std::filesystem::rename(draft, target, error);
-  if (file && !error) return {};
+  const std::string file = fs::weakly_canonical(path, error);  // a link stays one
+  const std::string draft = concat(file, ".", ::getpid(), ".", ::gettid());
+  if (write_bytes(draft, text) && std::rename(draft.c_str(), file.c_str()) == 0) return {};
   const Status status = system_error(path);
-  std::filesystem::remove(draft, error);
+  fs::remove(draft, error);
   return status;
+}
+
+Status write_text_in_folder(const std::string& path, std::string_view text) {
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty()) fs::create_directories(folder, error);
+  return write_text(path, text);  // says what was wrong
 }
 
 }  // namespace weft

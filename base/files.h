@@ -23,7 +23,10 @@ Result<std::string> read_regular(const std::string& path, size_t most = kFileByt
 // one is made so large: the system ends who tries without a word (SIGXFSZ). Shared memory counts.
 Status check_file_size(uint64_t bytes);
 
-// Writes it whole or not at all, in place of what was there, and makes the folder it is in.
+// Writes it whole or not at all, in place of what was there. What is there and no regular file (a
+// pipe, a terminal) is written to.
 Status write_text(const std::string& path, std::string_view text);
+// The same, and makes the folder that the file is in.
+Status write_text_in_folder(const std::string& path, std::string_view text);
 
 }  // namespace weft

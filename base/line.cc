@@ -46,25 +46,25 @@ size_t write_now(int fd, std::string_view bytes) {
   return written;
 }
 
-// While it lives, this thread gets no SIGPIPE for what it writes.
-class NoPipeSignal {
+// While it lives, this thread does not get that signal for what it writes.
+class Without {
  public:
-  NoPipeSignal() {
+  explicit Without(int signal) {
     sigset_t pending;
     ::sigpending(&pending);
-    was_pending_ = ::sigismember(&pending, SIGPIPE) == 1;
+    was_pending_ = ::sigismember(&pending, signal) == 1;
     ::sigemptyset(&signal_);
-    ::sigaddset(&signal_, SIGPIPE);
+    ::sigaddset(&signal_, signal);
     ::pthread_sigmask(SIG_BLOCK, &signal_, &before_);
   }
-  ~NoPipeSignal() {
+  ~Without() {
     const timespec now{};
     while (!was_pending_ && ::sigtimedwait(&signal_, nullptr, &now) < 0 && errno == EINTR) {
     }
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
-  NoPipeSignal(const NoPipeSignal&) = delete;
-  NoPipeSignal& operator=(const NoPipeSignal&) = delete;
+  Without(const Without&) = delete;
+  Without& operator=(const Without&) = delete;
 
  private:
   sigset_t signal_, before_;
@@ -81,7 +81,7 @@ void LineWriter::write(int fd, std::string line) {
                        " before this one could not be written)"));
   line.push_back('\n');
   if (cut) line.insert(line.begin(), '\n');
-  const NoPipeSignal none;
+  const Without broken_pipes(SIGPIPE), full_files(SIGXFSZ);
   const size_t written = write_now(fd, line);
   if (written == line.size()) return;
   dropped_ += dropped + 1;

@@ -11,8 +11,8 @@ namespace weft {
 class LineWriter {
  public:
   // Writes the line and a newline, as one write(2) up to PIPE_BUF bytes, so that lines of several
-  // processes do not mix. Neither waits nor raises SIGPIPE: a line that the file does not take now
-  // is dropped, and the next one that gets through says how many those were.
+  // processes do not mix. Neither waits nor raises SIGPIPE or SIGXFSZ: a line that the file does
+  // not take now is dropped, and the next one that gets through says how many those were.
   void write(int fd, std::string line);
 
  private:

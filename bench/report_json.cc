@@ -1,7 +1,6 @@
 #include "bench/report_json.h"
 
-#include <fstream>
-
+#include "base/files.h"
 #include "base/text.h"
 
 namespace weft::bench {
@@ -156,11 +155,7 @@ Json to_json(const RunInfo& run, const std::vector<Row>& rows, const Totals& tot
 }
 
 Status write_json(const std::string& path, const Json& value) {
-  std::ofstream file(path);
-  file << value.dump(1) << "\n";
-  file.close();
-  if (!file) return system_error(concat("-J/--output_file: write ", path));
-  return {};
+  return write_text(path, concat(value.dump(1), "\n")).within("-J/--output_file");
 }
 
 }  // namespace weft::bench

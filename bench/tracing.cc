@@ -1,10 +1,10 @@
 #include "bench/tracing.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "bench/gather.h"
 
@@ -139,10 +139,7 @@ void Tracer::append(const std::string& title, const std::vector<StepDone>& all,
 }
 
 Status Tracer::write(const std::string& path, const std::string& title) const {
-  std::ofstream file(path);
-  file << to_trace_json(events_, TraceKind::measured, title);
-  file.close();
-  return file ? Status() : system_error(concat("--trace: write ", path));
+  return write_text(path, to_trace_json(events_, TraceKind::measured, title)).within("--trace");
 }
 
 }  // namespace weft::bench

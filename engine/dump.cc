@@ -122,7 +122,7 @@ Result<Dump> dump_from_json(std::string_view text) {
 }
 
 Status write_dump(const Dump& dump, const std::string& folder) {
-  return write_text(
+  return write_text_in_folder(
       concat(folder, "/weft-", dump.communicator.substr(0, 12), "-rank", dump.rank, ".json"),
       to_json(dump));
 }

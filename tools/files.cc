@@ -1,11 +1,11 @@
 #include "tools/files.h"
 
 #include <CLI/CLI.hpp>
-#include <fstream>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "engine/schedule/prove.h"
 #include "engine/schedule/verify.h"
@@ -18,9 +18,7 @@ Status write(const std::string& text, const std::string& path) {
     std::cout << text << std::flush;
     return std::cout ? Status() : system_error("standard output");
   }
-  std::ofstream out(path);
-  out << text;
-  return out.flush() ? Status() : system_error(path);
+  return write_text(path, text);
 }
 
 // The schedule of the in-place form, where that of the other form cannot serve it.

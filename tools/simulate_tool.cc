@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -317,12 +316,11 @@ Status write_trace(const Study& study, const std::string& file) {
   std::vector<SimulatedStep> steps;
   const Result<Simulated> simulated = simulation->run(static_cast<double>(study.bytes[0]), &steps);
   if (!simulated.ok()) return simulated.status();
-  std::ofstream out(file);
-  out << to_trace_json(
-      events_of(steps, trial, simulated->ranks), TraceKind::simulated,
-      concat(trial.algorithm->name, " ", name(study.kind), " of ", study.ranks[0], " ranks, ",
-             study.bytes[0], " bytes, simulated on ", study.network.name));
-  return out.flush() ? Status() : system_error(file);
+  return write_text(
+      file, to_trace_json(
+                events_of(steps, trial, simulated->ranks), TraceKind::simulated,
+                concat(trial.algorithm->name, " ", name(study.kind), " of ", study.ranks[0],
+                       " ranks, ", study.bytes[0], " bytes, simulated on ", study.network.name)));
 }
 
 // Before a long simulation: whether its result can be drawn.

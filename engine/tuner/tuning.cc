@@ -80,7 +80,7 @@ Result<Tuning> read_tuning(const std::string& path) {
 
 // Written beside it first: a reader finds a whole one or none.
 Status write_tuning(const Tuning& tuning, const std::string& path) {
-  const Status written = write_text(path, to_json(tuning));
+  const Status written = write_text_in_folder(path, to_json(tuning));
   return written.ok() ? written : written.within("The tuning cannot be written");
 }
 

@@ -31,11 +31,33 @@ struct Folder {
 TEST(Files, AreReadAsTheyWereWritten) {
   const Folder folder;
   const std::string path = folder.file("deep/text"), text(200'000, 'x');
-  ASSERT_TRUE(write_text(path, text).ok());
+  EXPECT_FALSE(write_text(path, text).ok());  // there is no such folder
+  ASSERT_TRUE(write_text_in_folder(path, text).ok());
   EXPECT_EQ(read_text(path).take(), text);
   EXPECT_EQ(read_regular(path).take(), text);
   EXPECT_NE(read_regular(folder.file("none")).status().message().find("/none: No such file"),
             std::string_view::npos);
+}
+
+// The link stays, and so does what is no file: it is written to, not replaced.
+TEST(Files, AreWrittenWhereTheyAre) {
+  const Folder folder;
+  const std::string path = folder.file("text"), link = folder.file("link"),
+                    pipe = folder.file("pipe");
+  fs::create_symlink("text", link);
+  for (const char* text : {"one", "two"}) {
+    ASSERT_TRUE(write_text(link, text).ok());
+    ASSERT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(read_text(path).take(), text);
+  }
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::string heard;
+  std::thread reader([&] { heard = read_text(pipe).take(); });
+  EXPECT_TRUE(write_text(pipe, "three").ok());
+  reader.join();
+  EXPECT_EQ(heard, "three");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_FALSE(write_text(folder.path, "four").ok());
 }
 
 TEST(Files, ThatAreNotRegularAreNotWaitedFor) {

@@ -4,12 +4,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <barrier>
+#include <cstdio>
 #include <functional>
 #include <sstream>
 #include <thread>
@@ -96,6 +99,21 @@ TEST(LogLines, DoNotWaitForWhoDoesNotRead) {
   EXPECT_EQ(pipe.drain(),
             "weft[0] error: one (3 lines before this one could not be written)\n"
             "weft[0] error: two\n");
+}
+
+// In a child: the limit of this process stays.
+TEST(LogLines, DoNotEndAProcessWhoseFilesAreFull) {
+  Pipe pipe;
+  const int status = status_of(pipe, [] {
+    std::FILE* const file = std::tmpfile();
+    const rlimit some{10, 10};
+    if (!file || ::setrlimit(RLIMIT_FSIZE, &some) != 0) return false;
+    LineWriter writer;
+    for (int i = 0; i < 3; ++i) writer.write(::fileno(file), "a line");
+    struct stat kind {};
+    return ::fstat(::fileno(file), &kind) == 0 && kind.st_size == 10;
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(LineWriter, LeavesASignalThatCameBefore) {
