@@ -126,6 +126,7 @@ std::string_view of(Purpose purpose) {
     case Purpose::split: return " of split()";
     case Purpose::check: return " of the check of arguments";
     case Purpose::device: return " of making device memory";
+    case Purpose::tell: return " of tell_all()";
   }
   return "";
 }

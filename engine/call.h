@@ -103,7 +103,7 @@ inline std::span<const size_t> known_counts(const Call& call, Rank me) {
 
 // Whose call it is: the user's, or one that another function of the communicator makes. The latter
 // is run by whatever algorithm suits, and is never taken for a user's.
-enum class Purpose : uint8_t { user, allocate, split, check, device };
+enum class Purpose : uint8_t { user, allocate, split, check, device, tell };
 
 // What the ranks that make a call must agree on.
 struct Signature {

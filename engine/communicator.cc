@@ -96,6 +96,10 @@ Result<std::shared_ptr<std::byte>> Communicator::allocate(size_t) {
   return unsupported("this communicator allocates no memory");
 }
 
+Result<std::vector<std::string>> Communicator::tell_all(const std::string&) {
+  return unsupported("the ranks of this communicator cannot tell each other texts");
+}
+
 Status Communicator::start_trace(size_t) {
   return unsupported("this communicator does not note down what its lanes do");
 }

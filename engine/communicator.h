@@ -135,6 +135,10 @@ class Communicator {
   // on it may be under way then. A size that differs is an error on all ranks.
   virtual Result<std::shared_ptr<std::byte>> allocate(size_t bytes);
 
+  // Collective: a text of each rank, by rank. For agreeing on what comes next, as those who build
+  // on communicators have to: ranks that make a call in its place get an error.
+  virtual Result<std::vector<std::string>> tell_all(const std::string& mine);
+
   // Ends every call under way on this rank, and as soon as they hear of it on the others, with
   // Code::aborted; the communicator is failed afterwards.
   virtual void abort(std::string_view why) = 0;

@@ -106,6 +106,7 @@ class Engine final : public Communicator {
   Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without,
                                                double timeout_s) override;
   Result<std::shared_ptr<std::byte>> allocate(size_t bytes) override;
+  Result<std::vector<std::string>> tell_all(const std::string& mine) override;
   void abort(std::string_view why) override;
   Status health() const override;
   Result<CallInfo> explain(const Call& call) override;

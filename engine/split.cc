@@ -1,4 +1,5 @@
-// Splitting a communicator: the parent's own collectives carry what a rendezvous would.
+// Splitting a communicator, and agreeing on more than that: its own collectives carry what a
+// rendezvous would.
 #include <algorithm>
 
 #include "engine/engine.h"
@@ -29,6 +30,13 @@ Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) try {
   CreateConfig config = config_;
   config.lineage = {};
   return create_communicator(meet, config);
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
+}
+
+Result<std::vector<std::string>> Engine::tell_all(const std::string& mine) try {
+  const RunCall run = [this](const Call& call) { return run_internal(call, Purpose::tell); };
+  return gather_texts(size(), run, mine);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }

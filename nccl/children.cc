@@ -1,6 +1,5 @@
 // Communicators made of others: split, shrunk, grown.
-#include <array>
-#include <cstring>
+#include <algorithm>
 
 #include "base/text.h"
 #include "nccl/ids.h"
@@ -78,17 +77,24 @@ Answer shrink(ncclComm_t parent, const int* excluded, int count, ncclComm_t* out
   return give_birth(std::move(birth));
 }
 
-// The id of the one rank that gives one, told to all of the parent's.
+// The id of the rank that gives one, told to all of the parent's. All get the same error.
 Result<ncclUniqueId> share_id(Communicator& engine, const std::optional<ncclUniqueId>& own) {
-  const ncclUniqueId mine = own.value_or(ncclUniqueId{});
-  std::vector<ncclUniqueId> all(static_cast<size_t>(engine.size()));
-  WEFT_TRY(engine.all_gather(&mine, all.data(), sizeof mine, DataType::uint8));
-  for (const ncclUniqueId& id : all)
-    if (id.internal[0] != 0) return id;
-  return invalid_usage(
-      "no rank of the communicator gave a unique id; one of them gets it by ncclCommGetUniqueId "
-      "and "
-      "passes it to ncclCommGrow, as the new ranks do");
+  const auto ids = engine.tell_all(own ? std::string(own->internal, sizeof own->internal) : "");
+  if (!ids.ok()) return ids.status();
+  const auto given = [](const std::string& id) { return !id.empty(); };
+  const auto first = std::find_if(ids->begin(), ids->end(), given);
+  if (first == ids->end())
+    return invalid_usage(
+        "no rank of the communicator gave a unique id; one of them gets it by "
+        "ncclCommGetUniqueId and passes it to ncclCommGrow, as the new ranks do");
+  for (auto other = std::find_if(first + 1, ids->end(), given); other != ids->end(); ++other)
+    if (*other != *first)
+      return invalid_usage(concat("uniqueId of rank ", other - ids->begin(),
+                                  " is not that of rank ", first - ids->begin(),
+                                  "; one rank makes it, and the others pass the same or null"));
+  ncclUniqueId id{};
+  first->copy(id.internal, sizeof id.internal);
+  return id;
 }
 
 Result<std::unique_ptr<Communicator>> grown(Communicator* parent, int rank, int ranks,

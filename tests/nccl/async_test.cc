@@ -257,6 +257,34 @@ TEST(Grow, KeepsRanks) {
   });
 }
 
+// What growing says to the ranks that are there is of its own: a user's call of as many bytes does
+// not meet it. Ids that differ, and none at all, are errors on all ranks.
+TEST(Grow, WhatDoesNotFit) {
+  enum class Wrong { call, ids, none };
+  for (const Wrong wrong : {Wrong::ids, Wrong::none, Wrong::call}) {
+    ncclUniqueId id, more[2];
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclComm_t pair[2] = {};
+    on_threads(
+        2, [&](int rank) { ASSERT_EQ(ncclCommInitRank(&pair[rank], 2, id, rank), ncclSuccess); });
+    for (int rank = 0; rank < 2; ++rank)
+      ASSERT_EQ(ncclCommGetUniqueId(pair[rank], &more[rank]), ncclSuccess);
+    on_threads(2, [&](int rank) {
+      char all[2 * NCCL_UNIQUE_ID_BYTES] = {};
+      ncclComm_t grown = pair[rank];
+      if (wrong == Wrong::call && rank == 1) {
+        EXPECT_NE(ncclAllGather(&id, all, sizeof id, ncclChar, pair[rank], nullptr), ncclSuccess);
+      } else {
+        EXPECT_EQ(ncclCommGrow(pair[rank], 3, wrong == Wrong::none ? nullptr : &more[rank], -1,
+                               &grown, nullptr),
+                  ncclInvalidUsage);
+        EXPECT_EQ(grown, nullptr);
+      }
+      EXPECT_EQ(ncclCommDestroy(pair[rank]), ncclSuccess);
+    });
+  }
+}
+
 TEST(Scalable, SeveralIds) {
   ncclUniqueId ids[2];
   for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
