@@ -72,7 +72,7 @@ class Work {
     call_.targets = &target_;
     call_.target_count = 1;
     call_.count = test.bytes / size_of(test.type);
-    call_.streaming = test.streaming;
+    call_.streamed = test.streaming ? 1 : 0;
     call_.scalar = kScalar;
     if (test.op == ReduceOp::premulsum) call_.scaled = 1;
     if (test.op == ReduceOp::avg) call_.divisor = 3;

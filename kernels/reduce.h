@@ -38,9 +38,8 @@ struct ReduceCall {
   uint64_t scaled = 0;
   // avg: the number of ranks, applied before the final rounding; integers truncate toward zero.
   int64_t divisor = 1;
-  // Write targets[0], or both, past the caches (non-temporal), where that is possible.
-  bool streaming = false;
-  bool streaming_both = false;
+  // Bit k: write targets[k] past the caches (non-temporal), where its alignment allows it.
+  uint32_t streamed = 0;
 };
 
 using ReduceKernel = void (*)(const ReduceCall&);

@@ -139,14 +139,22 @@ struct Reducer {
                         kSources == 0 ? call.source_count : kSources,
                         {call.targets[0], call.targets[call.target_count - 1]},
                         call.target_count};
-    const bool streaming = call.streaming && can_align(call.targets[0]);
-    const Whole whole{streaming, streaming && call.streaming_both && aligned_alike(places)};
-    size_t at = whole.streaming ? to_alignment(call.targets[0], call.count) : 0;
+    const Whole whole = streamed(call, places);
+    const bool streams = whole.streaming || whole.streaming_second;
+    size_t at = streams ? to_alignment(places.targets[whole.streaming ? 0 : 1], call.count) : 0;
     ends<kModified>(places, 0, at, modifiers);
     for (; call.count - at >= kBlock; at += kBlock)
       step<kUnroll, kSources, kModified>(places, at, modifiers, whole);
     ends<kModified>(places, at, call.count, modifiers);
-    if (whole.streaming) Kit::fence();
+    if (streams) Kit::fence();
+  }
+
+  // Both only where what aligns one target aligns the other.
+  static Whole streamed(const ReduceCall& call, const Places& places) {
+    const bool first = (call.streamed & 1) != 0 && can_align(places.targets[0]);
+    const bool second =
+        (call.streamed & 2) != 0 && places.target_count == 2 && can_align(places.targets[1]);
+    return {first, second && (!first || aligned_alike(places))};
   }
 
   static bool can_align(const void* target) {
@@ -166,7 +174,7 @@ struct Reducer {
     for (int t = 0; t < call.target_count; ++t) {
       if (call.targets[t] != call.sources[0])
         copy_bytes(call.targets[t], call.sources[0], call.count * sizeof(T),
-                   call.streaming && (t == 0 || call.streaming_both));
+                   (call.streamed >> t & 1) != 0);
     }
   }
 

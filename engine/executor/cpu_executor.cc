@@ -9,23 +9,15 @@
 
 namespace weft {
 
-namespace {
-
-// Whether all that the step writes is results: nothing that is read again soon.
-bool results_only(const PlanStep& step) {
-  return !step.to && std::all_of(step.targets.begin(), step.targets.end(),
-                                 [](const Operand& o) { return o.buffer == Buffer::output; });
-}
-
-}  // namespace
-
 void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
   plan_ = &plan;
   binding_ = binding;
   identity_ = identity;
   cursors_.resize(plan.lanes.size());
-  for (size_t i = 0; i < plan.lanes.size(); ++i)
+  for (size_t i = 0; i < plan.lanes.size(); ++i) {
     cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity.window_offset);
+    begin_turn(cursors_[i]);
+  }
   lanes_left_ = plan.lanes.size();
   started_ = false;
   short_ = !plan.short_steps.empty() && !shared_.trace;
@@ -94,6 +86,7 @@ CpuExecutor::Progress CpuExecutor::poll() {
 }
 
 void CpuExecutor::finish_call() {
+  plan_->turns += plan_->rounds_of(0);
   for (const Plan::Expected& e : plan_->expected) shared_.expected(e.peer, e.cell) += e.posts;
   if (identity_.window_call > 0)
     WindowLayout::finished(plan_->windows[media_.me()]->memory)
@@ -219,86 +212,20 @@ void CpuExecutor::next(const PlanLane& lane, const PlanStep& step, Cursor& at) {
   if (++at.step < lane.steps.size()) return;
   at.step = 0;
   at.round += plan_->copies;
+  end_turn(at);
   if (at.round >= lane.rounds) {
     at.finished = true;
     --lanes_left_;
     return;
   }
   ++at.turn;
+  begin_turn(at);
   at.window = identity_.window_offset + at.turn % plan_->window_halves * plan_->half_bytes();
 }
 
 CpuExecutor::Move CpuExecutor::fail(Status status) {
   failure_ = std::move(status);
   return Move::failed;
-}
-
-std::byte* CpuExecutor::address(const Operand& operand, const Cursor& at) const {
-  if (operand.rank >= 0 && operand.buffer != Buffer::window) return mapped(operand, at);
-  switch (operand.buffer) {
-    case Buffer::input: return const_cast<std::byte*>(at.input);
-    case Buffer::output: return at.output;
-    case Buffer::scratch: return scratch_ + operand.slot * plan_->scratch_slot_bytes;
-    default:
-      return plan_->windows[operand.rank]->memory + at.window +
-             operand.slot * plan_->window_slot_bytes;
-  }
-}
-
-// The chunk in a peer's Input or Output.
-std::byte* CpuExecutor::mapped(const Operand& operand, const Cursor& at) const {
-  const MappedBuffers& buffers = binding_.mapped[static_cast<size_t>(operand.rank)];
-  const bool input = operand.buffer == Buffer::input;
-  const size_t place = input ? plan_->layout.input_offset(at.chunk, operand.rank)
-                             : plan_->layout.output_offset(at.chunk, operand.rank);
-  std::byte* const begin = input ? const_cast<std::byte*>(buffers.input) : buffers.output;
-  return begin + (place + at.begin) * plan_->element_bytes;
-}
-
-LlLine* CpuExecutor::line(const Operand& operand, const Cursor& at) const {
-  return reinterpret_cast<LlLine*>(address(operand, at)) + at.line;
-}
-
-void CpuExecutor::locate(const PlanStep& step, const Cursor& at, size_t count,
-                         Places& places) const {
-  const size_t offset = at.position * plan_->element_bytes;
-  const auto place = [&](const Operand& o) {
-    const bool lined = step.lines && o.buffer == Buffer::window;
-    return lined ? line(o, at)->begin(count * plan_->element_bytes) : address(o, at) + offset;
-  };
-  for (const Operand& o : step.sources) {
-    if (plan_->scales && o.buffer == Buffer::input) places.scaled |= uint64_t{1} << places.sources;
-    places.source[places.sources++] = place(o);
-  }
-  for (const Operand& o : step.targets) places.target[places.targets++] = place(o);
-}
-
-void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count) const {
-  const int64_t divisor = step.finish ? plan_->divisor : 1;
-  const size_t bytes = count * plan_->element_bytes;
-  const bool streaming =
-      plan_->request.streaming && !step.targets.empty() && step.targets[0].buffer == Buffer::output;
-  const bool all_streaming = streaming && results_only(step);
-  if (places.sources == 1 && places.scaled == 0 && divisor == 1) {
-    for (int i = 0; i < places.targets; ++i)
-      if (places.target[i] != places.source[0])
-        copy_bytes(places.target[i], places.source[0], bytes, i == 0 ? streaming : all_streaming);
-    return;
-  }
-  ReduceCall call{.sources = places.source,
-                  .source_count = places.sources,
-                  .targets = places.target,
-                  .target_count = std::min(2, places.targets),
-                  .count = count,
-                  .scalar = binding_.scalar,
-                  .scaled = places.scaled,
-                  .divisor = divisor,
-                  .streaming = streaming,
-                  .streaming_both = all_streaming && places.targets == 2};
-  plan_->kernel(call);
-  // The second of them is in the cache.
-  for (int i = 2; i < places.targets; ++i)
-    copy_bytes(places.target[i], places.target[1], bytes, all_streaming);
 }
 
 CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
@@ -321,7 +248,7 @@ CpuExecutor::Move CpuExecutor::move_local(const PlanStep& step, Cursor& at) {
     const size_t count = std::min(part, at.size - at.position);
     Places places;
     locate(step, at, count, places);
-    fold(step, places, count);
+    fold(step, places, count, at);
     at.position += count;
   }
   return Move::complete;
@@ -338,7 +265,7 @@ CpuExecutor::Move CpuExecutor::move_lines(const PlanStep& step, Cursor& at) {
     const size_t count = std::min(plan_->line_elements, at.size - at.position);
     Places places;
     locate(step, at, count, places);
-    fold(step, places, count);
+    fold(step, places, count, at);
     for (const Operand& target : step.targets)
       if (target.buffer == Buffer::window)
         line(target, at)->flag.store(flag, std::memory_order_release);
@@ -420,7 +347,7 @@ CpuExecutor::Move CpuExecutor::move_linked(const PlanStep& step, Cursor& at) {
     if (message) places.source[places.sources++] = message->data.data() + at.in_offset;
     locate(step, at, count, places);
     if (step.to) places.target[places.targets++] = slot.data() + at.out_filled;
-    fold(step, places, count);
+    fold(step, places, count, at);
     at.position += count;
     if (step.from) {
       at.in_offset += count * bytes;

@@ -61,8 +61,9 @@ class CpuExecutor {
     uint32_t step = 0;
     int time = 0;
     size_t round = 0;
-    size_t turn = 0;    // which of the lane's own rounds that is
-    size_t window = 0;  // bytes from a window's begin to this round's half of the lease
+    size_t turn = 0;          // which of the lane's own rounds that is
+    StoreTrial::Turn stores;  // how that one writes for other ranks
+    size_t window = 0;        // bytes from a window's begin to this round's half of the lease
     bool entered = false;
     bool finished = false;
     // From here on: set when a step is entered.
@@ -86,6 +87,7 @@ class CpuExecutor {
       turn = 0;
       window = window_offset;
       entered = finished = false;
+      stores = {};
     }
   };
   enum class Move : uint8_t { blocked, moved, complete, failed };
@@ -132,7 +134,10 @@ class CpuExecutor {
   // Adds where the step's operands are: of the `count` elements from the cursor on.
   void locate(const PlanStep& step, const Cursor& at, size_t count, Places& places) const;
   // The step's fold of the next `count` elements.
-  void fold(const PlanStep& step, Places& places, size_t count) const;
+  void fold(const PlanStep& step, Places& places, size_t count, Cursor& at) const;
+  void fold(const PlanStep& step, Places& places, size_t count, uint64_t past_caches) const;
+  void begin_turn(Cursor& at) const;
+  void end_turn(const Cursor& at);
   std::byte* address(const Operand& operand, const Cursor& at) const;
   std::byte* mapped(const Operand& operand, const Cursor& at) const;
   LlLine* line(const Operand& operand, const Cursor& at) const;

@@ -15,6 +15,7 @@ CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {
     if (move == Move::failed) return move;
     if (move == Move::blocked) return at.step == first ? move : Move::moved;
   }
+  end_turn(at);
   at.finished = true;
   lanes_left_ = 0;
   return Move::moved;
@@ -35,7 +36,7 @@ CpuExecutor::Move CpuExecutor::run_short(const ShortStep& step, Cursor& at) {
   }
   for (size_t part = 0; part < step.parts; ++part) {
     if (part > 0) locate(step, part);
-    fold(*step.whole, short_places_, step.elements(part));
+    fold(*step.whole, short_places_, step.elements(part), at);
     if (step.lined) set_flags(step, part, flag);
   }
   leave(*step.whole);

@@ -167,6 +167,7 @@ class Lowering {
     for (const Signal& signal : step.waits) WEFT_TRY(check(signal));
     for (const Signal& signal : step.posts) WEFT_TRY(check(signal));
     add_signals(step, lowered);
+    add_readers(lowered);
     if (!lowered.begins || !lowered.ends) return {};  // several chunks share the slots
     if (lowered.to && step.sources.size() == 1 && !lowered.from && step.targets.empty())
       lowered.sends_memory = lowered.to->traits().send_from_memory && !plan_->scales &&
@@ -175,6 +176,20 @@ class Lowering {
     if (lowered.from && step.sources.empty() && !lowered.to && step.targets.size() == 1)
       lowered.receives_memory = lowered.from->traits().recv_into_memory && !step.finish;
     return {};
+  }
+
+  // Who reads next what the step writes.
+  void add_readers(PlanStep& lowered) const {
+    for (size_t t = 0; t < lowered.targets.size(); ++t) {
+      const Operand& target = lowered.targets[t];
+      const bool shared = target.buffer == Buffer::window || target.rank >= 0;
+      if (shared) lowered.shared |= uint64_t{1} << t;
+      if (!shared && target.buffer == Buffer::output) lowered.results |= uint64_t{1} << t;
+    }
+    if (lowered.to && lowered.to->traits().send_in_place)
+      lowered.shared |= uint64_t{1} << lowered.targets.size();
+    const bool much = plan_->segment * plan_->element_bytes >= kStreamedToPeers;
+    if (lowered.shared != 0 && much && !plan_->stores) plan_->stores.emplace();
   }
 
   Status check(const Operand& operand) {

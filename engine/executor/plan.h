@@ -3,11 +3,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/executor/layout.h"
 #include "engine/executor/short_steps.h"
+#include "engine/executor/store_trial.h"
 #include "engine/media.h"
 #include "engine/schedule/schedule.h"
 #include "kernels/reduce.h"
@@ -44,6 +46,9 @@ struct PlanStep {
   SendLink* to = nullptr;
   Rank from_peer = -1, to_peer = -1;
   std::vector<Operand> sources, targets;
+  // Bit k, of targets[k] and, after the last of them, what goes to `to`: it is of the call's
+  // results, or read next by another rank, straight from there.
+  uint64_t results = 0, shared = 0;
   std::vector<Signal> waits, posts;
   std::vector<Rank> wakes;  // ranks that may sleep until this step is done
   bool finish = false;
@@ -59,6 +64,10 @@ struct PlanLane {
   int copy = 0;
   size_t rounds = 0;  // t = copy, copy + copies, ... < rounds
 };
+
+// Fewer bytes than this are always written into the caches: past them, all would have to reach
+// memory before they are signalled.
+inline constexpr size_t kStreamedToPeers = 4096;
 
 struct Plan {
   Plan(const PlanRequest& asked, Layout where) : request(asked), layout(std::move(where)) {}
@@ -89,6 +98,9 @@ struct Plan {
   int window_slots = 0, window_halves = 1;
   size_t window_slot_bytes = 0;
   size_t scratch_slots = 0, scratch_slot_bytes = 0;
+  std::optional<StoreTrial> stores;  // where some step writes much for other ranks
+  uint64_t turns = 0;                // of the first lane, in the calls before
+
   // Cells of other ranks' signals to this one, with the number of posts per call.
   struct Expected {
     Rank peer;

@@ -122,11 +122,14 @@ class Bench {
       std::copy_n(sources_[k].data() + begin * size_, bytes, placed[k].data() + offset);
       sources[k] = placed[k].data() + offset;
     }
+    ++checks_;
+    const size_t apart = checks_ % 2;  // of the targets' alignments
     Buffer out[2];
     void* targets[2];
-    for (int t = 0; t < 2; ++t) {
-      out[t].assign(kGuard + shift + t + bytes + kGuard, kCanary);
-      targets[t] = out[t].data() + kGuard + shift + t;
+    for (size_t t = 0; t < 2; ++t) {
+      out[t].assign(2 * kGuard + shift + t + bytes + kGuard, kCanary);
+      const size_t to_line = -reinterpret_cast<uintptr_t>(out[t].data()) % kGuard;
+      targets[t] = out[t].data() + to_line + kGuard + shift + t * apart;
     }
     if (alias >= 0) targets[0] = const_cast<void*>(sources[alias]);
 
@@ -139,8 +142,7 @@ class Bench {
     call.scalar = scalar_.data();
     call.scaled = job_.scaled;
     call.divisor = job_.divisor;
-    call.streaming = streaming;
-    call.streaming_both = streaming && ++checks_ % 2 == 0;
+    call.streamed = streaming ? 1 + checks_ % 3 : 0;
     reduce_kernel(job_.op, job_.type, isa)(call);
 
     for (int t = 0; t < target_count; ++t)

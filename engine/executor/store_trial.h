@@ -1,0 +1,70 @@
+// Whether what other ranks read next is written into the caches or past them, to memory.
+//
+// Which is faster depends on the machine and the moment. Lines that one core has written and
+// another asks for come one by one: at 8 GB/s between cores of a Zen 4 that share an L3 cache, at 2
+// GB/s between others. Past the caches it is 10 to 20 GB/s wherever the cores are, less than a
+// quiet cache gives near ones. In virtual machines cores move within seconds. So every plan tries:
+// of kPeriod turns of its first lane the first few are done both ways, by all ranks in the same
+// turns, and the way that took less time (of moving data, not of waiting) serves the others. Ranks
+// need not agree; the data are the same.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "base/ticks.h"
+
+namespace weft {
+
+class StoreTrial {
+ public:
+  static constexpr uint64_t kPeriod = 512;
+  // Turns of a way in a trial. The first find lines as the other way has left them.
+  static constexpr uint64_t kTurns = 5, kUntimed = 2;
+
+  struct Turn {
+    bool streams = false;  // past the caches
+    bool timed = false;
+    uint64_t ticks = 0;  // spent on moving data, where timed
+    size_t bytes = 0;
+  };
+
+  // The next turn of a lane, which counts its turns over all calls of the plan.
+  Turn begin(uint64_t number) const {
+    const uint64_t at = number % kPeriod;
+    if (at >= 2 * kTurns) return {.streams = streams_};
+    return {.streams = at >= kTurns, .timed = at % kTurns >= kUntimed};
+  }
+
+  // What begin() gave for `number`, done.
+  void end(const Turn& turn, uint64_t number) {
+    if (!turn.timed || turn.bytes == 0) return;
+    Way& way = ways_[turn.streams ? 1 : 0];
+    way.least =
+        std::min(way.least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
+    if (number % kPeriod == 2 * kTurns - 1) decide();
+  }
+
+ private:
+  static constexpr double kNone = std::numeric_limits<double>::max();
+  struct Way {
+    double least = kNone;  // of this trial's turns, ticks per byte: others were interrupted
+    double mean = kNone;   // of the last trials
+  };
+
+  void decide() {
+    if (ways_[0].least == kNone || ways_[1].least == kNone) return;
+    for (Way& way : ways_) {
+      way.mean = way.mean == kNone ? way.least : (way.mean + way.least) / 2;
+      way.least = kNone;
+    }
+    streams_ = ways_[1].mean < ways_[0].mean;
+  }
+
+  Way ways_[2];
+  bool streams_ = false;
+};
+
+}  // namespace weft

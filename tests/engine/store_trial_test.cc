@@ -1,0 +1,72 @@
+#include "engine/executor/store_trial.h"
+
+#include <gtest/gtest.h>
+
+namespace weft {
+namespace {
+
+constexpr uint64_t kTrial = 2 * StoreTrial::kTurns;
+
+// Turns [begin, end), which take so many ticks per byte each way.
+void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint64_t streamed) {
+  for (uint64_t number = begin; number < end; ++number) {
+    StoreTrial::Turn turn = trial.begin(number);
+    turn.bytes = 1000;
+    turn.ticks = 1000 * (turn.streams ? streamed : cached);
+    trial.end(turn, number);
+  }
+}
+
+TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
+  StoreTrial trial;
+  for (uint64_t number = 0; number < kTrial; ++number) {
+    const StoreTrial::Turn turn = trial.begin(number);
+    EXPECT_EQ(turn.streams, number >= StoreTrial::kTurns);
+    EXPECT_EQ(turn.timed, number % StoreTrial::kTurns >= StoreTrial::kUntimed);
+  }
+  play(trial, 0, kTrial, 5, 4);
+  EXPECT_TRUE(trial.begin(kTrial).streams);
+  EXPECT_TRUE(trial.begin(StoreTrial::kPeriod - 1).streams);
+  EXPECT_FALSE(trial.begin(StoreTrial::kPeriod - 1).timed);
+  EXPECT_FALSE(trial.begin(StoreTrial::kPeriod).streams);  // the next trial
+  play(trial, kTrial, StoreTrial::kPeriod + kTrial, 3, 8);
+  EXPECT_FALSE(trial.begin(kTrial).streams);
+}
+
+// An interruption makes one turn long, not a way slow.
+TEST(StoreTrial, IsNotFooledByAnInterruption) {
+  StoreTrial trial;
+  StoreTrial::Turn turn = trial.begin(StoreTrial::kTurns + StoreTrial::kUntimed);
+  ASSERT_TRUE(turn.streams && turn.timed);
+  turn.bytes = 1000;
+  turn.ticks = 1'000'000;
+  trial.end(turn, StoreTrial::kTurns + StoreTrial::kUntimed);
+  play(trial, 0, kTrial, 5, 4);
+  EXPECT_TRUE(trial.begin(kTrial).streams);
+}
+
+TEST(StoreTrial, GoesByAllBytesOfATurn) {
+  StoreTrial trial;
+  for (uint64_t number = 0; number < kTrial; ++number) {
+    StoreTrial::Turn turn = trial.begin(number);
+    turn.bytes = turn.streams ? 2000 : 1000;
+    turn.ticks = turn.streams ? 6000 : 4000;
+    trial.end(turn, number);
+  }
+  EXPECT_TRUE(trial.begin(kTrial).streams);
+}
+
+// Where a rank moved nothing in a trial, or only part of it was run.
+TEST(StoreTrial, StaysWithTheCachesUntilBothWaysWereTimed) {
+  StoreTrial trial;
+  for (uint64_t number = 0; number < kTrial; ++number) trial.end(trial.begin(number), number);
+  EXPECT_FALSE(trial.begin(kTrial).streams);
+  play(trial, StoreTrial::kTurns, kTrial, 5, 4);
+  EXPECT_FALSE(trial.begin(kTrial).streams);
+  play(trial, 0, StoreTrial::kTurns, 5, 4);
+  play(trial, StoreTrial::kPeriod + kTrial - 1, StoreTrial::kPeriod + kTrial, 5, 4);
+  EXPECT_TRUE(trial.begin(kTrial).streams);
+}
+
+}  // namespace
+}  // namespace weft
