@@ -1,7 +1,6 @@
 #include "engine/executor/cpu_executor.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/hash.h"
 #include "base/text.h"
