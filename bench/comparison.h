@@ -15,8 +15,9 @@ struct Library {
   std::string name;
   std::string program;  // path; empty where it is not installed
   std::vector<std::string> arguments;
-  nlohmann::ordered_json run;  // what it said about its first run
-  std::string note;            // why figures of it are missing or left out; empty: none are
+  nlohmann::ordered_json run;   // what it said about its first run
+  std::vector<double> hops_us;  // of a flag between two cores, before each run
+  std::string note;             // why figures of it are missing or left out; empty: none are
 };
 
 // One call of the sweep.

@@ -59,6 +59,26 @@ std::string totals_text(const Comparison& comparison) {
                 *std::min_element(ratios.begin(), ratios.end()), behind, ratios.size());
 }
 
+// Where cores move (virtual machines do that), libraries may have run on near ones or on far ones.
+std::string hops_text(const Comparison& comparison) {
+  constexpr double kMoved = 2;
+  std::string text;
+  double least = 0, most = 0;
+  for (const Library& library : comparison.libraries()) {
+    if (library.hops_us.empty()) continue;
+    const auto [low, high] = std::minmax_element(library.hops_us.begin(), library.hops_us.end());
+    text +=
+        format("%s%s %.2f to %.2f", text.empty() ? "" : ", ", library.name.c_str(), *low, *high);
+    least = least > 0 ? std::min(least, *low) : *low;
+    most = std::max(most, *high);
+  }
+  if (text.empty()) return "";
+  text = concat("# flag hop between two cores before each run, us: ", text, "\n");
+  if (most <= kMoved * least) return text;
+  return text +
+         "# The cores were near at times and far at others: compare medians of many --rounds.\n";
+}
+
 Json samples_json(const Measured& measured, double bus_bytes) {
   Json json = {{"times_us", measured.times_us}, {"wrong", measured.wrong}};
   if (const std::optional<Summary> summary = measured.summary()) {
@@ -103,6 +123,7 @@ std::string comparison_text(const Comparison& comparison, const RunInfo& run) {
       "# %s, %d cores; %d rounds in turn; times in us: the median of the rounds, and the distance "
       "of their quartiles\n# over it; ratio: the best peer's time / weft's\n",
       run.machine.cpu.c_str(), run.machine.cores, run.options.rounds);
+  text += hops_text(comparison);
   const Line* before = nullptr;
   for (const Line& line : comparison.lines()) {
     if (!before || !before->point.same_sweep(line.point))
@@ -123,6 +144,7 @@ Json to_json(const Comparison& comparison, const RunInfo& run) {
                          {"program", library.program},
                          {"arguments", library.arguments},
                          {"note", library.note},
+                         {"hops_us", library.hops_us},
                          {"run", library.run}});
   for (const Line& line : comparison.lines()) rows.push_back(to_json(comparison, line));
   return {{"format", "weft-bench comparison 1"},

@@ -108,41 +108,6 @@ struct alignas(128) Flag {
   std::atomic<uint32_t> value{0};
 };
 
-// Half a round trip, in the quickest of many short runs: on a busy machine most of them wait for
-// the scheduler, which is not what is asked here.
-double measure_flag_hop() {
-  constexpr uint32_t kTrips = 16;
-  constexpr uint32_t kRuns = 2000;
-  constexpr int64_t kBudgetNs = 100'000'000;
-  constexpr uint32_t kEnd = ~0u;
-  Flag there, back;
-  const auto wait = [](const Flag& flag, uint32_t trip) {
-    for (int spins = 0; flag.value.load(std::memory_order_acquire) < trip; ++spins)
-      if (spins > 100000) std::this_thread::yield();
-  };
-  const auto bounce = [&](int side) {
-    for (uint32_t trip = 1; side == 1; ++trip) {
-      wait(there, trip);
-      if (there.value.load(std::memory_order_relaxed) == kEnd) return 0.0;
-      back.value.store(trip, std::memory_order_release);
-    }
-    const int64_t end = steady_clock().now_ns() + kBudgetNs;
-    int64_t best = kBudgetNs;
-    int64_t begin = steady_clock().now_ns();
-    for (uint32_t trip = 1; trip <= kTrips * kRuns && begin < end; ++trip) {
-      there.value.store(trip, std::memory_order_release);
-      wait(back, trip);
-      if (trip % kTrips != 0) continue;
-      const int64_t now = steady_clock().now_ns();
-      best = std::min(best, now - begin);
-      begin = now;
-    }
-    there.value.store(kEnd, std::memory_order_release);
-    return seconds(best) / kTrips / 2;
-  };
-  return together(2, bounce);
-}
-
 struct Connection {
   Fd left, right;
 };
@@ -235,6 +200,41 @@ double measure_tcp_rate(int pairs) {
 }
 
 }  // namespace
+
+// Half a round trip, in the quickest of many short runs: on a busy machine most of them wait for
+// the scheduler, which is not what is asked here.
+double measure_flag_hop() {
+  constexpr uint32_t kTrips = 16;
+  constexpr uint32_t kRuns = 2000;
+  constexpr int64_t kBudgetNs = 100'000'000;
+  constexpr uint32_t kEnd = ~0u;
+  Flag there, back;
+  const auto wait = [](const Flag& flag, uint32_t trip) {
+    for (int spins = 0; flag.value.load(std::memory_order_acquire) < trip; ++spins)
+      if (spins > 100000) std::this_thread::yield();
+  };
+  const auto bounce = [&](int side) {
+    for (uint32_t trip = 1; side == 1; ++trip) {
+      wait(there, trip);
+      if (there.value.load(std::memory_order_relaxed) == kEnd) return 0.0;
+      back.value.store(trip, std::memory_order_release);
+    }
+    const int64_t end = steady_clock().now_ns() + kBudgetNs;
+    int64_t best = kBudgetNs;
+    int64_t begin = steady_clock().now_ns();
+    for (uint32_t trip = 1; trip <= kTrips * kRuns && begin < end; ++trip) {
+      there.value.store(trip, std::memory_order_release);
+      wait(back, trip);
+      if (trip % kTrips != 0) continue;
+      const int64_t now = steady_clock().now_ns();
+      best = std::min(best, now - begin);
+      begin = now;
+    }
+    there.value.store(kEnd, std::memory_order_release);
+    return seconds(best) / kTrips / 2;
+  };
+  return together(2, bounce);
+}
 
 Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp) {
   const int threads = std::clamp(local_ranks, 1, reachable_cpu_count());

@@ -40,6 +40,9 @@ struct Calibration {
 // largest message.
 Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp);
 
+// Seconds, in a tenth of one at most; on one CPU it is the time to switch between threads.
+double measure_flag_hop();
+
 // What a case must move at least, over all ranks.
 struct Traffic {
   int ranks = 1;

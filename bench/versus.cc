@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "bench/comparison_report.h"
+#include "bench/floor.h"
 #include "bench/job.h"
 #include "bench/launch.h"
 #include "bench/plot.h"
@@ -104,6 +105,7 @@ class Rounds {
     rows_ = 0;
     finished_ = false;
     show(library);
+    library.hops_us.push_back(measure_flag_hop() * 1e6);
     const auto on_line = [&](std::string_view line) { return take_line(index, line); };
     const Result<WatchedEnd> end = run_watched(spec, options_.engine.timeout_s, on_line);
     progress_.clear();

@@ -207,5 +207,23 @@ TEST(Plot, PlainResultsAreASweepEach) {
   EXPECT_DOUBLE_EQ(chart.panels[2].curves[0].spots[1].y, 64e-3 / 66 * 2 * 3 / 4);
 }
 
+TEST(ComparisonReport, SaysWhereTheCoresWere) {
+  Comparison comparison = filled();
+  RunInfo run;
+  EXPECT_EQ(comparison_text(comparison, run).find("flag hop"), std::string::npos);
+  comparison.libraries()[0].hops_us = {0.05, 0.06, 0.05};
+  comparison.libraries()[1].hops_us = {0.06, 0.05, 0.09};
+  std::string text = comparison_text(comparison, run);
+  EXPECT_NE(text.find("before each run, us: weft 0.05 to 0.06, one 0.05 to 0.09\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("near at times"), std::string::npos);
+  comparison.libraries()[1].hops_us.push_back(0.26);
+  text = comparison_text(comparison, run);
+  EXPECT_NE(text.find("one 0.05 to 0.26\n# The cores were near at times"), std::string::npos)
+      << text;
+  EXPECT_EQ(to_json(comparison, run)["libraries"][1]["hops_us"].size(), 4u);
+}
+
 }  // namespace
 }  // namespace weft::bench
