@@ -209,6 +209,7 @@ Status Engine::fail(Status status, bool tell_others, const std::vector<Rank>& wa
   record_failure(status, waited_for);
   if (!tell_others) told_.store(true, std::memory_order_release);
   tell_failure();
+  stay_reachable();
   return status;
 }
 
@@ -243,6 +244,7 @@ void Engine::tell_when_free() {
 Status Engine::fail_freely(Status status) {
   record_failure(status);
   tell_when_free();
+  stay_reachable();
   // Else whoever drives a call does.
   if (const std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock()) settle_failure();
   return status;
@@ -258,10 +260,7 @@ void Engine::abort(std::string_view why) try {
   record_failure(
       Status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why)));
   media_->wake_self();
-  {
-    const std::lock_guard lock(queue_mutex_);
-    if (progress_) progress_->kick();
-  }
+  stay_reachable();
   tell_when_free();
   // Else whoever drives a call does, with what it waits for.
   if (const std::unique_lock lock(driver_, std::try_to_lock); lock.owns_lock()) dump_failure();

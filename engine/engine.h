@@ -238,6 +238,8 @@ class Engine final : public Communicator {
   void record_failure(const Status& status, const std::vector<Rank>& waited_for = {});
   std::string own_note() const;  // that this rank has failed
   void tell_failure();           // REQUIRES: driver_ is held
+  void stay_reachable();
+  void answer_callers();
   // Before a call of a failed communicator returns: afterwards its memory is the caller's again.
   void settle_failure();              // REQUIRES: driver_ is held
   void tell_when_free();              // without driver_: waits for it, or for its holder to tell

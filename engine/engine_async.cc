@@ -15,6 +15,7 @@ namespace {
 
 // Blocked operations beside moving ones are looked after once in that many polls, plus one.
 constexpr uint32_t kLookEvery = 255;
+constexpr std::chrono::milliseconds kAnswerEvery{10};  // who calls a failed rank
 
 // What operations ahead of one occupy.
 class Occupied {
@@ -49,6 +50,23 @@ Status Engine::start_progress() {
   return made.status();
 }
 
+// Whoever waits for this rank and connects to it from now on is answered, too; without a thread to
+// be had, they go by their deadlines. REQUIRES: queue_mutex_ is not held.
+void Engine::stay_reachable() try {
+  const std::lock_guard lock(queue_mutex_);
+  (void)start_progress();
+  if (progress_) progress_->kick();
+} catch (const std::bad_alloc&) {
+}
+
+// REQUIRES: driver_ is held.
+void Engine::answer_callers() {
+  tell_failure();
+  media_->poll();
+  while (const auto note = media_->hear())
+    if (note->kind != NoteKind::failure) media_->tell(note->from, NoteKind::failure, own_note());
+}
+
 // Nothing comes between those `before` and the operation.
 Work Engine::queue(std::unique_ptr<Operation> op, Operations before) {
   const auto get_ready = [this](Operation& next) {
@@ -80,6 +98,7 @@ bool Engine::poll() { return advance(false); }
 // What the progress thread does again and again.
 ProgressThread::Pause Engine::step() {
   if (advance(true)) return std::chrono::microseconds(0);
+  if (failed_.load(std::memory_order_acquire)) return kAnswerEvery;
   if (!device_ || device_->outstanding() == 0) return std::nullopt;
   return std::chrono::microseconds(device_pause_us_.load(std::memory_order_relaxed));
 }
@@ -93,7 +112,7 @@ bool Engine::advance(bool may_wait) try {
     if (may_wait) backoff_.pause(*media_, *active_.front()->deadline);
   }
   if (device_) watch_device(true);
-  if (failed_.load(std::memory_order_relaxed)) tell_failure();
+  if (failed_.load(std::memory_order_relaxed)) answer_callers();
   return outstanding_.load(std::memory_order_acquire) > 0;
 } catch (const std::bad_alloc&) {
   (void)out_of_memory();  // with which all calls end

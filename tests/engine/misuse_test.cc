@@ -396,27 +396,6 @@ TEST_P(Misuse, ARankThatStaysAwayIsNamedAtTheDeadline) {
   });
 }
 
-TEST_P(Misuse, AbortEndsEveryoneQuickly) {
-  run_ranks(cluster(3), [](Communicator& c) {
-    ASSERT_TRUE(c.barrier().ok());
-    if (c.rank() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      c.abort("the test says so");
-      EXPECT_EQ(c.barrier().code(), Code::aborted);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-      return;
-    }
-    std::vector<float> data(1000);
-    Status status;
-    const double took = seconds_of([&] {
-      status = c.all_reduce(data.data(), data.data(), 1000, DataType::float32, ReduceOp::sum);
-    });
-    EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
-    EXPECT_TRUE(contains(status, "the test says so")) << status.to_string();
-    EXPECT_LT(took, 1.5);
-  });
-}
-
 TEST_P(Misuse, ARankThatLeavesIsNamed) {
   run_bare_ranks(cluster(3, Mode::processes), [this](Rendezvous& meet) {
     Options options = cluster(3).options;
