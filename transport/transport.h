@@ -236,7 +236,8 @@ class Transport {
   // ok, or why this peer cannot be reached any more (Code::peer_lost, peer() == peer).
   virtual Status peer_status(Rank peer) const = 0;
   // For how many seconds this peer's host, whatever the peer does, has acknowledged nothing of what
-  // was sent to it; 0 where all is acknowledged, or the medium cannot lose anything.
+  // was sent to it, nor reacted to attempts to connect; 0 where all is acknowledged, or the medium
+  // cannot lose anything.
   virtual double silence_s(Rank) const { return 0; }
 
   virtual const Clock& clock() const { return steady_clock(); }

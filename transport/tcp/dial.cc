@@ -33,10 +33,16 @@ Dial::Dial(Hub& hub, const Hello& hello, std::vector<SocketAddress> candidates, 
       tell_(std::move(connected)),
       socket_(hub.poller),
       pause_s_(hub.times.retry),
-      began_ns_(steady_clock().now_ns()) {}
+      began_ns_(steady_clock().now_ns()),
+      reacted_ns_(began_ns_) {}
 
 int64_t Dial::in_ns(double seconds) const {
   return steady_clock().now_ns() + static_cast<int64_t>(seconds * 1e9);
+}
+
+double Dial::silent_s() const {
+  if (state_ != State::connecting && state_ != State::pausing) return 0;
+  return static_cast<double>(steady_clock().now_ns() - reacted_ns_) * 1e-9;
 }
 
 void Dial::tick(int64_t now_ns) {
@@ -61,7 +67,9 @@ void Dial::start() {
 void Dial::ready(uint32_t events) {
   if (!socket_.valid()) return;
   if (state_ == State::connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-    if (const Status status = connect_error(socket_.fd()); !status.ok()) return failed(status);
+    const Status status = connect_error(socket_.fd());
+    if (status.ok() || errno == ECONNREFUSED) reacted_ns_ = steady_clock().now_ns();
+    if (!status.ok()) return failed(status);
     connected();
   }
   if (state_ == State::listening && fill(challenge_bytes_)) speak();

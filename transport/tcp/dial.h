@@ -32,6 +32,9 @@ class Dial final : public Pollable {
   // What is due by the clock: the next address, the next round.
   void tick(int64_t now_ns);
   int64_t due_ns() const { return due_ns_; }
+  // Since when the peer's host has not reacted to attempts to connect, neither well nor badly; 0
+  // while it does.
+  double silent_s() const;
   void ready(uint32_t events) override;
 
  private:
@@ -62,7 +65,7 @@ class Dial final : public Pollable {
   int refused_rounds_ = 0;  // in which all addresses refused, without a break
   double pause_s_;
   double warn_after_s_ = 5;
-  int64_t began_ns_;
+  int64_t began_ns_, reacted_ns_;
   ChallengeBytes challenge_bytes_{};
   Challenge challenge_;
   AnswerBytes answer_{};

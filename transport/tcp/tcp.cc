@@ -263,7 +263,10 @@ Status TcpTransport::peer_status(Rank peer) const {
 
 double TcpTransport::silence_s(Rank peer) const {
   const auto index = static_cast<size_t>(peer);
-  return index < pairs_.size() && pairs_[index] ? pairs_[index]->silence_s() : 0;
+  double longest = index < pairs_.size() && pairs_[index] ? pairs_[index]->silence_s() : 0;
+  for (auto at = dials_.lower_bound({peer, 0}); at != dials_.end() && at->first.first == peer; ++at)
+    longest = std::max(longest, at->second->silent_s());
+  return longest;
 }
 
 Result<std::unique_ptr<Transport>> make_tcp(const TransportConfig& config, const Times& times) {
