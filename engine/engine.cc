@@ -214,7 +214,7 @@ Status Engine::fail(Status status, bool tell_others, const std::vector<Rank>& wa
 }
 
 void Engine::tell_failure() {
-  if (!told_.exchange(true, std::memory_order_acq_rel)) tell_all(NoteKind::failure, own_note());
+  if (!told_.exchange(true, std::memory_order_acq_rel)) notify_all(NoteKind::failure, own_note());
 }
 
 std::string Engine::own_note() const {
@@ -250,7 +250,7 @@ Status Engine::fail_freely(Status status) {
   return status;
 }
 
-void Engine::tell_all(NoteKind kind, std::string_view text) {
+void Engine::notify_all(NoteKind kind, std::string_view text) {
   for (Rank peer = 0; peer < size(); ++peer)
     if (peer != rank()) media_->tell(peer, kind, text);
 }

@@ -244,7 +244,7 @@ class Engine final : public Communicator {
   void settle_failure();              // REQUIRES: driver_ is held
   void tell_when_free();              // without driver_: waits for it, or for its holder to tell
   Status fail_freely(Status status);  // without driver_, where no call is under way here
-  void tell_all(NoteKind kind, std::string_view text);
+  void notify_all(NoteKind kind, std::string_view text);
   Deadline deadline_of(double timeout_s) const;
 
   const CreateConfig config_;

@@ -244,7 +244,7 @@ void Engine::hear_for_device() {
   }
   if (own.ok()) return;
   const Status waits(Code::timeout, std::string(own.message()), own.peer());
-  tell_all(NoteKind::failure, failure_note({waits, {}}, rank()));
+  notify_all(NoteKind::failure, failure_note({waits, {}}, rank()));
   (void)device_last_words(
       Status(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer()));
 }
@@ -254,7 +254,7 @@ void Engine::fail_device(const Status& why) {
   const auto blamed = why.peer() >= 0 ? std::vector<Rank>{why.peer()} : std::vector<Rank>();
   if (why.code() != Code::timeout) return void(fail(why, true, blamed));
   device_->abort();
-  tell_all(NoteKind::failure, failure_note({why, blamed}, rank()));
+  notify_all(NoteKind::failure, failure_note({why, blamed}, rank()));
   (void)fail(device_last_words(why), false, blamed);
 }
 

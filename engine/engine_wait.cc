@@ -39,7 +39,7 @@ Status Engine::look_around(Operation& op) {
     // Perhaps they waited for this rank: say whom it waits for itself.
     const Status own = describe_timeout(op);
     const std::vector<Rank> blamed = op.executor.blocked_peers();
-    tell_all(NoteKind::failure, failure_note({own, blamed}, rank()));
+    notify_all(NoteKind::failure, failure_note({own, blamed}, rank()));
     const Status both(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer());
     return with_last_words(both, blamed, op.call.timeout_s == 0);
   }
@@ -95,7 +95,7 @@ Status Engine::hear_notes() {
       const Status status = fail(std::move(failure->status), false);
       // Who told may have no connection to some that this rank has one to. (After a timeout every
       // rank tells its own story, see look_around().)
-      if (news && status.code() != Code::timeout) tell_all(NoteKind::failure, note->text);
+      if (news && status.code() != Code::timeout) notify_all(NoteKind::failure, note->text);
       return status;
     }
     if (std::string what = stated_call(note->text); !what.empty())
@@ -112,7 +112,7 @@ Status Engine::hear_notes() {
 Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   const Rank peer = failure.peer();
   if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
-    tell_all(NoteKind::call, call_statement(recorder_));
+    notify_all(NoteKind::call, call_statement(recorder_));
     const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
     while (!patience.expired()) {
       media_->poll();

@@ -55,7 +55,7 @@ void Engine::remind(Reminder& reminder) {
   while (media_->hear()) {
   }
   if (!failed_.load(std::memory_order_acquire) || !reminder.due.expired()) return;
-  tell_all(NoteKind::failure, own_note());
+  notify_all(NoteKind::failure, own_note());
   reminder.due = Deadline::after(reminder.pause_s, media_->clock());
   reminder.pause_s = std::min(2 * reminder.pause_s, kLongestPause_s);
 }

@@ -85,7 +85,7 @@ CpuExecutor::Progress CpuExecutor::poll() {
 }
 
 void CpuExecutor::finish_call() {
-  plan_->turns += plan_->rounds_of(0);
+  if (plan_->stores) plan_->turns += plan_->rounds_of(0);
   for (const Plan::Expected& e : plan_->expected) shared_.expected(e.peer, e.cell) += e.posts;
   if (identity_.window_call > 0)
     WindowLayout::finished(plan_->windows[media_.me()]->memory)

@@ -77,10 +77,11 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
   if (places.sources == 1 && places.scaled == 0 && divisor == 1) {
     for (int i = 0; i < places.targets; ++i)
       if (places.target[i] != places.source[0])
-        copy_bytes(places.target[i], places.source[0], bytes, (past_caches >> i & 1) != 0);
+        copy_bytes(places.target[i], places.source[0], bytes,
+                   (past_caches & PlanStep::bit(static_cast<size_t>(i))) != 0);
     return;
   }
-  if (places.targets > 2) past_caches &= ~uint64_t{2};  // the others are copied from it
+  if (places.targets > 2) past_caches &= ~PlanStep::bit(1);  // the others are copied from it
   ReduceCall call{.sources = places.source,
                   .source_count = places.sources,
                   .targets = places.target,
@@ -92,7 +93,8 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                   .streamed = static_cast<uint32_t>(past_caches)};
   plan_->kernel(call);
   for (int i = 2; i < places.targets; ++i)
-    copy_bytes(places.target[i], places.target[1], bytes, (past_caches >> i & 1) != 0);
+    copy_bytes(places.target[i], places.target[1], bytes,
+               (past_caches & PlanStep::bit(static_cast<size_t>(i))) != 0);
 }
 
 }  // namespace weft

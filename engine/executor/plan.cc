@@ -183,12 +183,13 @@ class Lowering {
     for (size_t t = 0; t < lowered.targets.size(); ++t) {
       const Operand& target = lowered.targets[t];
       const bool shared = target.buffer == Buffer::window || target.rank >= 0;
-      if (shared) lowered.shared |= uint64_t{1} << t;
-      if (!shared && target.buffer == Buffer::output) lowered.results |= uint64_t{1} << t;
+      if (shared) lowered.shared |= PlanStep::bit(t);
+      if (!shared && target.buffer == Buffer::output) lowered.results |= PlanStep::bit(t);
     }
     if (lowered.to && lowered.to->traits().send_in_place)
-      lowered.shared |= uint64_t{1} << lowered.targets.size();
-    const bool much = plan_->segment * plan_->element_bytes >= kStreamedToPeers;
+      lowered.shared |= PlanStep::bit(lowered.targets.size());
+    const bool much = request_.protocol == Protocol::simple &&  // lines are short
+                      plan_->segment * plan_->element_bytes >= kStreamedToPeers;
     if (lowered.shared != 0 && much && !plan_->stores) plan_->stores.emplace();
   }
 

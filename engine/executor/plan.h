@@ -49,6 +49,9 @@ struct PlanStep {
   // Bit k, of targets[k] and, after the last of them, what goes to `to`: it is of the call's
   // results, or read next by another rank, straight from there.
   uint64_t results = 0, shared = 0;
+  static constexpr uint64_t bit(size_t target) {  // beyond the last bit: none of both
+    return target < 64 ? uint64_t{1} << target : 0;
+  }
   std::vector<Signal> waits, posts;
   std::vector<Rank> wakes;  // ranks that may sleep until this step is done
   bool finish = false;

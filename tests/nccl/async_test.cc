@@ -257,8 +257,8 @@ TEST(Grow, KeepsRanks) {
   });
 }
 
-// What growing says to the ranks that are there is of its own: a user's call of as many bytes does
-// not meet it. Ids that differ, and none at all, are errors on all ranks.
+// What growing says to the ranks that are there is of its own: no call of a user's meets it, not
+// even one like those that it is made of. Ids that differ, and none, are errors on all ranks.
 TEST(Grow, WhatDoesNotFit) {
   enum class Wrong { call, ids, none };
   for (const Wrong wrong : {Wrong::ids, Wrong::none, Wrong::call}) {
@@ -273,7 +273,7 @@ TEST(Grow, WhatDoesNotFit) {
       char all[2 * NCCL_UNIQUE_ID_BYTES] = {};
       ncclComm_t grown = pair[rank];
       if (wrong == Wrong::call && rank == 1) {
-        EXPECT_NE(ncclAllGather(&id, all, sizeof id, ncclChar, pair[rank], nullptr), ncclSuccess);
+        EXPECT_NE(ncclAllGather(&id, all, 1, ncclUint64, pair[rank], nullptr), ncclSuccess);
       } else {
         EXPECT_EQ(ncclCommGrow(pair[rank], 3, wrong == Wrong::none ? nullptr : &more[rank], -1,
                                &grown, nullptr),

@@ -32,8 +32,8 @@ class Dial final : public Pollable {
   // What is due by the clock: the next address, the next round.
   void tick(int64_t now_ns);
   int64_t due_ns() const { return due_ns_; }
-  // Since when the peer's host has not reacted to attempts to connect, neither well nor badly; 0
-  // while it does.
+  // For how many seconds the peer's host has not reacted to attempts to connect, neither well nor
+  // badly; 0 where the last one was taken.
   double silent_s() const;
   void ready(uint32_t events) override;
 
