@@ -28,7 +28,7 @@ Status too_large(const std::string& path, size_t most) {
 Result<std::string> read_all(const File& file, const std::string& path, size_t most) {
   if (!file) return system_error(path);
   std::string text;
-  std::array<char, 1 << 16> part;
+  std::array<char, 8 << 10> part;  // callers may have small stacks
   for (;;) {
     const size_t count = std::fread(part.data(), 1, part.size(), file.get());
     text.append(part.data(), count);

@@ -100,8 +100,8 @@ Result<std::vector<Interface>> list_interfaces(std::string_view filter) {
   if (!chosen.empty()) return chosen;
   std::string text;
   for (const std::string& name : names) text.append(text.empty() ? "" : ", ").append(name);
-  return invalid_argument(concat("No network interface that is up matches \"", filter,
-                                 "\" (WEFT_SOCKET_IFNAME); there are: ", text, "."));
+  return invalid_argument(concat("No network interface that is up matches \"", filter, "\" (",
+                                 kInterfacesSetting, "); there are: ", text, "."));
 }
 
 }  // namespace weft

@@ -1,7 +1,6 @@
 #include "base/parse.h"
 
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <string>
 #include <utility>
@@ -10,12 +9,6 @@
 
 namespace weft {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 Status rejected(std::string_view text, std::string_view accepted) {
   return invalid_argument(concat("\"", text, "\" is not ", accepted, "."));
@@ -31,6 +24,13 @@ int unit_shift(std::string_view unit) {
 }
 
 }  // namespace
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
 
 Result<size_t> parse_size(std::string_view text, size_t at_most) {
   size_t count = 0;

@@ -6,11 +6,15 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
 
 namespace weft {
+
+// With small letters, for words that may be written either way. Only of ASCII.
+std::string lower(std::string_view text);
 
 // Bytes: "0", "4096", "64K", "1M", "2G", "1T" (powers of 1024, either case, "B" or "iB" may
 // follow).

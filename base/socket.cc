@@ -299,6 +299,21 @@ Status connect_error(const Fd& socket) {
   return connect_failure("connect");
 }
 
+bool lacks_descriptors() { return errno == EMFILE || errno == ENFILE; }
+
+namespace {
+
+// accept(2) wants a descriptor before it looks whether anybody waits. Leaves errno as it is.
+bool somebody_waits(const Fd& listener) {
+  const int error = errno;
+  pollfd entry{listener.get(), POLLIN, 0};
+  const bool waits = ::poll(&entry, 1, 0) > 0;
+  errno = error;
+  return waits;
+}
+
+}  // namespace
+
 Result<Fd> accept_from(const Fd& listener) {
   while (true) {
     Fd fd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -308,7 +323,7 @@ Result<Fd> accept_from(const Fd& listener) {
         WEFT_TRY(set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1, "set TCP_NODELAY"));
       return fd;
     }
-    if (would_block()) return Fd();
+    if (would_block() || (lacks_descriptors() && !somebody_waits(listener))) return Fd();
     // Who gave up while queueing is no fault of the listener's.
     if (errno != EINTR && errno != ECONNABORTED && errno != EPROTO) return system_error("accept");
   }

@@ -52,6 +52,10 @@ struct Interface {
   int prefix_bits = 0;  // how many leading bits the addresses of its subnet share
 };
 
+// How users choose interfaces, for messages.
+inline constexpr std::string_view kInterfacesSetting =
+    "WEFT_SOCKET_IFNAME, or NCCL_SOCKET_IFNAME where libnccl is used";
+
 // Interfaces that are up, filtered as Options::interfaces says; default route first, loopback last.
 // An error names what was asked for and what there is.
 Result<std::vector<Interface>> list_interfaces(std::string_view filter);
@@ -64,7 +68,9 @@ Result<SocketAddress> peer_address(const Fd& socket);
 // Code::peer_lost where the host is there and nobody listens.
 Result<Fd> start_connect(const SocketAddress& address);
 Status connect_error(const Fd& socket);
-// An invalid Fd where nobody waits.
+// Whether what has just failed did for want of descriptors, by errno as it is now.
+bool lacks_descriptors();
+// An invalid Fd where nobody waits, also where there would be no descriptor for anybody.
 Result<Fd> accept_from(const Fd& listener);
 // The process on the other end of a Unix socket, as the kernel saw it connect or listen.
 struct Process {

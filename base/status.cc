@@ -43,7 +43,10 @@ Status unsupported(std::string message) { return Status(Code::unsupported, std::
 Status internal_error(std::string message) { return Status(Code::internal, std::move(message)); }
 Status system_error(std::string_view what) {
   const int error = errno;
-  return Status(Code::system, std::string(what) + ": " + std::strerror(error));
+  const char* const remedy = error == EMFILE   ? "; raise the limit with ulimit -n"
+                             : error == ENFILE ? "; raise the system's limit, fs.file-max"
+                                               : "";
+  return Status(Code::system, std::string(what) + ": " + std::strerror(error) + remedy);
 }
 
 void check_failed(const char* file, int line, const char* what) {

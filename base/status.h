@@ -61,7 +61,8 @@ class [[nodiscard]] Status {
 Status invalid_argument(std::string message);
 Status unsupported(std::string message);
 Status internal_error(std::string message);
-// "bind 10.0.0.1:80: Permission denied", from errno as it is now.
+// "bind 10.0.0.1:80: Permission denied", from errno as it is now; which limit to raise where
+// descriptors have run out.
 Status system_error(std::string_view what);
 
 // A value, or why there is none.

@@ -13,7 +13,7 @@ std::string Connection::peer() const {
 }
 
 bool Connection::receive() {
-  std::array<char, 64 << 10> chunk;  // NOLINT: filled by recv
+  std::array<char, 8 << 10> chunk;  // NOLINT: filled by recv; callers may have small stacks
   while (true) {
     const ssize_t got = ::recv(socket_.get(), chunk.data(), chunk.size(), 0);
     if (got > 0) {

@@ -41,7 +41,7 @@ Made server(const Wanted& config, std::string job, Fd listener,
 }
 
 Made meet_at(const Wanted& config, const std::string& targets, std::string_view interfaces) {
-  if (config.rank != 0) return client(config, known_place(targets, config.job));
+  if (config.rank != 0) return client(config, known_place(targets, config.job, config.advice));
   Result<Fd> listener = listen_at(targets, interfaces);
   if (!listener.ok()) return listener.status().within("Rank 0 cannot listen");
   return server(config, config.job, listener.take(), known_place(targets, config.job));

@@ -226,6 +226,14 @@ std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
 std::unique_ptr<Announcement> known_place(Place place) {
   return std::make_unique<KnownPlace>(std::move(place));
 }
+
+Status check_targets(std::string_view targets) {
+  for (const std::string& target : split(targets, ','))
+    WEFT_TRY(target.starts_with('@') ? SocketAddress::parse(target).status()
+                                     : split_port(target).status());
+  return {};
+}
+
 std::unique_ptr<Announcement> file_announcement(std::string path, std::string job, Place place) {
   return std::make_unique<FileAnnouncement>(std::move(path), std::move(job), std::move(place));
 }

@@ -49,6 +49,9 @@ std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
                                           std::string advice = {});
 std::unique_ptr<Announcement> known_place(Place place);
 
+// Whether each of them can be read so.
+Status check_targets(std::string_view targets);
+
 // By a file that all ranks see. Its first line is the place, its second the name of the job, which
 // must be equal; a file left by an earlier run leads to nobody, and is read again until it changes.
 // withdraw() removes the file unless it is somebody else's by then.

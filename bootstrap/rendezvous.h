@@ -78,6 +78,8 @@ struct RendezvousConfig {
   int size = 1;       // ranks of the job
   std::string where;  // as Membership::rendezvous
   std::string job;    // as Membership::job
+  // What to tell a user where nobody is at a tcp:// place: a space and a sentence, or empty.
+  std::string advice{};
 };
 
 // Does not wait for anybody; all_gather does. Ranks meet only those that have the secret which

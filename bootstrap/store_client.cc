@@ -101,7 +101,7 @@ class StoreClient final : public Rendezvous {
         look_at_ns = now_ns() + kLookNs;
       }
       for (Attempt& attempt : attempts_)
-        if (!attempt.connection.open() && now_ns() >= attempt.retry_at_ns) start(attempt);
+        if (!attempt.connection.open() && now_ns() >= attempt.retry_at_ns) WEFT_TRY(start(attempt));
       WEFT_TRY(wait_for_welcome(blob, deadline));
       if (!store_.open() && deadline.expired()) return nobody_there();
     }
@@ -111,7 +111,8 @@ class StoreClient final : public Rendezvous {
 
   Status look(const Deadline& deadline) {
     Result<std::optional<Place>> place = announcement_->look(deadline);
-    if (!place.ok() && place.status().code() != Code::system) return place.status();
+    const bool own_fault = place.status().peer() == config_.rank;
+    if (!place.ok() && (own_fault || place.status().code() != Code::system)) return place.status();
     if (!place.ok()) problem_ = std::string(place.status().message());  // names may resolve later
     if (!place.ok() || !place->has_value()) return {};
     std::vector<SocketAddress> known;
@@ -127,13 +128,31 @@ class StoreClient final : public Rendezvous {
     return {};
   }
 
-  void start(Attempt& attempt) {
+  // Fails where there is no descriptor for any attempt; waiting does not help.
+  Status start(Attempt& attempt) {
     attempt.tried = true;
     Result<Fd> socket = start_connect(attempt.address);
-    if (!socket.ok()) return put_off(attempt, socket.status().message());
+    if (!socket.ok()) {
+      const bool in_vain = lacks_descriptors() && !is_trying();
+      put_off(attempt, socket.status().message());
+      return in_vain ? cannot_connect(socket.status()) : Status();
+    }
     attempt.connection = Connection(socket.take());
     attempt.challenge.reset();
     attempt.connecting = true;
+    return {};
+  }
+
+  bool is_trying() const {
+    return std::any_of(attempts_.begin(), attempts_.end(),
+                       [](const Attempt& attempt) { return attempt.connection.open(); });
+  }
+
+  Status cannot_connect(const Status& why) const {
+    return Status(
+        Code::system,
+        concat("Rank ", config_.rank, " cannot connect to the other ranks: ", why.message()),
+        config_.rank);
   }
 
   void put_off(Attempt& attempt, std::string_view why) {

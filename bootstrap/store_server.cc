@@ -103,7 +103,7 @@ class StoreServer final : public Rendezvous {
     for (int i = 0; i < kCallersAtOnce; ++i) {
       Result<Fd> socket = accept_from(listener_);
       if (!socket.ok() && lose_oldest_guest()) continue;  // for want of descriptors, mostly
-      if (!socket.ok()) fail(socket.status().within("The store cannot accept more connections"));
+      if (!socket.ok()) cannot_accept(socket.status());
       if (!socket.ok() || !socket->valid()) break;
       auto peer = std::make_unique<Peer>();
       peer->connection = Connection(socket.take());
@@ -118,6 +118,15 @@ class StoreServer final : public Rendezvous {
     // Too many who say nothing: the one who has done so for longest must go.
     const auto limit = static_cast<ptrdiff_t>(kGuests + static_cast<size_t>(config_.size));
     while (std::count_if(peers_.begin(), peers_.end(), is_guest) > limit) lose_oldest_guest();
+  }
+
+  // Whoever waits can still be told, if what the announcement held is given back.
+  void cannot_accept(const Status& why) {
+    announcement_->withdraw();
+    fail(Status(Code::system,
+                concat("Rank ", config_.rank,
+                       " cannot accept the other ranks' connections: ", why.message()),
+                config_.rank));
   }
 
   static bool is_guest(const std::unique_ptr<Peer>& peer) {

@@ -226,8 +226,9 @@ class Transport {
   // until the peer has taken it by hear(); the next one waits here, and a newer one takes its
   // place. So queues are short on both ends, no kind keeps another back (one may overtake another),
   // and while the two stay connected and poll, the newest of each kind arrives, once. A note that
-  // does not have to wait goes to the medium at once, behind what links have sent; from there it
-  // arrives even where its teller never polls again.
+  // does not have to wait goes to the medium at once, behind what links have sent there (over verbs
+  // notes go another way than links' messages, and may overtake them); from there it arrives even
+  // where its teller never polls again.
   virtual void tell(Rank peer, NoteKind kind, std::string_view text) = 0;
   virtual std::optional<Note> hear() = 0;
   // Whether anything was opened to or by this peer: else no notes pass between the two.
@@ -236,8 +237,8 @@ class Transport {
   // ok, or why this peer cannot be reached any more (Code::peer_lost, peer() == peer).
   virtual Status peer_status(Rank peer) const = 0;
   // For how many seconds this peer's host, whatever the peer does, has acknowledged nothing of what
-  // was sent to it, nor reacted to attempts to connect; 0 where all is acknowledged, or the medium
-  // cannot lose anything.
+  // was sent to it, nor taken a connection; 0 where all is acknowledged, or the medium cannot lose
+  // anything.
   virtual double silence_s(Rank) const { return 0; }
 
   virtual const Clock& clock() const { return steady_clock(); }

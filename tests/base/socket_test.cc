@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "tests/support/child.h"
 #include "tests/support/thread_limit.h"
 
 namespace weft {
@@ -107,6 +109,23 @@ TEST(SocketAddress, ResolvesNoLongerThanItMay) {
   EXPECT_LT(steady_clock().now_ns() - begin_ns, 1'000'000'000);
   ASSERT_FALSE(late.ok());
   EXPECT_NE(late.status().message().find("no-such-host.invalid"), std::string::npos);
+}
+
+// The last one taken leaves nothing for another, which matters once another comes. In a process of
+// its own, for its limit.
+TEST(Sockets, WhoAcceptsWithoutDescriptorsFailsWhereSomebodyWaits) {
+  EXPECT_EQ(test::in_child([] {
+              const auto alone = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+              const auto called = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+              const auto client = start_connect(*local_address(*called));
+              const rlimit none{3, 3};
+              if (!wait_for(*called, POLLIN) || ::setrlimit(RLIMIT_NOFILE, &none) != 0) ::_exit(1);
+              const auto nobody = accept_from(*alone), somebody = accept_from(*called);
+              if (!nobody.ok() || nobody->valid()) ::_exit(2);
+              if (somebody.status().code() != Code::system) ::_exit(3);
+              if (!somebody.status().message().ends_with("with ulimit -n")) ::_exit(4);
+            }),
+            0);
 }
 
 TEST(SocketAddress, NoThreadToResolveNamesIsAFailure) {

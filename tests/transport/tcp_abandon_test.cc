@@ -1,7 +1,10 @@
 // Memory of the caller's that TCP has been given and must let go of; best run under ASan.
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "tests/transport/conformance.h"
 #include "tests/transport/tcp_world.h"
@@ -16,12 +19,13 @@ constexpr LinkShape kShape{4, 4 << 20};
 
 // Rank 0, with a link each way to a rank 1 that does nothing by itself.
 struct Idle {
-  static Times times() {
+  static Times closing_after(double seconds) {
     Times times;
-    times.close = 0.1;
+    times.close = seconds;
     return times;
   }
-  explicit Idle(int streams = 1) : world(2, streams, 1, times()), peer(world[0]) {
+  explicit Idle(int streams = 1, double patience = 0.1)
+      : world(2, streams, 1, closing_after(patience)), peer(world[0]) {
     const int small = 64 << 10;
     ::setsockopt(peer.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     peer.connect(1, 0);
@@ -102,6 +106,32 @@ TEST(TcpAbandon, ClosingFlushesNothingThatIsGone) {
   Idle ranks;
   ranks.send_and_abandon();
   ranks.world.close(0);
+}
+
+// Reads so many bytes, a piece every 10 ms; how many came.
+size_t read_slowly(int fd, size_t bytes) {
+  std::vector<std::byte> piece(256 << 10);
+  size_t done = 0;
+  while (done < bytes) {
+    pollfd readable{fd, POLLIN, 0};
+    if (::poll(&readable, 1, 5000) != 1) break;
+    const ssize_t got = ::recv(fd, piece.data(), piece.size(), 0);
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return done;
+}
+
+// It takes several times as long as closing waits for a peer that takes nothing.
+TEST(TcpAbandon, ClosingWaitsForAPeerThatIsSlow) {
+  Idle ranks(1, 0.5);
+  ranks.send_and_abandon();
+  std::thread closer([&] { ranks.world.close(0); });
+  constexpr size_t kGoodbye = kFrameBytes;
+  constexpr size_t kBytes = kShape.slots * (kFrameBytes + kShape.slot_bytes) + kGoodbye;
+  EXPECT_EQ(read_slowly(ranks.peer.fd(), kBytes), kBytes);
+  closer.join();
 }
 
 TEST(TcpAbandon, PostedMemoryIsNotWrittenAnyMore) {

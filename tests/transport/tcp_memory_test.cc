@@ -19,13 +19,15 @@ using conformance::pattern;
 constexpr LinkShape kHuge{2, 1 << 30};  // more than the process may have
 constexpr size_t kBytes = 100'000;      // several reads
 
+constexpr size_t kLittle = 160 << 20;
+constexpr size_t kMoreThanHalf = 100 << 20;  // nor has malloc so much left: 64 MiB for a thread
+
 // No more than the process has, and a little.
 void take_memory_away() {
   std::ifstream sizes("/proc/self/statm");
   rlim_t pages = 0;
   sizes >> pages;
-  const rlimit some{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + (64 << 20),
-                    RLIM_INFINITY};
+  const rlimit some{pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + kLittle, RLIM_INFINITY};
   ::setrlimit(RLIMIT_AS, &some);
 }
 
@@ -118,7 +120,7 @@ TEST(TcpMemory, WhatIsOnItsWayIsLetGoOfWithoutACopy) {
     peer.connect(1, 0);
     EXPECT_TRUE(peer.read_frame());
     peer.write(Frame{FrameKind::open_recv, 3, 0, kHuge.slots, kHuge.slot_bytes});
-    std::vector<std::byte> memory(48 << 20);
+    std::vector<std::byte> memory(kMoreThanHalf);
     EXPECT_TRUE(world.until([&] { return out.send(memory, 7).has_value(); }));
     world[0].abandon();
     const Status& status = world[0].peer_status(1);

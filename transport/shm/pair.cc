@@ -231,7 +231,10 @@ void Pair::ended() {
   if (state_ == State::greeting) {  // invariant 2
     close_socket();
     state_ = State::wanted;
-    if (++refusals_ > kRefusalsMax) lose("refuses to be connected to.");
+    if (++refusals_ <= kRefusalsMax) return;
+    // It may have called meanwhile, as it would rather.
+    context_.accepting.ok() ? lose("refuses to be connected to.")
+                            : fail("cannot be accepted: ", context_.accepting);
     return;
   }
   lose(bye_ ? "closed its communicator." : "died: its connection ended without a goodbye.");

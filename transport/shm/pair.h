@@ -74,6 +74,7 @@ struct PairContext {
   std::string job;
   Fd epoll;  // holds every pair's socket, with the peer's rank as data
   std::shared_ptr<Segment> home;
+  Status accepting;  // why who called last could not be accepted; ok where it could
 };
 
 // The hello of this rank, and whether another one's is well-formed and of the same job.

@@ -284,10 +284,12 @@ void ShmTransport::poll() {
 void ShmTransport::accept_strangers() {
   for (int i = 0; i < kCallersAtOnce; ++i) {
     Result<Fd> accepted = accept_from(listener_);
-    if (!accepted.ok() && !std::exchange(accept_failed_, true))
+    if (accepted.ok() && !accepted->valid()) break;
+    const Status before = std::exchange(context_.accepting, accepted.status());
+    if (!accepted.ok() && before.ok())
       log_line(LogLevel::warning, config_.rank,
                "shared memory: " + std::string(accepted.status().message()));
-    if (!accepted.ok() || !accepted->valid()) break;
+    if (!accepted.ok()) break;
     if (is_foreign(*accepted))
       refuse("a process of another user");
     else if (watch(context_.epoll, *accepted, kStranger))

@@ -109,7 +109,6 @@ class ShmTransport final : public Transport {
   std::vector<std::unique_ptr<Peer>> peers_;
   std::vector<Rank> unsettled_;  // peers whose connection has something to try again
   std::vector<Fd> strangers_;    // accepted, hello not yet read
-  bool accept_failed_ = false;   // and was reported
   Thinned refused_;
   std::deque<Note> notes_;
   int64_t nap_ns_ = 0;  // how long the next sleep may be

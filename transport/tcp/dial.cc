@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "transport/tcp/liveness.h"
 
 namespace weft::tcp {
 namespace {
@@ -16,6 +17,10 @@ namespace {
 // The peer's addresses come from its listeners: that all of them refuse means that it is gone.
 // Once might be a host that is short of something.
 constexpr int kRefusedRoundsMax = 3;
+
+// Until it says hello a caller has sent nothing that would have to be acknowledged, so that only
+// signs of life tell a cut cable from a peer that is busy.
+constexpr SignsOfLife kCalling{.idle = 1, .between = 1, .unanswered = 30};
 
 Status said(std::string_view what) { return Status(Code::system, std::string(what)); }
 
@@ -40,9 +45,19 @@ int64_t Dial::in_ns(double seconds) const {
   return steady_clock().now_ns() + static_cast<int64_t>(seconds * 1e9);
 }
 
+// A refusal is no reaction: it may be of this rank's own host, which has such an address, too (that
+// of the loopback, or of a bridge for containers).
 double Dial::silent_s() const {
-  if (state_ != State::connecting && state_ != State::pausing) return 0;
+  if (state_ == State::listening || state_ == State::spoken) return owing_s(socket_.fd());
+  if (state_ == State::over) return 0;
   return static_cast<double>(steady_clock().now_ns() - reacted_ns_) * 1e-9;
+}
+
+// Before a call is given up: the host of one that was taken may have reacted all the time.
+void Dial::drop() {
+  if (state_ == State::listening || state_ == State::spoken) reacted_ns_ = in_ns(-silent_s());
+  socket_.reset();
+  state_ = State::pausing;
 }
 
 void Dial::tick(int64_t now_ns) {
@@ -55,9 +70,8 @@ void Dial::tick(int64_t now_ns) {
 void Dial::start() {
   const SocketAddress& address = candidates_[at_];
   Result<Fd> socket = start_connect(address);
-  if (!socket.ok() && (errno == EMFILE || errno == ENFILE))  // socket(2)'s; waiting does not help
-    return give_up(said(concat("cannot be connected to: ", socket.status().message(),
-                               "; raise the limit with ulimit -n")));
+  if (!socket.ok() && lacks_descriptors())  // socket(2)'s; waiting does not help
+    return give_up(said(concat("cannot be connected to: ", socket.status().message())));
   if (!socket.ok()) return failed(socket.status());
   state_ = State::connecting;
   due_ns_ = in_ns(hub_.times.connect);
@@ -67,9 +81,7 @@ void Dial::start() {
 void Dial::ready(uint32_t events) {
   if (!socket_.valid()) return;
   if (state_ == State::connecting && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-    const Status status = connect_error(socket_.fd());
-    if (status.ok() || errno == ECONNREFUSED) reacted_ns_ = steady_clock().now_ns();
-    if (!status.ok()) return failed(status);
+    if (const Status status = connect_error(socket_.fd()); !status.ok()) return failed(status);
     connected();
   }
   if (state_ == State::listening && fill(challenge_bytes_)) speak();
@@ -80,6 +92,7 @@ void Dial::connected() {
   state_ = State::listening;
   filled_ = 0;
   due_ns_ = in_ns(hub_.times.answer);
+  keep_alive(socket_.fd(), kCalling);
 }
 
 bool Dial::fill(Bytes whole) {
@@ -144,8 +157,7 @@ void Dial::failed(const Status& why) {
     at_ = refusals_ = 0;
     return pause();
   }
-  socket_.reset();
-  state_ = State::pausing;
+  drop();
   due_ns_ = 0;  // at the next tick
 }
 
@@ -155,8 +167,7 @@ void Dial::give_up(Status why) {
 }
 
 void Dial::pause() {
-  socket_.reset();
-  state_ = State::pausing;
+  drop();
   due_ns_ = in_ns(pause_s_);
   pause_s_ = std::min(pause_s_ * 2, hub_.times.retry_max);
 }

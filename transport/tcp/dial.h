@@ -32,8 +32,8 @@ class Dial final : public Pollable {
   // What is due by the clock: the next address, the next round.
   void tick(int64_t now_ns);
   int64_t due_ns() const { return due_ns_; }
-  // For how many seconds the peer's host has not reacted to attempts to connect, neither well nor
-  // badly; 0 where the last one was taken.
+  // For how many seconds the peer's host has taken no connection, nor acknowledged what was sent on
+  // one.
   double silent_s() const;
   void ready(uint32_t events) override;
 
@@ -51,6 +51,7 @@ class Dial final : public Pollable {
   void failed(const Status& why);
   void give_up(Status why);
   void pause();
+  void drop();
   int64_t in_ns(double seconds) const;
 
   Hub& hub_;

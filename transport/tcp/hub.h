@@ -23,7 +23,7 @@ struct Times {
   double retry = 0.02;  // before all addresses are tried again; doubles each time, up to
   double retry_max = 1;
   double vanish = 30;  // for a host to acknowledge what was sent to it
-  double close = 2;    // for what is on its way when the transport is destroyed
+  double close = 2;    // for more of what is on its way to arrive, when the transport is destroyed
 };
 
 // On which two ranks have proven to each other that they belong to the job.

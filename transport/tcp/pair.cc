@@ -208,6 +208,13 @@ bool Pair::close_settled() {
   return !any_open();
 }
 
+size_t Pair::on_their_way() const {
+  size_t bytes = 0;
+  for (const Stream* stream : live_)
+    if (stream->open()) bytes += stream->queued_bytes() + stream->unacknowledged_bytes();
+  return bytes;
+}
+
 double Pair::silence_s() const {
   double longest = 0;
   for (const Stream* stream : live_) longest = std::max(longest, stream->silent_s());

@@ -55,6 +55,8 @@ class Pair final : public FrameSink, public FrameOwner {
   void say_bye();
   // Closes the streams whose bytes have all reached the other host; true when none is open.
   bool close_settled();
+  // Bytes that the other host has not acknowledged.
+  size_t on_their_way() const;
   double silence_s() const;  // Transport::silence_s()
   // Finds that the other host has vanished, without having closed anything.
   void check_vanished();

@@ -41,8 +41,8 @@ class Reception::Listener final : public Pollable {
     for (int i = 0; i < kCallersAtOnce; ++i) {
       Result<Fd> caller = accept_from(socket_.fd());
       if (!caller.ok()) return reception_.cannot_accept(caller.status());
-      reception_.accept_failed_ = false;
       if (!caller->valid()) return;
+      reception_.accept_failed_ = false;
       reception_.enter(caller.take());
     }
     reception_.accept_again_ns_ = 0;  // at the next tick
@@ -181,8 +181,8 @@ Status Reception::open(const std::vector<SocketAddress>& addresses) {
                  "); other ranks use the others.");
   }
   if (!listeners_.empty()) return {};
-  return Status(Code::system, "No address of this host can be listened at: " + failures +
-                                  ". Name other interfaces (WEFT_SOCKET_IFNAME).");
+  return Status(Code::system, concat("No address of this host can be listened at: ", failures,
+                                     ". Name other interfaces (", kInterfacesSetting, ")."));
 }
 
 Status Reception::listen(const SocketAddress& address) {

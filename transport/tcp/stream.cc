@@ -2,7 +2,6 @@
 
 #include <linux/sockios.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -13,6 +12,8 @@
 #include <cstring>
 #include <new>
 #include <utility>
+
+#include "transport/tcp/liveness.h"
 
 namespace weft::tcp {
 namespace {
@@ -28,19 +29,8 @@ std::string reason(int error) {
                           : std::strerror(error);
 }
 
-void set_option(const Fd& socket, int level, int name, int value) {
-  // Best effort: without it a vanished host is noticed later, nothing else.
-  (void)::setsockopt(socket.get(), level, name, &value, sizeof value);
-}
-
-// An idle connection asks its peer for a sign of life. TCP_USER_TIMEOUT is not used: it would also
-// end a connection whose peer is alive but computes and does not read; see silent_s().
-void keep_alive(const Fd& socket) {
-  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
-  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
-}
+// An idle connection asks its peer for a sign of life.
+constexpr SignsOfLife kConnected{.idle = 10, .between = 5, .unanswered = 4};
 
 }  // namespace
 
@@ -53,7 +43,7 @@ Stream::Stream(Poller& poller, SocketAddress remote, FrameSink& sink)
 
 Status Stream::start(Fd socket, std::unique_ptr<Tls> tls) {
   tls_ = std::move(tls);
-  keep_alive(socket);
+  keep_alive(socket, kConnected);
   return socket_.watch(std::move(socket), *this);
 }
 
@@ -240,12 +230,6 @@ size_t Stream::unacknowledged_bytes() const {
   return static_cast<size_t>(bytes);
 }
 
-double Stream::silent_s() const {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (!open() || ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
-  const bool owes = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
-  return owes ? info.tcpi_last_ack_recv * 1e-3 : 0;
-}
+double Stream::silent_s() const { return open() ? owing_s(socket_.fd()) : 0; }
 
 }  // namespace weft::tcp

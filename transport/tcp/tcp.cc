@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/text.h"
 #include "transport/backends.h"
 #include "transport/shape.h"
 
@@ -41,13 +42,24 @@ TcpTransport::~TcpTransport() {
   wanted_.clear();
   for (const auto& pair : pairs_)
     if (pair) pair->say_bye();
-  const Deadline deadline = Deadline::after(hub_.times.close);
-  const auto settled = [](const std::unique_ptr<Pair>& pair) {
-    return !pair || pair->close_settled();
-  };
-  while (std::count_if(pairs_.begin(), pairs_.end(), settled) !=
-         static_cast<std::ptrdiff_t>(pairs_.size())) {
-    if (deadline.expired()) break;
+  see_off();
+}
+
+// Peers may be slow, as long as they go on taking what is on its way to them.
+void TcpTransport::see_off() {
+  size_t least = std::numeric_limits<size_t>::max();
+  Deadline deadline;
+  while (!deadline.expired()) {
+    size_t left = 0;
+    bool settled = true;
+    for (const auto& pair : pairs_) {
+      if (!pair || pair->close_settled()) continue;
+      settled = false;
+      left += pair->on_their_way();
+    }
+    if (settled) return;
+    if (left < least) deadline = Deadline::after(hub_.times.close);
+    least = std::min(least, left);
     hub_.poller.run(1);
   }
 }
@@ -59,8 +71,9 @@ Status TcpTransport::open() {
   const std::vector<SocketAddress> addresses = listening_addresses(interfaces_);
   if (addresses.empty())
     return unsupported(
-        "No network interface has an address that other ranks could use: those of \"" +
-        config_.interfaces + "\" have link-local ones at most. Name others (WEFT_SOCKET_IFNAME).");
+        concat("No network interface has an address that other ranks could use: those of \"",
+               config_.interfaces, "\" have link-local ones at most. Name others (",
+               kInterfacesSetting, ")."));
   WEFT_TRY(hub_.poller.open());
   if (config_.encrypt) {
     auto tls = TlsContext::make(config_.key.derive("tls", config_.job));

@@ -60,6 +60,7 @@ class TcpTransport final : public Transport, public Host {
 
   Pair& pair(Rank peer);
   Pair& wanted_pair(Rank peer);
+  void see_off();
   void dial_missing();
   void dial(Rank peer, uint32_t stream, const RankAddress& address);
   void connected(Line line, Result<Connection> connection);
