@@ -1,5 +1,6 @@
 // The calls of libibverbs that weft makes, as a table that tests fill with a fabric of their own.
-// What each does, and its errors, is libibverbs' documentation; all of them set errno.
+// What each does, and its errors, is libibverbs' documentation; all of them set errno, but for
+// query_gid_table(), which gives it negated.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -17,6 +18,9 @@ class Verbs {
   virtual ibv_device** get_device_list(int* count) = 0;
   virtual void free_device_list(ibv_device** list) = 0;
   virtual const char* get_device_name(ibv_device* device) = 0;
+  // Whether pages that a device reads and writes stay the parent's when it forks. True where the
+  // library is too old to say. Asked once there is a device.
+  virtual bool copies_on_fork() = 0;
   virtual ibv_context* open_device(ibv_device* device) = 0;
   virtual int close_device(ibv_context* context) = 0;
   virtual int query_device(ibv_context* context, ibv_device_attr* attributes) = 0;

@@ -12,6 +12,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr uint32_t kInlineWanted = 64;
+constexpr uint32_t kRequestsLeast = 64;         // that are worth another try
 constexpr uint8_t kReceiverNotReadyTimer = 12;  // 0.64 ms
 constexpr uint8_t kForever = 7;                 // receiver not ready: it is alive, says its host
 constexpr uint32_t kPsnMask = 0xffffff;
@@ -40,6 +41,10 @@ std::string_view text(ibv_wc_status status) {
   }
 }
 
+uint32_t halved(uint32_t requests) {
+  return std::min(requests, std::max(requests / 2, kRequestsLeast));
+}
+
 }  // namespace
 
 bool Hub::progress() {
@@ -57,7 +62,7 @@ Channel::Channel(Hub& hub, ChannelUser& user)
 }
 
 Channel::~Channel() {
-  if (hub_.device->here()) close();
+  close();
   hub_.channels[number_] = nullptr;
 }
 
@@ -69,7 +74,7 @@ uint64_t Channel::name(size_t queue, uint64_t position, bool receive) const {
 Status Channel::open(int queues, uint32_t sends, uint32_t receives) {
   const auto most = static_cast<uint32_t>(std::max(hub_.device->limits().max_qp_wr, 1));
   depth_ = std::min(std::max(sends, 8u), most);
-  receives = std::min(receives, most);
+  receives = std::min(receives + receives / 3, most);
   offer_.queues = static_cast<uint32_t>(queues);
   offer_.psn = static_cast<uint32_t>(steady_clock().now_ns() >> 10) & kPsnMask;
   queues_.resize(static_cast<size_t>(queues));
@@ -80,26 +85,38 @@ Status Channel::open(int queues, uint32_t sends, uint32_t receives) {
   return {};
 }
 
+// Some devices have no inline data, and say so by failing.
+ibv_qp* Channel::create(ibv_cq* cq, uint32_t receives) {
+  Device& device = *hub_.device;
+  for (const uint32_t in_line : {kInlineWanted, 0u}) {
+    ibv_qp_init_attr attributes{};
+    attributes.send_cq = attributes.recv_cq = cq;
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.cap = {depth_, receives, 2, 1, in_line};
+    ibv_qp* const qp = device.verbs().create_qp(device.pd(), &attributes);
+    if (!qp) continue;
+    inline_max_ = std::min(inline_max_, attributes.cap.max_inline_data);
+    return qp;
+  }
+  return nullptr;
+}
+
+// How many requests a device has room for depends on what each may hold, so that it may give fewer
+// than it says; then links make do with those.
 Status Channel::make_queue(Queue& queue, uint32_t receives) {
   Device& device = *hub_.device;
   const Result<ibv_cq*> cq = device.reserve(static_cast<int>(depth_ + receives));
   if (!cq.ok()) return cq.status();
-  ibv_qp_init_attr wanted{};
-  wanted.send_cq = wanted.recv_cq = *cq;
-  wanted.qp_type = IBV_QPT_RC;
-  wanted.cap = {depth_, receives, 2, 1, kInlineWanted};
-  ibv_qp_init_attr attributes = wanted;
-  queue.qp = device.verbs().create_qp(device.pd(), &attributes);
-  if (!queue.qp) {  // some devices have no inline data, and say so thus
-    attributes = wanted;
-    attributes.cap.max_inline_data = 0;
-    queue.qp = device.verbs().create_qp(device.pd(), &attributes);
-  }
   const auto failed = [&](std::string_view what) {
     return system_error(concat(device.place().port, ": ", what));
   };
+  queue.qp = create(*cq, receives);
+  while (!queue.qp && std::max(depth_, receives) > kRequestsLeast) {
+    depth_ = halved(depth_);
+    receives = halved(receives);
+    queue.qp = create(*cq, receives);
+  }
   if (!queue.qp) return failed(concat("ibv_create_qp for ", depth_, " requests"));
-  inline_max_ = attributes.cap.max_inline_data;
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.port_num = device.port();
@@ -109,20 +126,23 @@ Status Channel::make_queue(Queue& queue, uint32_t receives) {
     errno = error;
     return failed("ibv_modify_qp to INIT");
   }
-  return post_receives(queue, receives);
+  const uint32_t at_once = std::max(receives / 4, 1u);
+  queue.receives.resize(at_once);
+  for (size_t i = 0; i < at_once; ++i) {
+    queue.receives[i].wr_id = name(static_cast<size_t>(&queue - queues_.data()), 0, true);
+    queue.receives[i].next = i + 1 < at_once ? &queue.receives[i + 1] : nullptr;
+  }
+  for (uint32_t posted = 0; posted + at_once <= receives; posted += at_once)
+    WEFT_TRY(post_receives(queue));
+  return {};
 }
 
-Status Channel::post_receives(Queue& queue, uint32_t count) {
-  ibv_recv_wr request{};
-  request.wr_id = name(static_cast<size_t>(&queue - queues_.data()), 0, true);
+Status Channel::post_receives(Queue& queue) {
   ibv_recv_wr* bad = nullptr;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (const int error = hub_.device->verbs().post_recv(queue.qp, &request, &bad); error != 0) {
-      errno = error;
-      return system_error(concat(hub_.device->place().port, ": ibv_post_recv"));
-    }
-  }
-  return {};
+  const int error = hub_.device->verbs().post_recv(queue.qp, queue.receives.data(), &bad);
+  if (error == 0) return {};
+  errno = error;
+  return system_error(concat(hub_.device->place().port, ": ibv_post_recv"));
 }
 
 Status Channel::connect(const Place& peer, const Offer& offer) {
@@ -153,7 +173,7 @@ Status Channel::connect(Queue& queue, const Place& peer, uint32_t number, uint32
   ready.ah_attr.sl = static_cast<uint8_t>(hub_.options.service_level);
   ready.ah_attr.dlid = peer.lid;
   const bool same_subnet = device.place().gid.global.subnet_prefix == peer.gid.global.subnet_prefix;
-  if (!peer.infiniband || !same_subnet) {
+  if (!peer.infiniband || !same_subnet || device.always_global()) {
     ready.ah_attr.is_global = 1;
     ready.ah_attr.grh.dgid = peer.gid;
     ready.ah_attr.grh.sgid_index = static_cast<uint8_t>(device.gid_index());
@@ -178,6 +198,7 @@ Status Channel::connect(Queue& queue, const Place& peer, uint32_t number, uint32
 
 void Channel::close() {
   connected_ = false;
+  if (!hub_.device->here()) return;
   for (Queue& queue : queues_)
     if (queue.qp) hub_.device->verbs().destroy_qp(std::exchange(queue.qp, nullptr));
 }
@@ -227,8 +248,11 @@ void Channel::completed(const ibv_wc& completion) {
   Queue& queue = queues_[index];
   if (completion.status != IBV_WC_SUCCESS) return fail(std::string(text(completion.status)));
   if (completion.wr_id & kReceive) {
-    if (const Status status = post_receives(queue, 1); !status.ok())
-      return fail(std::string(status.message()));
+    if (++queue.consumed == queue.receives.size()) {
+      queue.consumed = 0;
+      if (const Status status = post_receives(queue); !status.ok())
+        return fail(std::string(status.message()));
+    }
     return user_.received(static_cast<int>(index), be32toh(completion.imm_data),
                           completion.byte_len);
   }

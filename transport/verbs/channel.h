@@ -1,8 +1,9 @@
 // The queue pairs of one link's end.
 //
 // Invariants:
-// 1. Every immediate consumes a receive request without memory; one that was consumed is posted
-//    again at once. Where the device allows fewer than the link may need, its sender waits (RNR).
+// 1. Every immediate consumes a receive request without memory. There are a third more than the
+//    link may need, so that three quarters suffice: when a quarter has been consumed, those are
+//    posted again, by one call. Where the device allows fewer, the sender waits (RNR).
 // 2. Requests of a queue pair are retired in order. Signalled are those that somebody waits for,
 //    one in each quarter of the queue, and, once somebody asks for the end, the last (drain()).
 // 3. One place of every send queue stays free for drain().
@@ -74,9 +75,12 @@ class Channel {
     uint64_t posted = 0;
     uint64_t signalled = 0;  // number of the last request that was
     uint64_t retired = 0;
+    uint32_t consumed = 0;              // receives that are to be posted again
+    std::vector<ibv_recv_wr> receives;  // so many as are posted by one call, chained
   };
   Status make_queue(Queue& queue, uint32_t receives);
-  Status post_receives(Queue& queue, uint32_t count);
+  ibv_qp* create(ibv_cq* cq, uint32_t receives);
+  Status post_receives(Queue& queue);
   Status connect(Queue& queue, const Place& peer, uint32_t number, uint32_t psn);
   uint64_t name(size_t queue, uint64_t position, bool receive) const;
   void fail(std::string why);
@@ -86,8 +90,8 @@ class Channel {
   const uint64_t number_;  // in Hub::channels
   std::vector<Queue> queues_;
   Offer offer_;
-  uint32_t depth_ = 0;  // of a send queue
-  uint32_t inline_max_ = 0;
+  uint32_t depth_ = 0;         // of a send queue
+  uint32_t inline_max_ = ~0u;  // of every one of them
   bool connected_ = false;
 };
 

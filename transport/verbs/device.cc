@@ -17,6 +17,11 @@ constexpr int kQueueEntries = 4096;  // of a completion queue, where one link do
 constexpr int kBatch = 16;
 constexpr std::string_view kRule = " Name others with WEFT_IB_HCA.";
 
+constexpr std::string_view kNoCopies =
+    "This kernel does not copy pinned memory when a process forks, so that data could go to pages "
+    "that the process does not have any more. RDMA needs Linux 5.13 or newer, or RDMAV_FORK_SAFE=1 "
+    "where no child needs the parent's memory; WEFT_TRANSPORT=tcp or shm goes on without it.";
+
 std::string port_name(std::string_view device, int port) { return concat(device, " port ", port); }
 
 // Words are devices, or ports of devices: "mlx5", "mlx5_0:1".
@@ -41,6 +46,13 @@ int worth(const ibv_gid_entry& entry) {
   if (entry.gid_type == IBV_GID_TYPE_IB) return 1;
   if (is_link_local(entry.gid)) return v2 ? 2 : 1;
   return (v2 ? 5 : 3) + (is_ipv4(entry.gid) ? 1 : 0);
+}
+
+// Others have no reliable queue pairs, or no writes with an immediate.
+bool is_infiniband_or_roce(const ibv_device& device, const ibv_port_attr& port) {
+  return device.transport_type == IBV_TRANSPORT_IB &&
+         (port.link_layer == IBV_LINK_LAYER_INFINIBAND ||
+          port.link_layer == IBV_LINK_LAYER_ETHERNET);
 }
 
 std::string_view state_text(ibv_port_state state) {
@@ -78,6 +90,10 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Verbs> verbs,
   if (!list)
     return unsupported(concat("RDMA devices cannot be listed: ", std::strerror(errno),
                               ". Is the kernel's module ib_uverbs loaded?"));
+  if (count > 0 && !verbs->copies_on_fork()) {
+    verbs->free_device_list(list);
+    return unsupported(std::string(kNoCopies));
+  }
   const NameFilter filter(options.devices);
   std::vector<Candidate> candidates;
   std::vector<ibv_context*> contexts;
@@ -101,6 +117,8 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Verbs> verbs,
         leave_out(port_name(name, port) + " cannot be asked for its state");
       else if (!chosen(filter, name, port))
         leave_out(port_name(name, port) + " is not in WEFT_IB_HCA");
+      else if (!is_infiniband_or_roce(*list[i], attributes))
+        leave_out(port_name(name, port) + " is neither InfiniBand nor RoCE");
       else if (attributes.state != IBV_PORT_ACTIVE)
         leave_out(concat(port_name(name, port), " is ", state_text(attributes.state)));
       else
@@ -163,9 +181,14 @@ Status Device::prepare(const VerbsOptions& options) {
 }
 
 Status Device::choose_gid(int wanted) {
-  std::vector<ibv_gid_entry> entries(static_cast<size_t>(std::max(attributes_.gid_tbl_len, 1)));
+  // The call gives all ports' entries, or none where they do not fit.
+  const auto most = static_cast<size_t>(std::max(attributes_.gid_tbl_len, 1));
+  std::vector<ibv_gid_entry> entries(most * std::max<size_t>(limits_.phys_port_cnt, 1));
   const ssize_t count = verbs_->query_gid_table(context_, entries.data(), entries.size());
-  if (count < 0) return system_error(concat(place_.port, ": ibv_query_gid_table"));
+  if (count < 0) {
+    errno = static_cast<int>(-count);
+    return system_error(concat(place_.port, ": ibv_query_gid_table"));
+  }
   entries.resize(static_cast<size_t>(count));
   const ibv_gid_entry* best = nullptr;
   for (const ibv_gid_entry& entry : entries) {

@@ -44,6 +44,8 @@ class Device {
   const ibv_device_attr& limits() const { return limits_; }
   uint8_t port() const { return port_; }
   int gid_index() const { return gid_index_; }
+  // Whether packets need the global header even inside a subnet.
+  bool always_global() const { return attributes_.flags & IBV_QPF_GRH_REQUIRED; }
 
   // A completion queue with room for so many entries more, which are then taken.
   Result<ibv_cq*> reserve(int entries);

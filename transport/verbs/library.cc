@@ -16,6 +16,7 @@ struct Table {
   ibv_device** (*get_device_list)(int*);
   void (*free_device_list)(ibv_device**);
   const char* (*get_device_name)(ibv_device*);
+  int (*is_fork_initialized)();  // null in rdma-core before 35
   ibv_context* (*open_device)(ibv_device*);
   int (*close_device)(ibv_context*);
   int (*query_device)(ibv_context*, ibv_device_attr*);
@@ -38,6 +39,10 @@ struct Table {
   int (*modify_qp)(ibv_qp*, ibv_qp_attr*, int);
 };
 
+// IBV_FORK_DISABLED, which older headers do not have. The others: the kernel copies, or the user
+// has had the library keep children from registered pages (RDMAV_FORK_SAFE).
+constexpr int kForkDisabled = 0;
+
 class Library final : public Verbs {
  public:
   Library(void* handle, const Table& table) : handle_(handle), table_(table) {}
@@ -47,6 +52,9 @@ class Library final : public Verbs {
   void free_device_list(ibv_device** list) override { table_.free_device_list(list); }
   const char* get_device_name(ibv_device* device) override {
     return table_.get_device_name(device);
+  }
+  bool copies_on_fork() override {
+    return !table_.is_fork_initialized || table_.is_fork_initialized() != kForkDisabled;
   }
   ibv_context* open_device(ibv_device* device) override { return table_.open_device(device); }
   int close_device(ibv_context* context) override { return table_.close_device(context); }
@@ -117,8 +125,12 @@ class Symbols {
   explicit Symbols(void* handle) : handle_(handle) {}
   template <class Function>
   void find(Function*& function, const char* name) {
-    function = reinterpret_cast<Function*>(::dlsym(handle_, name));
+    find_if_there(function, name);
     if (!function && missing.empty()) missing = name;
+  }
+  template <class Function>
+  void find_if_there(Function*& function, const char* name) {
+    function = reinterpret_cast<Function*>(::dlsym(handle_, name));
   }
   std::string missing;
 
@@ -131,6 +143,7 @@ std::string fill(void* handle, Table& t) {
   symbols.find(t.get_device_list, "ibv_get_device_list");
   symbols.find(t.free_device_list, "ibv_free_device_list");
   symbols.find(t.get_device_name, "ibv_get_device_name");
+  symbols.find_if_there(t.is_fork_initialized, "ibv_is_fork_initialized");
   symbols.find(t.open_device, "ibv_open_device");
   symbols.find(t.close_device, "ibv_close_device");
   symbols.find(t.query_device, "ibv_query_device");

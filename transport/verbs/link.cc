@@ -2,8 +2,10 @@
 #include "transport/verbs/link.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
+#include <span>
 
 #include "base/text.h"
 #include "transport/shape.h"
@@ -27,6 +29,7 @@ LinkEnd::LinkEnd(Pair& pair, LinkId id, LinkShape shape, bool sender)
       hub_(pair.hub()),
       id_(id),
       mine_(shape),
+      mask_(std::bit_ceil(shape.slots) - 1),
       sender_(sender),
       channel_(hub_, *this) {}
 
@@ -91,17 +94,18 @@ void LinkEnd::abandon() {
 }
 
 void LinkEnd::failed(const std::string& why) {
-  if (!silent_ && status_of_link().ok()) pair_.suspect(*this, why);
+  failure_ = why;
+  if (!trouble().empty()) pair_.suspect(*this);
 }
 
 VerbsSendLink::VerbsSendLink(Pair& pair, LinkId id, LinkShape shape)
     : SendLink(shape),
       LinkEnd(pair, id, shape, true),
-      placements_(shape.slots, Placement{~uint64_t{0}, 0, 0, 0}),
-      transfers_(shape.slots) {
-  Result<OwnMemory> headers = OwnMemory::make(*hub_.device, shape.slots * sizeof(MessageHeader));
+      placements_(places(), Placement{~uint64_t{0}, 0, 0, 0}),
+      transfers_(places()) {
+  Result<OwnMemory> headers = OwnMemory::make(*hub_.device, places() * sizeof(MessageHeader));
   if (headers.ok()) headers_ = headers.take();
-  open(headers_ ? OwnMemory::make(*hub_.device, shape.slots * sizeof(Placement))
+  open(headers_ ? OwnMemory::make(*hub_.device, places() * sizeof(Placement))
                 : Result<OwnMemory>(headers.status()));
 }
 
@@ -118,7 +122,7 @@ bool VerbsSendLink::has_credit() {
 
 bool VerbsSendLink::make_staging() {
   if (staging_) return true;
-  Result<OwnMemory> made = OwnMemory::make(*hub_.device, size_t{shape_.slots} * shape_.slot_bytes);
+  Result<OwnMemory> made = OwnMemory::make(*hub_.device, places() * stride());
   if (!made.ok()) return end(made.status().within(concat("link ", id_))), false;
   staging_ = made.take();
   return true;
@@ -131,7 +135,12 @@ Bytes VerbsSendLink::reserve() {
 
 void VerbsSendLink::commit(size_t bytes, uint64_t tag) {
   WEFT_CHECK(bytes <= shape_.slot_bytes && staging_);
-  transmit({slot(), bytes}, staging_.lkey(), tag, false);
+  transmit_slot(bytes, tag);
+}
+
+void VerbsSendLink::transmit_slot(size_t bytes, uint64_t tag) {
+  transmit({slot() - sizeof(MessageHeader), staging_.lkey(), {slot(), bytes}, staging_.lkey()}, tag,
+           false);
 }
 
 std::optional<Ticket> VerbsSendLink::send(ConstBytes memory, uint64_t tag) {
@@ -142,11 +151,13 @@ std::optional<Ticket> VerbsSendLink::send(ConstBytes memory, uint64_t tag) {
   if (registered == hub_.memory.none()) {
     if (!make_staging()) return std::nullopt;
     std::copy(memory.begin(), memory.end(), slot());
-    transmit({slot(), memory.size()}, staging_.lkey(), tag, false);
+    transmit_slot(memory.size(), tag);
     return ++tickets_;
   }
   const int queue = queue_of_next();
-  const uint64_t number = transmit(memory, registered->second.mr->lkey, tag, true);
+  std::byte* const header = headers_.data() + at(next_) * sizeof(MessageHeader);
+  const uint64_t number =
+      transmit({header, headers_.lkey(), memory, registered->second.mr->lkey}, tag, true);
   ++memory_users_;
   transfer(++tickets_) = {queue, number, true, registered};
   return tickets_;
@@ -154,61 +165,64 @@ std::optional<Ticket> VerbsSendLink::send(ConstBytes memory, uint64_t tag) {
 
 // Where the receiver wants the next message, if it fits there.
 const Placement* VerbsSendLink::placement(size_t bytes) const {
-  const Placement& place = placements_[next_ % shape_.slots];
+  const Placement& place = placements_[at(next_)];
   return place.sequence == next_ && bytes > 0 && bytes <= place.bytes ? &place : nullptr;
 }
 
 // One request: header and data into the slot, or data into posted memory. Two, the data and then
 // the header with the immediate, where the header goes elsewhere than the data and is needed, for a
 // tag that is not the one before; and where packets may overtake each other.
-uint64_t VerbsSendLink::transmit(ConstBytes data, uint32_t lkey, uint64_t tag, bool signal) {
-  const int queue = queue_of_next();
-  const Placement* const placed = placement(data.size());
-  const bool apart = hub_.options.adaptive_routing && data.size() > hub_.tuning.announce;
-  const bool split = data.size() > 0 && (apart || (placed && (next_ == 0 || tag != last_tag_)));
-  const uint64_t ring = remote_ + next_ % shape_.slots * (kHeaderBytes + shape_.slot_bytes);
-  auto* const header =
-      new (headers_.data() + next_ % shape_.slots * sizeof(MessageHeader)) MessageHeader;
-  *header = {tag, data.size()};
-  ibv_sge parts[2] = {element(header, sizeof *header, headers_.lkey()),
-                      element(data.data(), data.size(), lkey)};
+uint64_t VerbsSendLink::transmit(const Outgoing& out, uint64_t tag, bool signal) {
+  const size_t bytes = out.data.size();
+  const Placement* const placed = placement(bytes);
+  const bool apart = hub_.options.adaptive_routing && bytes > hub_.tuning.announce;
+  const bool split = bytes > 0 && (apart || (placed && (next_ == 0 || tag != last_tag_)));
+  const uint64_t ring = remote_ + at(next_) * stride() + kHeaderBytes;
+  const Target header_to{ring - sizeof(MessageHeader), remote_key_};
+  const Target data_to = placed ? Target{placed->address, placed->rkey} : Target{ring, remote_key_};
 
-  ibv_send_wr last{};
-  last.sg_list = parts;
-  last.num_sge = data.empty() ? 1 : 2;
-  last.wr.rdma.remote_addr = ring + kHeaderBytes - sizeof *header;
-  last.wr.rdma.rkey = remote_key_;
-  ibv_send_wr first = last;
-  if (split || placed) {
-    first.sg_list = parts + 1;
-    first.num_sge = 1;
-    first.wr.rdma.remote_addr = placed ? placed->address : ring + kHeaderBytes;
-    first.wr.rdma.rkey = placed ? placed->rkey : remote_key_;
-  }
+  auto* const header = new (out.header) MessageHeader{tag, static_cast<uint32_t>(bytes)};
+  if (channel_.usable() && (!placed || split)) pair_.load(*header);
+  ibv_sge parts[2] = {element(header, sizeof *header, out.header_key),
+                      element(out.data.data(), bytes, out.data_key)};
+  std::span<ibv_sge> last = parts;
   if (split) {
-    first.opcode = IBV_WR_RDMA_WRITE;
-    channel_.post(queue, first, false);
-    last.num_sge = 1;
-  } else {
-    last = first;
+    post({parts + 1, 1}, data_to, IBV_WR_RDMA_WRITE, 0, false);
+    last = last.first(1);
+  } else if (placed) {
+    last = last.last(1);
+  } else if (out.header + sizeof *header == out.data.data()) {
+    parts[0].length += parts[1].length;
+    last = last.first(1);
+  } else if (bytes == 0) {
+    last = last.first(1);
   }
-  last.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   const uint32_t kind = !placed ? kInSlot : split ? kInMemoryWithHeader : kInMemory;
-  last.imm_data = htobe32(immediate(kind, next_));
-  size_t bytes = 0;
-  for (int i = 0; i < last.num_sge; ++i) bytes += last.sg_list[i].length;
-  if (channel_.fits_inline(bytes)) last.send_flags = IBV_SEND_INLINE;
-  const uint64_t number = channel_.post(queue, last, signal);
+  const uint64_t number = post(last, kind == kInMemory ? data_to : header_to,
+                               IBV_WR_RDMA_WRITE_WITH_IMM, immediate(kind, next_), signal);
   last_tag_ = tag;
   ++next_;
   return number;
 }
 
+uint64_t VerbsSendLink::post(std::span<ibv_sge> parts, const Target& to, ibv_wr_opcode opcode,
+                             uint32_t immediate, bool signal) {
+  ibv_send_wr request{};
+  request.opcode = opcode;
+  request.imm_data = htobe32(immediate);
+  request.sg_list = parts.data();
+  request.num_sge = static_cast<int>(parts.size());
+  request.wr.rdma.remote_addr = to.address;
+  request.wr.rdma.rkey = to.rkey;
+  size_t bytes = 0;
+  for (const ibv_sge& part : parts) bytes += part.length;
+  if (channel_.fits_inline(bytes)) request.send_flags = IBV_SEND_INLINE;
+  return channel_.post(queue_of_next(), request, signal);
+}
+
 bool VerbsSendLink::done(Ticket ticket) {
   if (ticket <= retired_tickets_) return true;
-  const auto free = [&] {
-    return ticket + shape_.slots <= tickets_ || !transfer(ticket).under_way;
-  };
+  const auto free = [&] { return ticket + places() <= tickets_ || !transfer(ticket).under_way; };
   if (!free()) hub_.progress();
   return free();
 }
@@ -227,21 +241,25 @@ void VerbsSendLink::retired() {
   hub_.has_news();
 }
 
-void VerbsSendLink::let_go() { retired(); }
+void VerbsSendLink::let_go() {
+  retired();
+  pair_.repeat_credits();
+}
 
 void VerbsSendLink::received(int, uint32_t value, uint32_t) {
   hub_.has_news();
-  if (kind_of(value) == kCredit) return take_credit(next_after(released_, value));
+  if (kind_of(value) == kCredit) return take_credit(value);
   const uint64_t sequence = next_after(next_ - std::min<uint64_t>(next_, shape_.slots), value);
   if (sequence < next_) return;  // sent already, and the table may be in use for its successor
   Placement told;
-  std::memcpy(&told, own_.data() + sequence % shape_.slots * sizeof told, sizeof told);
-  if (told.sequence == sequence) placements_[sequence % shape_.slots] = told;
+  std::memcpy(&told, own_.data() + at(sequence) * sizeof told, sizeof told);
+  if (told.sequence == sequence) placements_[at(sequence)] = told;
 }
 
-void VerbsSendLink::take_credit(uint64_t count) {
+void VerbsSendLink::take_credit(uint32_t immediate) {
+  const uint64_t count = nearest(released_, immediate);
   if (count <= next_)
-    released_ = count;
+    released_ = std::max(released_, count);
   else
     end(internal_error(concat("Rank ", pair_.peer(), " gave credits for ", count,
                               " messages of link ", id_, ", of which ", next_, " were sent.")));

@@ -1,8 +1,8 @@
 // The two ends of a link over RDMA.
 //
-// The receiver's end owns a ring of slots; the sender writes message n into slot n % slots, or, if
-// the receiver has told it a place for this very message, into posted memory. An immediate says
-// that a message is complete:
+// The receiver's end owns a ring of slots; the sender writes the messages into them in turn, or, if
+// the receiver has told it a place for a message, into posted memory. An immediate says that a
+// message is complete:
 //
 //   sender -> receiver   slot n; or memory n (tag as the message before); or memory n with a header
 //   receiver -> sender   n messages released; or the place of message n is in your table
@@ -15,11 +15,15 @@
 // 3. The header (tag, length) of a message in a slot lies right before its data, and travels with
 //    it. That of a message in posted memory lies in its slot, and travels only if it must: see
 //    VerbsSendLink::transmit().
-// 4. Credits are as over TCP: releases count in order, and a sender without any is told at once.
+// 4. Credits are as over TCP: releases count in order, a sender without any is told at once, and
+//    what is owed rides with the next header that goes to the same rank. Where the queue pairs of
+//    the link that carried it are destroyed, it is owed once more: see Pair::repeat_credits().
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transport/transport.h"
@@ -31,9 +35,13 @@ namespace weft::verbs {
 
 class Pair;
 
+inline constexpr uint32_t kNoCredit = ~0u;  // no immediate of a credit
+
 struct MessageHeader {
   uint64_t tag = 0;
-  uint64_t bytes = 0;
+  uint32_t bytes = 0;
+  LinkId credited = 0;  // the link that the credit is for
+  uint32_t credit = kNoCredit;
 };
 
 // Where the sender may put message `sequence` instead of its slot.
@@ -66,6 +74,10 @@ class LinkEnd : public ChannelUser {
   const Channel& channel() const { return channel_; }
 
   void failed(const std::string& why) override;
+  // Why its queue pairs do not work, though nobody has ended the link; else empty.
+  std::string_view trouble() const {
+    return silent_ || !status_of_link().ok() ? std::string_view() : failure_;
+  }
 
  protected:
   LinkEnd(Pair& pair, LinkId id, LinkShape shape, bool sender);
@@ -78,10 +90,17 @@ class LinkEnd : public ChannelUser {
   bool quiet() const { return !ready_ || silent_ || !status_of_link().ok() || !channel_.usable(); }
   void end(Status status);
 
+  // Rings have a power of two of places, the link's slots or more, so that one is found without a
+  // division. Only so many messages as there are slots are ever on their way.
+  size_t places() const { return mask_ + 1; }
+  size_t at(uint64_t number) const { return number & mask_; }
+  size_t stride() const { return kHeaderBytes + mine_.slot_bytes; }
+
   Pair& pair_;
   Hub& hub_;
   const LinkId id_;
   const LinkShape mine_;
+  const size_t mask_;
   const bool sender_;
   Channel channel_;
   OwnMemory own_;        // that the peer writes to
@@ -94,11 +113,14 @@ class LinkEnd : public ChannelUser {
 
  private:
   Status meet(const Control& control);
+
+  std::string failure_;  // of a queue pair
 };
 
 class VerbsSendLink final : public SendLink, public LinkEnd {
  public:
   VerbsSendLink(Pair& pair, LinkId id, LinkShape shape);
+  ~VerbsSendLink() override { channel_.close(); }  // before its memory goes
 
   Bytes reserve() override;
   void commit(size_t bytes, uint64_t tag) override;
@@ -111,6 +133,7 @@ class VerbsSendLink final : public SendLink, public LinkEnd {
 
   void received(int queue, uint32_t immediate, uint32_t bytes) override;
   void retired() override;
+  void take_credit(uint32_t immediate);
 
  private:
   // From caller's memory.
@@ -122,19 +145,36 @@ class VerbsSendLink final : public SendLink, public LinkEnd {
   };
   bool has_credit();
   bool may_send() const;
-  Transfer& transfer(Ticket ticket) { return transfers_[ticket % shape_.slots]; }
+  Transfer& transfer(Ticket ticket) { return transfers_[at(ticket)]; }
   bool make_staging();
   int queue_of_next() const {
-    return static_cast<int>(next_ % static_cast<uint64_t>(channel_.queues()));
+    const auto queues = static_cast<uint64_t>(channel_.queues());
+    return queues == 1 ? 0 : static_cast<int>(next_ % queues);
   }
-  std::byte* slot() { return staging_.data() + next_ % shape_.slots * shape_.slot_bytes; }
-  uint64_t transmit(ConstBytes data, uint32_t lkey, uint64_t tag, bool signal);
+  std::byte* slot() { return staging_.data() + at(next_) * stride() + kHeaderBytes; }
+  // A message and memory for its header, which may lie right before it.
+  struct Outgoing {
+    std::byte* header;
+    uint32_t header_key;
+    ConstBytes data;
+    uint32_t data_key;
+  };
+  struct Target {
+    uint64_t address;
+    uint32_t rkey;
+  };
+  // Both give the number of the last request.
+  uint64_t transmit(const Outgoing& out, uint64_t tag, bool signal);
+  uint64_t post(std::span<ibv_sge> parts, const Target& to, ibv_wr_opcode opcode,
+                uint32_t immediate, bool signal);
+  void transmit_slot(size_t bytes, uint64_t tag);
   const Placement* placement(size_t bytes) const;
-  void take_credit(uint64_t count);
   void let_go() override;
 
-  OwnMemory headers_;  // one per slot, then, in own_, the table of placements
-  OwnMemory staging_;  // one place per slot, where it is needed
+  // One per place: headers of what is sent from memory, messages behind their headers (where that
+  // is needed); and, in own_, the table of placements.
+  OwnMemory headers_;
+  OwnMemory staging_;
   std::vector<Placement> placements_;
   std::vector<Transfer> transfers_;
   uint64_t next_ = 0;
@@ -147,6 +187,7 @@ class VerbsSendLink final : public SendLink, public LinkEnd {
 class VerbsRecvLink final : public RecvLink, public LinkEnd {
  public:
   VerbsRecvLink(Pair& pair, LinkId id, LinkShape shape);
+  ~VerbsRecvLink() override { channel_.close(); }  // before its memory goes
 
   const Message* peek() override;
   void release() override;
@@ -158,6 +199,10 @@ class VerbsRecvLink final : public RecvLink, public LinkEnd {
   void received(int queue, uint32_t immediate, uint32_t bytes) override;
   // Returns credits where the sender has none left. True while some are still owed.
   bool feed_starving();
+  // What it owes goes with a header.
+  void carry(MessageHeader& header);
+  // What it has said of credits may be lost.
+  void repeat_credits();
 
  private:
   enum class State : uint8_t { empty, arrived, consumed };
@@ -169,7 +214,7 @@ class VerbsRecvLink final : public RecvLink, public LinkEnd {
     MemoryCache::Handle registered;  // for the sender to write to, or none
     Message message;
   };
-  Place& place(uint64_t sequence) { return places_[sequence % shape_.slots]; }
+  Place& place(uint64_t sequence) { return places_[at(sequence)]; }
   std::byte* ring(uint64_t sequence) const;
   const MessageHeader& header(uint64_t sequence) const;
   const Message* arrived();
@@ -177,6 +222,7 @@ class VerbsRecvLink final : public RecvLink, public LinkEnd {
   void settle_arrived();
   void deliver_to_memory(Place& place);
   void consume(Place& place);
+  void owe();
   void give_back(Place& place);
   void offer(uint64_t sequence, Place& place);
   bool return_credits();
@@ -193,13 +239,13 @@ class VerbsRecvLink final : public RecvLink, public LinkEnd {
   uint64_t begun_ = 0;  // messages that have arrived
   uint64_t whole_ = 0;  // of the first that has not arrived: those before have their tags
   uint64_t last_tag_ = 0;
-  uint64_t released_ = 0;   // of the first message not yet released
-  uint64_t announced_ = 0;  // what the sender knows of released_
-  uint32_t awaited_ = 0;    // posted for and not arrived
-  uint32_t ready_count_ = 0;
-  bool listed_ = false;  // in Hub::owing
+  uint64_t released_ = 0;     // of the first message not yet released
+  uint64_t announced_ = 0;    // what the sender knows of released_, or less
+  uint32_t awaited_ = 0;      // posted for and not arrived
+  uint32_t ready_count_ = 0;  // of messages that are whole and not consumed
+  bool listed_ = false;       // in Hub::owing
   Ticket tickets_ = 0;
-  std::vector<uint64_t> posted_;  // number by ticket % slots
+  std::vector<uint64_t> posted_;  // number by ticket
 };
 
 }  // namespace weft::verbs

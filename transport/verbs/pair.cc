@@ -70,6 +70,22 @@ void Pair::poll_control() {
   }
 }
 
+void Pair::load(MessageHeader& header) {
+  if (VerbsRecvLink* const link = std::exchange(owing_, nullptr)) link->carry(header);
+}
+
+void Pair::unload(const MessageHeader& header) {
+  if (header.credit == kNoCredit) return;
+  const auto at = senders_.links.find(header.credited);
+  if (at == senders_.links.end())
+    return end(concat("gave credits for link ", header.credited, ", which is not open"), true);
+  at->second->take_credit(header.credit);
+}
+
+void Pair::repeat_credits() {
+  for (const auto& [id, link] : receivers_.links) link->repeat_credits();
+}
+
 void Pair::hear(ConstBytes message) {
   hub_.has_news();
   const std::optional<Control> control = decode_control(message);
@@ -98,8 +114,9 @@ void Pair::hear(Ends<Link>& ends, const Control& control) {
     case ControlKind::open: return link.opened(control);
     case ControlKind::ready: return link.ready();
     case ControlKind::abandoned:
-      if (suspect_ == &link) suspect_ = nullptr;
-      return link.silence();
+      link.silence();
+      if (suspect_ == &link) suspect_another();
+      return;
     case ControlKind::lost: return;
   }
 }
@@ -110,8 +127,9 @@ void Pair::for_each_end(const Function& function) {
   for (const auto& [id, link] : receivers_.links) function(*link, id, false);
 }
 
+// What has ended has perhaps not said so yet.
 void Pair::poll() {
-  if (!status_.ok()) return;
+  if (!status_.ok()) return speak();
   poll_control();
   if (status_.ok()) look_for_loss();
 }
@@ -139,11 +157,19 @@ void Pair::look_for_loss() {
     end(concat("cannot be reached any more from ", port, ": ", suspicion_), true);
 }
 
-void Pair::suspect(LinkEnd& link, const std::string& why) {
+void Pair::suspect(LinkEnd& link) {
   if (suspect_) return;
   suspect_ = &link;
-  suspicion_ = why;
+  suspicion_ = link.trouble();
   suspected_ns_ = steady_clock().now_ns();
+}
+
+// Links say only once that they have failed, and only one is suspected at a time.
+void Pair::suspect_another() {
+  suspect_ = nullptr;
+  for_each_end([this](LinkEnd& link, LinkId, bool) {
+    if (!link.trouble().empty()) suspect(link);
+  });
 }
 
 void Pair::end(const std::string& what, bool tell) {

@@ -30,7 +30,7 @@ class Pair {
   void poll();
   // A queue pair has failed. The peer may have destroyed its end and be about to say so; if not,
   // the peer is lost.
-  void suspect(LinkEnd& link, const std::string& why);
+  void suspect(LinkEnd& link);
   bool suspicious() const { return suspect_ != nullptr; }
   void end(const std::string& what, bool tell);
 
@@ -42,6 +42,15 @@ class Pair {
   Rank peer() const { return peer_; }
   const Place& place() const { return place_; }  // the peer's
   int queues() const;
+
+  // This link has begun to owe credits: they ride with the next header to the peer, unless another
+  // link's do. What came so is for one of the links to the peer.
+  void owe(VerbsRecvLink& link) { owing_ = &link; }
+  void load(MessageHeader& header);
+  void unload(const MessageHeader& header);
+  // The queue pairs of a link to the peer are gone, perhaps with headers on their way.
+  void repeat_credits();
+
   const Status& status() const { return status_; }
 
  private:
@@ -60,6 +69,7 @@ class Pair {
   void for_each_end(const Function& function);
   void hear(ConstBytes message);
   void look_for_loss();
+  void suspect_another();
 
   Hub& hub_;
   Transport& control_;
@@ -71,6 +81,7 @@ class Pair {
   std::deque<Control> unsaid_;
   Ends<VerbsSendLink> senders_;
   Ends<VerbsRecvLink> receivers_;
+  VerbsRecvLink* owing_ = nullptr;
   LinkEnd* suspect_ = nullptr;
   std::string suspicion_;
   int64_t suspected_ns_ = 0;

@@ -10,7 +10,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr std::string_view kWord = "weft-verbs/1";
+constexpr std::string_view kWord = "weft-verbs/2";
 static_assert(std::endian::native == std::endian::little);
 
 bool unhex(std::string_view text, ibv_gid& gid) {

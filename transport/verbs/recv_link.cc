@@ -10,17 +10,17 @@
 namespace weft::verbs {
 
 VerbsRecvLink::VerbsRecvLink(Pair& pair, LinkId id, LinkShape shape)
-    : RecvLink(shape), LinkEnd(pair, id, shape, false), places_(shape.slots), posted_(shape.slots) {
+    : RecvLink(shape), LinkEnd(pair, id, shape, false), places_(places()), posted_(places()) {
   for (Place& place : places_) place.registered = hub_.memory.none();
   for (size_t i = 0; i < expected_.size(); ++i) expected_[i] = i;
-  Result<OwnMemory> table = OwnMemory::make(*hub_.device, shape.slots * sizeof(Placement));
+  Result<OwnMemory> table = OwnMemory::make(*hub_.device, places() * sizeof(Placement));
   if (table.ok()) table_ = table.take();
-  open(table_ ? OwnMemory::make(*hub_.device, shape.slots * (kHeaderBytes + shape.slot_bytes))
+  open(table_ ? OwnMemory::make(*hub_.device, places() * stride())
               : Result<OwnMemory>(table.status()));
 }
 
 std::byte* VerbsRecvLink::ring(uint64_t sequence) const {
-  return own_.data() + sequence % shape_.slots * (kHeaderBytes + shape_.slot_bytes);
+  return own_.data() + at(sequence) * stride();
 }
 
 const MessageHeader& VerbsRecvLink::header(uint64_t sequence) const {
@@ -69,8 +69,26 @@ void VerbsRecvLink::consume(Place& consumed) {
   if (owed == 0) return;
   const bool much = owed * 2 >= shape_.slots;
   if ((much || (starving() && ready_count_ == 0)) && return_credits()) return;
+  owe();
+}
+
+void VerbsRecvLink::owe() {
+  pair_.owe(*this);
   if (!listed_) hub_.owing.push_back(this);
   listed_ = true;
+}
+
+// Who has sent begun_ messages knows of so many credits.
+void VerbsRecvLink::repeat_credits() {
+  announced_ = begun_ - std::min<uint64_t>(begun_, shape_.slots);
+  if (announced_ != released_) owe();
+}
+
+void VerbsRecvLink::carry(MessageHeader& header) {
+  if (announced_ == released_) return;
+  header.credited = id_;
+  header.credit = immediate(kCredit, released_);
+  announced_ = released_;
 }
 
 // False where they cannot go now.
@@ -102,7 +120,7 @@ std::optional<Ticket> VerbsRecvLink::post(Bytes memory) {
   ++memory_users_;
   if (memory.size() >= hub_.tuning.direct) offer(claim_, next);
   const Ticket ticket = ++tickets_;
-  posted_[ticket % shape_.slots] = claim_++;
+  posted_[at(ticket)] = claim_++;
   return ticket;
 }
 
@@ -112,25 +130,25 @@ void VerbsRecvLink::offer(uint64_t sequence, Place& place) {
   if (quiet() || !channel_.room(0, 1)) return;
   place.registered = hub_.memory.acquire(place.memory, true);
   if (place.registered == hub_.memory.none()) return;
-  const size_t at = sequence % shape_.slots * sizeof(Placement);
+  const size_t offset = at(sequence) * sizeof(Placement);
   const size_t bytes = std::min<size_t>(place.memory.size(), shape_.slot_bytes);
   const Placement told{sequence, reinterpret_cast<uint64_t>(place.memory.data()),
                        place.registered->second.mr->rkey, static_cast<uint32_t>(bytes)};
-  std::memcpy(table_.data() + at, &told, sizeof told);
-  ibv_sge part{table_.address() + at, sizeof told, table_.lkey()};
+  std::memcpy(table_.data() + offset, &told, sizeof told);
+  ibv_sge part{table_.address() + offset, sizeof told, table_.lkey()};
   ibv_send_wr request{};
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   request.sg_list = &part;
   request.num_sge = 1;
   request.imm_data = htobe32(immediate(kPlacement, sequence));
-  request.wr.rdma.remote_addr = remote_ + at;
+  request.wr.rdma.remote_addr = remote_ + offset;
   request.wr.rdma.rkey = remote_key_;
   if (channel_.fits_inline(sizeof told)) request.send_flags = IBV_SEND_INLINE;
   channel_.post(0, request, false);
 }
 
 std::optional<RecvLink::Placed> VerbsRecvLink::done(Ticket ticket) {
-  const uint64_t sequence = posted_[ticket % shape_.slots];
+  const uint64_t sequence = posted_[at(ticket)];
   Place& asked = place(sequence);
   const auto is_there = [&] {
     return sequence < whole_ && asked.state == State::arrived && asked.posted && status_.ok();
@@ -143,7 +161,6 @@ std::optional<RecvLink::Placed> VerbsRecvLink::done(Ticket ticket) {
 }
 
 void VerbsRecvLink::received(int queue, uint32_t value, uint32_t bytes) {
-  if (!status_.ok()) return;
   uint64_t& expected = expected_[static_cast<size_t>(queue)];
   const uint64_t sequence = next_after(expected, value);
   const auto broken = [&](std::string_view what) {
@@ -161,7 +178,9 @@ void VerbsRecvLink::received(int queue, uint32_t value, uint32_t bytes) {
   const uint64_t length = kind == kInMemory ? bytes : header(sequence).bytes;
   if (length > (in_memory ? to.memory.size() : shape_.slot_bytes)) return broken("is too long");
   expected += static_cast<uint64_t>(channel_.queues());
-  arrive(sequence, kind, static_cast<uint32_t>(length));
+  // What it says of other links counts, whatever has become of this one.
+  if (kind != kInMemory) pair_.unload(header(sequence));
+  if (status_.ok()) arrive(sequence, kind, static_cast<uint32_t>(length));
 }
 
 void VerbsRecvLink::arrive(uint64_t sequence, uint32_t kind, uint32_t bytes) {
@@ -174,7 +193,6 @@ void VerbsRecvLink::arrive(uint64_t sequence, uint32_t kind, uint32_t bytes) {
   if (to.posted && in_slot) deliver_to_memory(to);
   if (to.posted) give_back(to);
   ++begun_;
-  ++ready_count_;
   settle_arrived();
   hub_.has_news();
 }
@@ -186,6 +204,7 @@ void VerbsRecvLink::settle_arrived() {
     if (place(whole_).as_before) message.tag = last_tag_;
     last_tag_ = message.tag;
     ++whole_;
+    ++ready_count_;
   }
 }
 

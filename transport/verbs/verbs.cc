@@ -13,6 +13,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr int kBatchesPerPoll = 8;
+constexpr int64_t kControlEvery_ns = 1'000'000;
 constexpr double kUncertain_s = 0.02;  // between two looks while a loss is not certain
 
 TransportConfig control_config(TransportConfig config) {
@@ -116,17 +117,26 @@ RecvLink& VerbsTransport::open_recv(Rank peer, LinkId id, LinkShape shape) {
   return pair(peer).open_recv(id, shape);
 }
 
-// Everything but TCP's own affairs.
-void VerbsTransport::drive() {
+void VerbsTransport::move_data() {
   for (int i = 0; i < kBatchesPerPoll && hub_.progress(); ++i) {
   }
   std::erase_if(hub_.owing, [](VerbsRecvLink* link) { return !link->feed_starving(); });
+}
+
+// Everything but TCP's own affairs.
+void VerbsTransport::drive() {
+  move_data();
   for (Pair* pair : made_) pair->poll();
 }
 
+// What comes over TCP is rare and costs system calls, one for each peer, which messages would have
+// to wait for. Links that are being opened look for themselves.
 void VerbsTransport::poll() {
+  const int64_t now_ns = steady_clock().now_ns();
+  if (now_ns < control_due_ns_) return move_data();
   control_->poll();
   drive();
+  control_due_ns_ = now_ns + kControlEvery_ns;
 }
 
 // Sleeps only after it has looked once more behind arming the event: what completes later makes the

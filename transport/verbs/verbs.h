@@ -51,6 +51,7 @@ class VerbsTransport final : public Transport {
   class Watched;
 
   Pair& pair(Rank peer);
+  void move_data();
   void drive();
 
   const TransportConfig config_;
@@ -60,6 +61,7 @@ class VerbsTransport final : public Transport {
   std::vector<std::unique_ptr<Pair>> pairs_;  // by rank, made when needed
   std::vector<Pair*> made_;
   std::vector<std::unique_ptr<Watched>> watched_;
+  int64_t control_due_ns_ = 0;
 };
 
 // Over these calls, of the machine's library or of a test's fabric.

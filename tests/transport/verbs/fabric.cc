@@ -119,7 +119,7 @@ bool Fabric::carry_out(QueuePair& qp, QueuePair& peer, Send& send) {
 }
 
 // Moves the data; with an immediate it lands when that is announced, else behind it.
-ibv_wc_status Fabric::transfer(QueuePair&, QueuePair& peer, Send& send) {
+ibv_wc_status Fabric::transfer(QueuePair& qp, QueuePair& peer, Send& send) {
   std::vector<std::byte> data = send.in_line;
   for (const ibv_sge& part : send.parts) {
     if (!send.in_line.empty() || part.length == 0) continue;
@@ -128,6 +128,7 @@ ibv_wc_status Fabric::transfer(QueuePair&, QueuePair& peer, Send& send) {
     data.insert(data.end(), from, from + part.length);
   }
   if (data.empty()) return IBV_WC_SUCCESS;
+  if (const auto change = changes_.extract(qp.host->number)) change.mapped()(data);
   const uint64_t to = send.request.wr.rdma.remote_addr;
   const Region* const target = region(send.request.wr.rdma.rkey, to, data.size());
   if (!target || !(target->access & IBV_ACCESS_REMOTE_WRITE) || target->context != peer.context)
@@ -232,6 +233,11 @@ void Fabric::fail_request(ibv_wc_status status, int after) {
 void Fabric::lose_immediate(int after) {
   const std::lock_guard lock(mutex_);
   lose_after_ = after;
+}
+
+void Fabric::change_next(int host, std::function<void(std::vector<std::byte>&)> change) {
+  const std::lock_guard lock(mutex_);
+  changes_[host] = std::move(change);
 }
 
 void Fabric::tell(Host& host, ibv_event_type type, int port) {

@@ -5,7 +5,7 @@
 //   is not inline is read only then. A completion comes later still.
 // * A plain write lands only when an immediate behind it is announced, as packets may overtake.
 // * States, masks, keys, ranges and limits are checked; a queue or completion queue that overflows,
-//   or a request in a wrong state, is noted in violations().
+//   a request in a wrong state, or memory deregistered under one, is noted in violations().
 //
 // All choices come from the seed; with a thread of its own (for ranks that sleep) the order also
 // depends on that thread.
@@ -14,6 +14,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,7 +32,8 @@ struct FabricOptions {
   bool thread = true;
   double late = 0.3;           // how often something that could happen does not yet
   double retry_s = 0.02;       // until an unreachable peer is given up
-  int max_requests = 1 << 14;  // per queue
+  int max_requests = 1 << 14;  // per queue, as the device says
+  int real_requests = 1 << 14;
   int max_completions = 1 << 16;
   int max_queue_pairs = 1 << 16;
   int max_regions = 1 << 16;
@@ -41,6 +43,13 @@ struct FabricOptions {
   int ports = 1;
   ibv_mtu mtu = IBV_MTU_4096;
   uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
+  uint8_t port_flags = 0;
+  bool copies_on_fork = true;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
+
+  bool needs_global_header() const {
+    return link_layer == IBV_LINK_LAYER_ETHERNET || port_flags & IBV_QPF_GRH_REQUIRED;
+  }
 };
 
 // A send request as it was posted.
@@ -70,6 +79,8 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   void fail_request(ibv_wc_status status, int after = 1);
   // The `after`-th immediate from now on, and its message, is never announced.
   void lose_immediate(int after = 1);
+  // What the next write from a host carries is changed on its way.
+  void change_next(int host, std::function<void(std::vector<std::byte>&)> change);
   // Nothing passes to or from a host; its port tells so where `event` is set.
   void pull(int host, bool event = false);
   void plug(int host);
@@ -129,6 +140,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   ibv_wc_status request_status_ = IBV_WC_SUCCESS;
   int fail_request_after_ = 0;
   int lose_after_ = 0;
+  std::map<int, std::function<void(std::vector<std::byte>&)>> changes_;  // by host
   std::vector<std::string> violations_;
   std::vector<Posted> posted_;
   std::condition_variable moved_;

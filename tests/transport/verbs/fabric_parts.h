@@ -76,7 +76,8 @@ struct Fabric::QueuePair : ibv_qp {
   bool active = false;
   std::deque<Send> sends;
   std::deque<uint64_t> receives;
-  std::vector<Landing> landings;  // of plain writes since the last immediate
+  bool reads(uint32_t key) const;  // by a request that is not carried out yet
+  std::vector<Landing> landings;   // of plain writes since the last immediate
   std::deque<Late> late_sends, late_receives;
 };
 

@@ -50,6 +50,7 @@ class HostVerbs final : public Verbs {
   void free_device_list(ibv_device** list) override { delete[] list; }
   const char* get_device_name(ibv_device*) override { return host_.name.c_str(); }
 
+  bool copies_on_fork() override { return f_.options_.copies_on_fork; }
   ibv_context* open_device(ibv_device* device) override {
     const std::lock_guard lock(f_.mutex_);
     if (f_.should_fail("open_device")) return nullptr;
@@ -89,15 +90,16 @@ class HostVerbs final : public Verbs {
     attributes->gid_tbl_len = 8;
     attributes->lid = static_cast<uint16_t>(host_.number + 1);
     attributes->link_layer = f_.options_.link_layer;
+    attributes->flags = f_.options_.port_flags;
     return 0;
   }
   ssize_t query_gid_table(ibv_context*, ibv_gid_entry* entries, size_t most) override {
     const std::lock_guard lock(f_.mutex_);
-    if (f_.should_fail("query_gid_table")) return -errno;
+    if (f_.should_fail("query_gid_table")) return -std::exchange(errno, 0);
     std::vector<ibv_gid_entry> gids = f_.options_.gids;
     for (int port = 1; f_.options_.gids.empty() && port <= f_.options_.ports; ++port)
       gids.push_back(usual_gid(host_.number, port));
-    gids.resize(std::min(gids.size(), most));
+    if (gids.size() > most) return -EINVAL;
     std::copy(gids.begin(), gids.end(), entries);
     return static_cast<ssize_t>(gids.size());
   }
@@ -136,6 +138,8 @@ class HostVerbs final : public Verbs {
   }
   int dereg_mr(ibv_mr* mr) override {
     const std::lock_guard lock(f_.mutex_);
+    for (const auto& [number, qp] : f_.pairs_)
+      if (qp->reads(mr->lkey)) f_.violated("memory was deregistered under a request");
     f_.keys_.erase(mr->lkey);
     delete static_cast<Fabric::Region*>(mr);
     return 0;
@@ -219,6 +223,7 @@ std::shared_ptr<Verbs> Fabric::host(int number) {
   if (!host) {
     host = std::make_unique<Host>();
     host->number = number;
+    host->device.transport_type = options_.transport;
     host->name = concat("fake", number);
     host->states.assign(static_cast<size_t>(options_.ports), IBV_PORT_ACTIVE);
   }
@@ -231,11 +236,20 @@ void Fabric::set_port_state(int number, int port, ibv_port_state state) {
   hosts_[number]->states[static_cast<size_t>(port - 1)] = state;
 }
 
+bool Fabric::QueuePair::reads(uint32_t key) const {
+  return std::ranges::any_of(sends, [key](const Send& send) {
+    return send.in_line.empty() && std::ranges::any_of(send.parts, [key](const ibv_sge& part) {
+             return part.length > 0 && part.lkey == key;
+           });
+  });
+}
+
 ibv_qp* HostVerbs::create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   const std::lock_guard lock(f_.mutex_);
   if (f_.should_fail("create_qp")) return nullptr;
   const ibv_qp_cap& cap = attributes->cap;
-  const auto most = static_cast<uint32_t>(f_.options_.max_requests);
+  const auto most =
+      static_cast<uint32_t>(std::min(f_.options_.max_requests, f_.options_.real_requests));
   if (cap.max_send_wr > most || cap.max_recv_wr > most || cap.max_send_sge > 2 ||
       cap.max_inline_data > f_.options_.inline_bytes)
     return errno = EINVAL, nullptr;
@@ -274,6 +288,8 @@ int HostVerbs::modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
     if (f_.should_fail("modify_qp INIT")) return errno;
   } else if (is_step(IBV_QPS_INIT, IBV_QPS_RTR, kReadyMask)) {
     if (f_.should_fail("modify_qp RTR")) return errno;
+    if (f_.options_.needs_global_header() && !attributes->ah_attr.is_global)
+      f_.violated("a queue pair was connected without the global header that its port needs");
     qp.peer = attributes->dest_qp_num;
     qp.receive_psn = attributes->rq_psn;
   } else if (is_step(IBV_QPS_RTR, IBV_QPS_RTS, kSendMask)) {
@@ -328,13 +344,15 @@ int HostVerbs::post_send(ibv_qp* base, ibv_send_wr* first, ibv_send_wr** bad) {
 int HostVerbs::post_recv(ibv_qp* base, ibv_recv_wr* first, ibv_recv_wr** bad) {
   const std::lock_guard lock(f_.mutex_);
   auto& qp = static_cast<Fabric::QueuePair&>(*base);
-  *bad = first;
-  if (f_.should_fail("post_recv")) return errno;
-  if (qp.state == IBV_QPS_RESET || qp.receives.size() >= qp.cap.max_recv_wr) {
-    f_.violated("a receive was posted too early, or one too many");
-    return EINVAL;
+  for (ibv_recv_wr* request = first; request; request = request->next) {
+    *bad = request;
+    if (f_.should_fail("post_recv")) return errno;
+    if (qp.state == IBV_QPS_RESET || qp.receives.size() >= qp.cap.max_recv_wr) {
+      f_.violated("a receive was posted too early, or one too many");
+      return EINVAL;
+    }
+    qp.receives.push_back(request->wr_id);
   }
-  qp.receives.push_back(first->wr_id);
   if (qp.state == IBV_QPS_ERR) f_.fail_pair(qp);
   return 0;
 }

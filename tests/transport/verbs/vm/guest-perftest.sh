@@ -6,7 +6,7 @@ read -r pairs </share/args
 pairs=${pairs:-20}
 bytes=1048576
 messages=60
-rounds=500
+rounds=3000
 
 await_port() {  # await_port PORT: somebody listens there
   hex=$(printf ':%04X ' "$1")
