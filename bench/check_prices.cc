@@ -19,10 +19,10 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kAttempts = 3;     // at measuring while the machine stays as it is
+constexpr int kAttempts = 5;     // at one size while the machine stays as it is
 constexpr double kSteady = 1.3;  // what a link's figures may change by meanwhile
 
-// One job of the check.
+// One table.
 struct Part {
   Operation operation;
   std::string transport;
@@ -45,10 +45,12 @@ std::vector<Part> parts_of(const BenchOptions& options) {
 
 bool close(double a, double b) { return std::max(a, b) <= kSteady * std::min(a, b); }
 
+double longest_rate(const Medium& m) { return m.rank_rates.back().rate; }
+
 // Whether prices that hold for one hold for the other.
 bool close(const Medium& a, const Medium& b) {
   return close(a.send_s + a.latency_s + a.recv_s, b.send_s + b.latency_s + b.recv_s) &&
-         close(a.rank_rate, b.rank_rate);
+         close(longest_rate(a), longest_rate(b));
 }
 
 class Check {
@@ -74,38 +76,60 @@ class Check {
   }
 
   Result<PriceTally> run(const Part& part) {
-    std::vector<PricePoint> points;
-    bool steady = false;
-    Result<Network> before = measure(part);
-    for (int i = 0; i < kAttempts && !steady; ++i) {
-      if (!before.ok()) return before.status();
-      points.clear();
-      WEFT_TRY(write_tuning({this_machine().host, *before, *before}, file_));
-      WEFT_TRY(run_job(part, points));
-      Result<Network> after = measure(part);
-      if (!after.ok()) return after.status();
-      steady = close(before->inside, after->inside);
-      if (i + 1 < kAttempts && !steady) before = std::move(after);
+    Result<Network> now = measure(part);
+    if (!now.ok()) return now.status();
+    say(title(part, *now));
+    PriceTally tally;
+    size_t last = 0;
+    for (const size_t bytes : message_sizes(options_)) {
+      Result<Row> row = run(part, bytes, *now);
+      if (!row.ok()) return row.status();
+      if (row->point.ways.empty() || row->point.bytes == last) continue;  // no element more
+      last = row->point.bytes;
+      tally.add(row->point);
+      say(concat(row->steady ? " " : "~", point_text(row->point)));
     }
-    return report(part, *before, points, steady);
+    say(concat("# ", tally_text(tally), "\n\n"));
+    return tally;
   }
 
-  Status run_job(const Part& part, std::vector<PricePoint>& points) {
+  struct Row {
+    PricePoint point;
+    bool steady = false;  // the machine was the same before and behind it
+  };
+  // `now` is what was measured last.
+  Result<Row> run(const Part& part, size_t bytes, Network& now) {
+    Row row;
+    for (int i = 0; i < kAttempts && !row.steady; ++i) {
+      WEFT_TRY(write_tuning({this_machine().host, now, now}, file_));
+      row.point = {};
+      WEFT_TRY(run_job(part, bytes, row.point));
+      Result<Network> after = measure(part);
+      if (!after.ok()) return after.status();
+      row.steady = close(now.inside, after->inside);
+      now = after.take();
+    }
+    return row;
+  }
+
+  Status run_job(const Part& part, size_t bytes, PricePoint& point) {
     ProcessSpec spec;
     spec.program = "/proc/self/exe";
-    constexpr std::string_view kValued[] = {"--ranks", "--transport", "--tuning"};
+    constexpr std::string_view kValued[] = {"--ranks", "--transport", "--tuning",  "-b",
+                                            "-e",      "--minbytes",  "--maxbytes"};
     constexpr std::string_view kBare[] = {"--check-prices"};
     spec.arguments = without(options_.command_line, kValued, kBare);
     for (const std::string& word :
          {concat("--price-job=", name(part.operation)), concat("--ranks=", part.ranks),
-          concat("--transport=", part.transport), concat("--tuning=", file_)})
+          concat("--transport=", part.transport), concat("--tuning=", file_),
+          concat("--minbytes=", bytes), concat("--maxbytes=", bytes)})
       spec.arguments.push_back(word);
+    progress_.show(concat(name(part.operation), " ", part.transport, ", ", part.ranks, " ranks, ",
+                          bytes, " bytes"));
     const auto on_line = [&](std::string_view line) -> Result<double> {
-      Result<PricePoint> point = price_point_from_json(line);
-      if (!point.ok()) return point.status();
-      points.push_back(point.take());
-      progress_.show(concat(name(part.operation), " ", part.transport, ", ", part.ranks, " ranks, ",
-                            points.back().bytes, " bytes"));
+      Result<PricePoint> told = price_point_from_json(line);
+      if (!told.ok()) return told.status();
+      point = told.take();
       return options_.engine.timeout_s;
     };
     const Result<WatchedEnd> end = run_watched(spec, options_.engine.timeout_s, on_line);
@@ -116,23 +140,18 @@ class Check {
                   concat("the job of ", part.ranks, " ranks ", end->reason, ": ", end->errors));
   }
 
-  static PriceTally report(const Part& part, const Network& network,
-                           const std::vector<PricePoint>& points, bool steady) {
+  static std::string title(const Part& part, const Network& network) {
     const Medium& m = network.inside;
-    std::string text = format(
+    return format(
         "# %s over %s, %d ranks on %d cores; a message %.2f + %.2f + %.2f us, %.1f GB/s\n",
         std::string(name(part.operation)).c_str(), part.transport.c_str(), part.ranks,
-        network.node_cores, m.send_s * 1e6, m.latency_s * 1e6, m.recv_s * 1e6, m.rank_rate * 1e-9);
-    if (!steady) text += "# (the machine's links changed meanwhile)\n";
-    PriceTally tally;
-    for (const PricePoint& point : points) {
-      tally.add(point);
-      text += point_text(point);
-    }
-    text += concat("# ", tally_text(tally), "\n\n");
+        network.node_cores, m.send_s * 1e6, m.latency_s * 1e6, m.recv_s * 1e6,
+        longest_rate(m) * 1e-9);
+  }
+
+  static void say(const std::string& text) {
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
-    return tally;
   }
 
   const BenchOptions& options_;
@@ -152,7 +171,8 @@ int check_prices(const BenchOptions& options, const Environment& environment) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path(error) / concat("weft-prices-", ::getpid(), ".json");
   std::fputs(
-      "#     bytes  what the choice loses; the choice, then all others: us (measured / price)\n\n",
+      "#      bytes  what the choice loses; the choice, then all others: us (measured / price)\n"
+      "# !: a price is off by more; ~: the machine's links changed in every attempt\n\n",
       stdout);
   const Result<PriceTally> tally = Check(options, file.string()).run();
   std::filesystem::remove(file, error);

@@ -17,11 +17,12 @@ void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
       "%s: a call %.3f us, a step %.3f or %.3f, a fold %.3f, a message out %.3f, in %.3f, on its "
-      "way %.3f; "
-      "%.1f GB/s\n",
+      "way %.3f;",
       network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.short_step_s * 1e6,
-      network.fold_s * 1e6, medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6,
-      medium.rank_rate * 1e-9);
+      network.fold_s * 1e6, medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6);
+  for (const Rate& r : medium.rank_rates)
+    std::printf(" %.1f GB/s of %.0f KiB", r.rate * 1e-9, r.bytes / 1024);
+  std::printf("\n");
 }
 
 void print(const Tuning& tuning) {
@@ -29,8 +30,8 @@ void print(const Tuning& tuning) {
   print(tuning.tcp);
   std::printf("%d cores, a switch %.1f us; memory", tuning.shm.node_cores,
               tuning.shm.switch_s * 1e6);
-  for (const MemoryRate& m : tuning.shm.memory)
-    std::printf(" %.0f GB/s in %.0f KiB", m.rate * 1e-9, m.footprint / 1024);
+  for (const Rate& m : tuning.shm.memory)
+    std::printf(" %.0f GB/s in %.0f KiB", m.rate * 1e-9, m.bytes / 1024);
   std::printf("\n");
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -332,29 +333,40 @@ double measure_streams(Status& failed, Pair& pair, size_t bytes, int messages, b
          messages;
 }
 
+// The same, whichever way is faster: plans of shared memory find it, too.
+double measure_streams(Status& failed, Pair& pair, size_t bytes, bool in_shared_memory) {
+  constexpr size_t kBytes = 8 << 20;
+  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / bytes, 256, 4096));
+  const double seconds = measure_streams(failed, pair, bytes, messages, false);
+  if (!in_shared_memory) return seconds;
+  return std::min(seconds, measure_streams(failed, pair, bytes, messages, true));
+}
+
 Status measure_links(std::string_view name, Network& network) {
   Result<Pair> pair = Pair::make(name);
   if (!pair.ok()) return pair.status();
   Status failed;
   measure_exchange(failed, *pair, 8, 10);  // connects
-  constexpr int kTimes = 500, kMessages = 256;
-  // As schedules send them. In shared memory short messages are slower by the byte than long ones;
-  // half a slot is between.
-  const size_t message = Pair::kShape.slot_bytes / (name == "shm" ? 2 : 1);
+  constexpr int kTimes = 500;
+  const bool in_shared_memory = name == "shm";
+  // In shared memory short messages are slower by the byte than long ones.
+  std::vector<size_t> messages{Pair::kShape.slot_bytes};
+  if (in_shared_memory) messages = {1 << 10, 4 << 10, 16 << 10, Pair::kShape.slot_bytes};
+  std::vector<double> streams(messages.size(), std::numeric_limits<double>::max());
   std::vector<Trip> trips;
-  std::vector<double> pairs;
   for (int i = 0; i < kRepeats; ++i) {
     pair->be_patient();
     trips.push_back(measure_exchange(failed, *pair, 8, kTimes));
-    for (const bool past_caches : {false, true})  // plans of shared memory find the faster way
-      if (!past_caches || name == "shm")
-        pairs.push_back(measure_streams(failed, *pair, message, kMessages, past_caches));
+    for (size_t k = 0; k < messages.size(); ++k)
+      streams[k] =
+          std::min(streams[k], measure_streams(failed, *pair, messages[k], in_shared_memory));
   }
   if (pair->late())
     return Status(Code::timeout, "The link between two threads over " + std::string(name) +
                                      " did not answer within " + std::to_string(kPatience_s) +
                                      " seconds; nothing was measured.");
   Medium& medium = network.inside;
+  medium.mapped = in_shared_memory;
   const double clock = least([] {  // what reading it adds to every part
     const double begin = now_s();
     for (int i = 0; i < 1000; ++i) now_s();
@@ -365,11 +377,13 @@ Status measure_links(std::string_view name, Network& network) {
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
   // A flag alone says how soon another core can see something; messages that cross add to it.
-  if (name == "shm") medium.latency_s = std::min(medium.latency_s, measure_flag_hop(failed));
-  const double own = 2 * static_cast<double>(message) / network.memory_rate(kSpan * message);
-  const double moving =
-      *std::min_element(pairs.begin(), pairs.end()) - medium.send_s - medium.recv_s - own;
-  medium.rank_rate = 2 * static_cast<double>(message) / std::max(moving, own / 10);
+  if (in_shared_memory) medium.latency_s = std::min(medium.latency_s, measure_flag_hop(failed));
+  for (size_t k = 0; k < messages.size(); ++k) {
+    const double bytes = static_cast<double>(messages[k]);
+    const double own = 2 * bytes / network.memory_rate(kSpan * bytes);
+    const double moving = streams[k] - medium.send_s - medium.recv_s - own;
+    medium.rank_rates.push_back({bytes, 2 * bytes / std::max(moving, own / 10)});
+  }
   return failed;
 }
 

@@ -110,15 +110,14 @@ class Route {
 
 }  // namespace
 
-double Network::memory_rate(double footprint) const {
-  if (memory.empty()) return 0;
-  const auto above = std::find_if(memory.begin(), memory.end(),
-                                  [&](const MemoryRate& m) { return m.footprint >= footprint; });
-  if (above == memory.end()) return memory.back().rate;
-  if (above == memory.begin()) return above->rate;
-  const MemoryRate &low = *(above - 1), &high = *above;
-  const double part =
-      std::log(footprint / low.footprint) / std::log(high.footprint / low.footprint);
+double rate_at(const std::vector<Rate>& rates, double bytes) {
+  if (rates.empty()) return 0;
+  const auto above =
+      std::find_if(rates.begin(), rates.end(), [&](const Rate& r) { return r.bytes >= bytes; });
+  if (above == rates.end()) return rates.back().rate;
+  if (above == rates.begin()) return above->rate;
+  const Rate &low = *(above - 1), &high = *above;
+  const double part = std::log(bytes / low.bytes) / std::log(high.bytes / low.bytes);
   // Rounded: ranks whose libraries differ in last bits choose alike all the same.
   return static_cast<float>(low.rate * std::pow(high.rate / low.rate, part));
 }

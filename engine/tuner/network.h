@@ -29,21 +29,26 @@ namespace weft {
 
 inline constexpr double kMicro = 1e-6, kGiga = 1e9;
 
+// Bytes per second, of pieces of so many bytes.
+struct Rate {
+  double bytes = 0;
+  double rate = 0;
+  friend bool operator==(const Rate&, const Rate&) = default;
+};
+// Interpolated; 0: no limit. REQUIRES: they ascend by bytes.
+double rate_at(const std::vector<Rate>& rates, double bytes);
+
 // How messages get from rank to rank. Rates are bytes per second; 0: no limit.
 struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
-  double rank_rate = 0;           // at which a rank itself moves bytes into and out of the medium;
-                                  // inside a node: windows of other ranks, too
+  // At which a rank itself moves bytes into and out of the medium, by the length of a message;
+  // inside a node: of windows of other ranks, too. Empty: no limit.
+  std::vector<Rate> rank_rates = {};
+  // Ranks see each other's memory: what crosses between two that share a core is in its cache.
+  bool mapped = false;
   friend bool operator==(const Medium&, const Medium&) = default;
-};
-
-// Bytes that a core reads and writes per second, of `footprint` bytes that it uses again and again.
-struct MemoryRate {
-  double footprint = 0;
-  double rate = 0;
-  friend bool operator==(const MemoryRate&, const MemoryRate&) = default;
 };
 
 // A level of switches of a fat tree, from the leaves up.
@@ -56,16 +61,17 @@ struct Tier {
 
 struct Network {
   std::string name;
-  int node_ranks = 0;              // 0: all ranks are on one node
-  int node_cores = 0;              // 0: a core for each rank
-  int node_nics = 0;               // 0: a NIC for each rank
-  double call_s = 0;               // a rank's own time per call
-  double step_s = 0;               // and per step
-  double short_step_s = 0;         // of small calls that are a few window steps; 0: step_s
-  double fold_s = 0;               // and more for one that folds operands
-  double switch_s = 0;             // when a core turns to another rank
-  std::vector<MemoryRate> memory;  // ascending; empty: no limit
-  double stream_rate = 0;          // of results that are written past the caches; 0: as all others
+  int node_ranks = 0;        // 0: all ranks are on one node
+  int node_cores = 0;        // 0: a core for each rank
+  int node_nics = 0;         // 0: a NIC for each rank
+  double call_s = 0;         // a rank's own time per call
+  double step_s = 0;         // and per step
+  double short_step_s = 0;   // of small calls that are a few window steps; 0: step_s
+  double fold_s = 0;         // and more for one that folds operands
+  double switch_s = 0;       // when a core turns to another rank
+  std::vector<Rate> memory;  // that a core reads and writes of bytes that it uses again and
+                             // again; empty: no limit
+  double stream_rate = 0;    // of results that are written past the caches; 0: as all others
   Medium inside, between;
   std::vector<Tier> tiers;  // fat tree; the topmost switches are joined without limit
   std::vector<int> torus;   // nodes in each dimension; instead of tiers
@@ -74,7 +80,12 @@ struct Network {
 
   int nodes(int ranks) const { return node_ranks > 0 ? (ranks + node_ranks - 1) / node_ranks : 1; }
   int node_of(Rank rank) const { return node_ranks > 0 ? rank / node_ranks : 0; }
-  double memory_rate(double footprint) const;  // interpolated; 0: no limit
+  // The first rank of those that share a core with it.
+  Rank first_of_core(Rank rank) const {
+    const Rank first = node_of(rank) * node_ranks;
+    return node_cores == 0 ? rank : first + (rank - first) % node_cores;
+  }
+  double memory_rate(double footprint) const { return rate_at(memory, footprint); }
 
   // Turned by this many ranks (modulo all), a job on this network looks the same. A divisor of
   // `ranks`.

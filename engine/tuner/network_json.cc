@@ -9,6 +9,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+constexpr const char *kMessage = "message_bytes", *kFootprint = "footprint_bytes";
+
 // -- writing --------------------------------------------------------------------------------------
 
 // What is zero is left out: it is what a reader takes for missing members.
@@ -19,13 +21,18 @@ void write(ordered_json& out, const char* key, int value) {
   if (value != 0) out[key] = value;
 }
 
+void write(ordered_json& out, const char* key, const char* bytes, const std::vector<Rate>& rates) {
+  for (const Rate& r : rates) out[key].push_back({{bytes, r.bytes}, {"gbytes", r.rate / kGiga}});
+}
+
 ordered_json json_of(const Medium& medium) {
   ordered_json out = ordered_json::object();
   write(out, "latency_us", medium.latency_s, kMicro);
   write(out, "port_gbytes", medium.port_rate, kGiga);
   write(out, "send_us", medium.send_s, kMicro);
   write(out, "recv_us", medium.recv_s, kMicro);
-  write(out, "rank_gbytes", medium.rank_rate, kGiga);
+  write(out, "rank", kMessage, medium.rank_rates);
+  if (medium.mapped) out["mapped"] = true;
   return out;
 }
 
@@ -38,24 +45,31 @@ ordered_json json_of(const Tier& tier) {
 
 // -- reading --------------------------------------------------------------------------------------
 
+void read(JsonObject in, const char* bytes, Rate& rate, double above) {
+  in.only({bytes, "gbytes"});
+  in.required(bytes);
+  in.required("gbytes");
+  in.read(bytes, rate.bytes, 1);
+  in.read("gbytes", rate.rate, kGiga);
+  if (rate.bytes <= above) in.complain(in.at(bytes), "these must be above 0 and ascend");
+  if (rate.rate <= 0) in.complain(in.at("gbytes"), "a rate must be above 0");
+}
+
+void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& rates) {
+  in.list(key, [&](JsonObject o) {
+    const double above = rates.empty() ? 0 : rates.back().bytes;
+    read(o, bytes, rates.emplace_back(), above);
+  });
+}
+
 void read(JsonObject in, Medium& medium) {
-  in.only({"latency_us", "port_gbytes", "send_us", "recv_us", "rank_gbytes"});
+  in.only({"latency_us", "port_gbytes", "send_us", "recv_us", "rank", "mapped"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
   in.read("recv_us", medium.recv_s, kMicro);
-  in.read("rank_gbytes", medium.rank_rate, kGiga);
-}
-
-void read(JsonObject in, MemoryRate& rate, double above) {
-  in.only({"footprint_bytes", "gbytes"});
-  in.required("footprint_bytes");
-  in.required("gbytes");
-  in.read("footprint_bytes", rate.footprint, 1);
-  in.read("gbytes", rate.rate, kGiga);
-  if (rate.footprint <= above)
-    in.complain(in.at("footprint_bytes"), "footprints must be above 0 and ascend");
-  if (rate.rate <= 0) in.complain(in.at("gbytes"), "a rate must be above 0");
+  read(in, "rank", kMessage, medium.rank_rates);
+  in.read("mapped", medium.mapped);
 }
 
 void read(JsonObject in, Tier& tier, int below) {
@@ -83,10 +97,7 @@ void read(JsonObject in, Network& network) {
   in.read("short_step_us", network.short_step_s, kMicro);
   in.read("fold_us", network.fold_s, kMicro);
   in.read("switch_us", network.switch_s, kMicro);
-  in.list("memory", [&](JsonObject o) {
-    const double above = network.memory.empty() ? 0 : network.memory.back().footprint;
-    read(o, network.memory.emplace_back(), above);
-  });
+  read(in, "memory", kFootprint, network.memory);
   in.read("stream_gbytes", network.stream_rate, kGiga);
   in.object("inside", [&](JsonObject o) { read(o, network.inside); });
   in.object("between", [&](JsonObject o) { read(o, network.between); });
@@ -118,8 +129,7 @@ std::string to_json(const Network& network) {
   write(out, "short_step_us", network.short_step_s, kMicro);
   write(out, "fold_us", network.fold_s, kMicro);
   write(out, "switch_us", network.switch_s, kMicro);
-  for (const MemoryRate& m : network.memory)
-    out["memory"].push_back({{"footprint_bytes", m.footprint}, {"gbytes", m.rate / kGiga}});
+  write(out, "memory", kFootprint, network.memory);
   write(out, "stream_gbytes", network.stream_rate, kGiga);
   out["inside"] = json_of(network.inside);
   out["between"] = json_of(network.between);

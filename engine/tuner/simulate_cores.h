@@ -32,11 +32,7 @@ class Cores {
 
   void reset() { cores_.assign(cores_.size(), {}); }
 
-  Core& of(Rank rank) {
-    if (network_.node_cores == 0) return cores_[static_cast<size_t>(rank)];
-    const int first = rank / per_node_ * per_node_;
-    return cores_[static_cast<size_t>(first + (rank - first) % network_.node_cores)];
-  }
+  Core& of(Rank rank) { return cores_[static_cast<size_t>(network_.first_of_core(rank))]; }
 
   // How many turns on from the rank that runs: 0 for that one itself.
   int turns_to(const Core& core, Rank rank) const {

@@ -30,8 +30,11 @@ bool Game::is_short(int rounds) const {
 }
 
 // The memory's rates go by what a rank touches in a call, or in a round; what streams past the
-// caches does not count.
+// caches does not count. Those of messages go by what is in one.
 void Game::set_rates() {
+  const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
+  inside_rate_ = rate_at(network_.inside.rank_rates, message);
+  between_rate_ = rate_at(network_.between.rank_rates, message);
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);
@@ -275,7 +278,7 @@ double Game::time_of(const Op& op, int lane) const {
   const RankState& rank = ranks_[static_cast<size_t>(played(lane).rank)];
   if (rank.fresh_rate > 0)
     time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
-  if (network_.inside.rank_rate > 0) time += op.shared * bytes / network_.inside.rank_rate;
+  if (inside_rate_ > 0) time += op.shared * bytes / inside_rate_;
   if (op.from >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.from)], false);
   if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], true);
   return time;
@@ -286,7 +289,8 @@ double Game::message_time(const Op& op, const Link& link, bool sends) const {
   const double each = sends ? medium.send_s : medium.recv_s;
   // A chunk that is longer than a slot goes in several.
   const double messages = op.begins ? std::ceil(sizes_.round_bytes / trial_.slot_bytes) : 0;
-  return messages * each + (medium.rank_rate > 0 ? sizes_.round_bytes / medium.rank_rate : 0);
+  const double rate = link.in_cache ? 0 : link.between ? between_rate_ : inside_rate_;
+  return messages * each + (rate > 0 ? sizes_.round_bytes / rate : 0);
 }
 
 // The messages of a step that has ended.

@@ -119,7 +119,8 @@ class Planner {
 
   void add_stream(const Operand& operand, const Step& step, Rank rank, Op& op) {
     if (operand.buffer == Buffer::window) {
-      op.shared += 1;
+      const bool near = operand.rank >= 0 && operand.rank != rank && in_cache(operand.rank, rank);
+      (near ? op.again : op.shared) += 1;
     } else if (operand.buffer == Buffer::scratch) {
       op.again += 1;
     } else {
@@ -133,7 +134,12 @@ class Planner {
 
   // What a medium's rate for ranks says covers the slots, too.
   double message_streams(Rank from, Rank to) const {
-    return path(network_, from, to, all_, plan_.ranks).medium->rank_rate > 0 ? 0 : 1;
+    const bool covered = !path(network_, from, to, all_, plan_.ranks).medium->rank_rates.empty();
+    return covered && !in_cache(from, to) ? 0 : 1;
+  }
+
+  bool in_cache(Rank a, Rank b) const {
+    return network_.inside.mapped && network_.first_of_core(a) == network_.first_of_core(b);
   }
 
   // How many of the step's chunks the rank touches there for the first time.
@@ -159,6 +165,7 @@ class Planner {
     Link& link = plan_.links.emplace_back();
     link.latency_s = way.latency_s;
     link.between = way.medium == &network_.between;
+    link.in_cache = in_cache(from, to);
     for (const Port port : way.ports) link.ports.push_back(number(port));
     return at->second;
   }

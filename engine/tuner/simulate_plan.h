@@ -37,7 +37,8 @@ struct Wait {
 
 struct Link {
   double latency_s = 0;
-  bool between = false;  // nodes
+  bool between = false;   // nodes
+  bool in_cache = false;  // of the core that both ends share
   std::vector<int> ports;
 };
 

@@ -32,7 +32,7 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
       {R"({"node_ranks": 1.5})", "node_ranks: a whole number is expected"},
       {R"({"memory": [{"gbytes": 1}]})", "memory[0].footprint_bytes: it is missing"},
       {R"({"memory": [{"gbytes": 1, "footprint_bytes": 8}, {"gbytes": 1, "footprint_bytes": 8}]})",
-       "memory[1].footprint_bytes: footprints must"},
+       "memory[1].footprint_bytes: these must"},
       {R"({"memory": [{"gbytes": 0, "footprint_bytes": 8}]})", "memory[0].gbytes: a rate"},
       {R"({"node_ranks": 8, "tiers": [{"nodes": 4}, {"nodes": 6}]})", "tiers[1].nodes: 6 is no"},
       {R"({"node_ranks": 8, "tiers": [{"nodes": 4, "oversubscription": 0.5}]})", "1 (none)"},
@@ -50,6 +50,16 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
 TEST(Network, JsonThatNestsTooDeepIsRefused) {
   const Status deep = network_from_json(std::string(1'000'000, '[')).status();
   EXPECT_NE(deep.message().find("more than 64 deep"), std::string::npos) << deep.message();
+}
+
+TEST(Network, MediaSurviveJson) {
+  Network network;
+  network.name = "mapped";
+  network.inside.rank_rates = {{1024, 5e9}, {65536, 2e10}};
+  network.inside.mapped = true;
+  const Result<Network> back = network_from_json(to_json(network));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, network);
 }
 
 TEST(Network, MemoryRatesAreInterpolated) {

@@ -173,6 +173,34 @@ TEST(Simulate, LinesSaveASignalAndCostAStepEach) {
   EXPECT_GT(run(trial, network, 8 * 248).seconds, simple);
 }
 
+TEST(Simulate, ShortMessagesAreSlowerByTheByte) {
+  const Trial trial = trial_of("ring", Kind::all_reduce, 2);
+  Network both = plain(), slow = plain(), fast = plain();
+  both.inside.rank_rates = {{1024, 1e6}, {64 << 10, 1e9}};
+  slow.inside.rank_rates = {{1, 1e6}};
+  fast.inside.rank_rates = {{1, 1e9}};
+  EXPECT_EQ(run(trial, both, 2048).seconds, run(trial, slow, 2048).seconds);
+  EXPECT_EQ(run(trial, both, 2 << 20).seconds, run(trial, fast, 2 << 20).seconds);
+  EXPECT_GT(run(trial, slow, 2 << 20).seconds, 100 * run(trial, fast, 2 << 20).seconds);
+}
+
+// Over links and over windows.
+TEST(Simulate, WhatCrossesBetweenRanksOfACoreIsInItsCache) {
+  for (const char* algorithm : {"ring", "window_two_shot"}) {
+    const Trial trial = trial_of(algorithm, Kind::all_reduce, 2);
+    Network network = plain();
+    network.inside.rank_rates = {{1, 1e6}};
+    network.memory = {{1, 1e9}};
+    const auto seconds = [&](int cores, bool mapped) {
+      network.node_cores = cores;
+      network.inside.mapped = mapped;
+      return run(trial, network, 1 << 20).seconds;
+    };
+    EXPECT_EQ(seconds(2, true), seconds(2, false)) << algorithm;
+    EXPECT_LT(seconds(1, true), 0.8 * seconds(1, false)) << algorithm;
+  }
+}
+
 TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
   Network network = plain();
   network.memory = {{1, 1e9}};

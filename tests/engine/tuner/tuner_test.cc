@@ -15,7 +15,7 @@ Network network(double latency_s, double step_s) {
   n.name = "made up";
   n.step_s = step_s;
   n.inside.latency_s = latency_s;
-  n.inside.rank_rate = 1e9;
+  n.inside.rank_rates = {{1, 1e9}};
   return n;
 }
 
