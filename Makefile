@@ -11,7 +11,11 @@ FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl plot be
 
 .DEFAULT_GOAL := help
 
-bench: build-release ## build, then a quick real sweep: all_reduce on 2 ranks, checked
+# Those of the README's tour.
+PROGRAMS = weft-bench weft-schedule weft-doctor nccl example-survive
+bench: deps ## build the programs, then a quick real sweep: all_reduce on 2 ranks, checked
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target $(PROGRAMS)
 	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 64M -f 8
 
 test: build-release ## build, then the fast tests (at most 15 minutes on 2 cores)

@@ -80,13 +80,22 @@ Status Communicator::recv(Rank peer, void* memory, size_t count, DataType type) 
   return run(std::span(&transfer, 1));
 }
 
-Status Communicator::enqueue(const Call&, Stream) {
-  return unsupported("this communicator takes no device memory");
-}
+namespace {
 
-Status Communicator::enqueue(std::span<const Transfer>, Stream) {
-  return unsupported("this communicator takes no device memory");
-}
+Status no_device() { return unsupported("this communicator takes no device memory"); }
+
+}  // namespace
+
+Status Communicator::enqueue(const Call&, Stream) { return no_device(); }
+Status Communicator::enqueue(std::span<const Transfer>, Stream) { return no_device(); }
+Result<bool> Communicator::is_for_stream(const Call&) const { return false; }
+Result<bool> Communicator::is_for_stream(std::span<const Transfer>) const { return false; }
+Status Communicator::put_behind(Stream, Stream) { return no_device(); }
+Status Communicator::synchronize(Stream) { return {}; }
+Status Communicator::synchronize() { return {}; }
+size_t Communicator::on_streams() const { return 0; }
+Result<std::shared_ptr<Gpu>> Communicator::device() const { return no_device(); }
+size_t Communicator::device_bytes() const { return 0; }
 
 Result<std::unique_ptr<Communicator>> Communicator::shrink(std::span<const Rank>, double) {
   return unsupported("this communicator cannot go on without some of its ranks");

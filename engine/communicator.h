@@ -32,6 +32,8 @@
 
 namespace weft {
 
+class Gpu;  // engine/device/gpu.h
+
 // What a call of these arguments would run, for benchmarks and logs.
 struct CallInfo {
   std::string algorithm;  // as `weft-schedule list` names it
@@ -72,6 +74,11 @@ class Communicator {
   static Result<std::unique_ptr<Communicator>> create(Rendezvous& rendezvous,
                                                       const Options& options,
                                                       const Status& unable = {});
+  // The same, on a GPU that was looked for before (find_cuda_device()), or why there is none: what
+  // Options::device calls "auto" is another thread's, where another thread makes the communicator.
+  static Result<std::unique_ptr<Communicator>> create_on(Result<std::shared_ptr<Gpu>> device,
+                                                         Rendezvous& rendezvous,
+                                                         const Options& options);
   // Of the job that the process's environment describes (launchers, WEFT_*); see
   // bootstrap/rendezvous.h. What is wrong with it, all ranks hear, if this one can meet them.
   static Result<std::unique_ptr<Communicator>> create_from_environment();
@@ -100,6 +107,24 @@ class Communicator {
   // on streams ends at once then, and the outputs are worth nothing.
   virtual Status enqueue(const Call& call, Stream stream);
   virtual Status enqueue(std::span<const Transfer> group, Stream stream);
+  // Whether enqueue() can have a valid call: its memory is the device's, or pinned; false where all
+  // is other memory, or all ranks know that there is nothing to do. An error where the device does
+  // not reach all of it. Goes by the pointers where this rank reads and writes nothing.
+  virtual Result<bool> is_for_stream(const Call& call) const;
+  virtual Result<bool> is_for_stream(std::span<const Transfer> group) const;
+  // What `then` is given from now on waits for what `first` has been given so far.
+  virtual Status put_behind(Stream first, Stream then);
+  // Waits until the stream has come past all that it was given, whoever gave it; not at all where
+  // this rank has no GPU.
+  virtual Status synchronize(Stream stream);
+  // Waits until all that enqueue() has put on streams has ended; the reason where it failed.
+  virtual Status synchronize();
+  // How many calls are on streams that are not known to have ended.
+  virtual size_t on_streams() const;
+  // This rank's GPU, or why calls cannot be on its memory; and how many bytes of that the
+  // communicator has for itself.
+  virtual Result<std::shared_ptr<Gpu>> device() const;
+  virtual size_t device_bytes() const;
 
   // Blocking calls by name; counts as in Call.
   Status all_reduce(const void* in, void* out, size_t count, DataType type, ReduceOp op);

@@ -219,6 +219,7 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
                                                           const CreateConfig& config) {
   const Status none = no_memory(meet.rank());  // made while there is some
   try {
+    ask_for_room();
     return create(meet, config);
   } catch (const std::bad_alloc&) {
     return none;

@@ -10,39 +10,59 @@
 namespace weft {
 namespace {
 
-void add_device(const Environment& env, CreateConfig& config) {
-  auto device = find_cuda_device(config.options.device);
-  config.no_device = device.status();
-  if (device.ok()) config.device = device.take();
+uint32_t device_queues(const Environment& env) {
   constexpr int kQueuesMost = 32;
   const auto queues = env.get("CUDA_DEVICE_MAX_CONNECTIONS");
   const auto number = parse_int(queues ? *queues : "", 1, kQueuesMost);
-  if (number.ok()) config.device_queues = static_cast<uint32_t>(*number);
+  return number.ok() ? static_cast<uint32_t>(*number) : CreateConfig().device_queues;
+}
+
+std::vector<std::string> transports_of(const std::string& option) {
+  if (option == "auto") return {"shm", "verbs", "tcp"};
+  if (option == "shm+tcp") return {"shm", "tcp"};
+  return {option};
+}
+
+// Made when the process starts, and has memory.
+const Status kNoMemory(Code::system,
+                       "Cannot allocate memory for a communicator; let the process have more "
+                       "(ulimit -v, or the limit of its container)");
+
+Result<std::unique_ptr<Communicator>> create_here(Result<std::shared_ptr<Gpu>> device,
+                                                  Rendezvous& rendezvous, const Options& options,
+                                                  const Status& unable) {
+  set_log_level(log_level_named(options.log));
+  const Environment env = Environment::of_process();
+  CreateConfig config{.options = options,
+                      .unable = unable,
+                      .host = host_identity(env, options.host),
+                      .names = transports_of(options.transport),
+                      .make = make_transport};
+  config.no_device = device.status();
+  if (device.ok()) config.device = device.take();
+  config.device_queues = device_queues(env);
+  return create_communicator(rendezvous, config);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Communicator>> Communicator::create(Rendezvous& rendezvous,
                                                            const Options& options,
-                                                           const Status& unable) {
-  set_log_level(log_level_named(options.log));
-  const Environment env = Environment::of_process();
-  CreateConfig config{.options = options,
-                      .unable = unable,
-                      .host = host_identity(env, options.host),
-                      .names = {},
-                      .make = make_transport};
-  if (options.transport == "auto")
-    config.names = {"shm", "verbs", "tcp"};
-  else if (options.transport == "shm+tcp")
-    config.names = {"shm", "tcp"};
-  else
-    config.names = {options.transport};
-  add_device(env, config);
-  return create_communicator(rendezvous, config);
+                                                           const Status& unable) try {
+  return create_here(find_cuda_device(options.device), rendezvous, options, unable);
+} catch (const std::bad_alloc&) {
+  return kNoMemory;
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() {
+Result<std::unique_ptr<Communicator>> Communicator::create_on(Result<std::shared_ptr<Gpu>> device,
+                                                              Rendezvous& rendezvous,
+                                                              const Options& options) try {
+  return create_here(std::move(device), rendezvous, options, {});
+} catch (const std::bad_alloc&) {
+  return kNoMemory;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() try {
   const Environment env = Environment::of_process();
   Options options;
   Status of_place;
@@ -54,6 +74,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create_from_environment() {
       {membership->rank, membership->size, membership->rendezvous, membership->job}, env);
   if (!rendezvous.ok()) return rendezvous.status();
   return create(**rendezvous, options, of_options.ok() ? of_place : of_options);
+} catch (const std::bad_alloc&) {
+  return kNoMemory;
 }
 
 }  // namespace weft

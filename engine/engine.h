@@ -61,7 +61,7 @@ struct CreateConfig {
   std::optional<std::string> tuning = {};
   Lineage lineage = {};  // of a shrunk communicator; empty: it is its own
   // This rank's, for calls on device memory; null: there is none, and why not.
-  std::shared_ptr<Device> device = nullptr;
+  std::shared_ptr<Gpu> device = nullptr;
   Status no_device = {};
   uint32_t device_queues = 8;  // see DevicePlace
 };
@@ -82,6 +82,9 @@ Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
 
 // That rank `me` has none. To be made before that is so.
 Status no_memory(Rank me);
+// Throws std::bad_alloc where less than half a MiB is left. JSON has to be used behind it: its
+// destructors allocate, and end the process where they cannot.
+void ask_for_room();
 
 class Engine final : public Communicator {
  public:
@@ -102,6 +105,14 @@ class Engine final : public Communicator {
   Work start(std::span<const Transfer> group) override;
   Status enqueue(const Call& call, Stream stream) override;
   Status enqueue(std::span<const Transfer> group, Stream stream) override;
+  Result<bool> is_for_stream(const Call& call) const override;
+  Result<bool> is_for_stream(std::span<const Transfer> group) const override;
+  Status put_behind(Stream first, Stream then) override;
+  Status synchronize(Stream stream) override;
+  Status synchronize() override;
+  size_t on_streams() const override;
+  Result<std::shared_ptr<Gpu>> device() const override;
+  size_t device_bytes() const override;
   Result<std::unique_ptr<Communicator>> split(int color, int key) override;
   Result<std::unique_ptr<Communicator>> shrink(std::span<const Rank> without,
                                                double timeout_s) override;
@@ -127,6 +138,7 @@ class Engine final : public Communicator {
   Status run_now(Operation& op);
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
+  void number(Operation& op);  // its place among the collective calls, and what tells it apart
   void record(Operation& op);
   void pass_over(const Call& call);  // REQUIRES: driver_ is held, is_empty(call)
   Result<PlanCache::Entry*> first_plan(Operation& op);
@@ -201,6 +213,7 @@ class Engine final : public Communicator {
   template <class What>
   Status put_on_stream(const What& what, Stream stream);
   Status run_on_device(const Work& work);
+  void wait_for_device(const std::function<bool()>& done);
   Status device_status(Status status);
   void end_device();
   // REQUIRES, for these: driver_ is held. `alone`: no operation looks around.
@@ -261,7 +274,10 @@ class Engine final : public Communicator {
   std::unique_ptr<Tuner> tuner_;  // null: no prices are known
   PlanCache::Key key_;
   Recorder recorder_;
-  uint64_t sequence_ = 0;                     // collective calls begun
+  uint64_t sequence_ = 0;  // collective calls begun
+  // All of them folded into one number, which is the last one's tag: ranks that have once called
+  // different things never agree again, so that the first that waits for the other notices.
+  uint64_t history_ = 0;
   std::shared_ptr<Allocations> allocations_;  // null before the first
   uint64_t allocated_ = 0;                    // by all ranks, ever
   uint32_t last_number_ = 0;                  // of an allocation, tried or made

@@ -161,17 +161,54 @@ std::optional<Work> Engine::start_if_on_device(const What& what) {
 template std::optional<Work> Engine::start_if_on_device(const Call&);
 template std::optional<Work> Engine::start_if_on_device(const std::span<const Transfer>&);
 
-// The caller looks itself whether the call has ended, as it has nothing else to do; the progress
-// thread looks after failures.
+Result<bool> Engine::is_for_stream(const Call& call) const {
+  return device_ ? device_->is_for_stream(call) : Result<bool>(false);
+}
+
+Result<bool> Engine::is_for_stream(std::span<const Transfer> group) const {
+  return device_ ? device_->is_for_stream(group) : Result<bool>(false);
+}
+
+Status Engine::put_behind(Stream first, Stream then) {
+  WEFT_TRY(no_device_);
+  return device_status(device_->put_behind(first, then));
+}
+
+Status Engine::synchronize(Stream stream) {
+  return config_.device ? config_.device->synchronize(stream) : Status();
+}
+
+Status Engine::synchronize() {
+  if (!device_ || device_->outstanding() == 0) return {};
+  wait_for_device([this] { return device_->outstanding() == 0; });
+  return health();
+}
+
+size_t Engine::on_streams() const { return device_ ? device_->outstanding() : 0; }
+
+Result<std::shared_ptr<Gpu>> Engine::device() const {
+  WEFT_TRY(no_device_);
+  return config_.device;
+}
+
+size_t Engine::device_bytes() const { return device_ ? device_->bytes() : 0; }
+
 Status Engine::run_on_device(const Work& work) {
+  wait_for_device([&work] { return work.test(); });
+  return work.test() ? work.error() : health();
+}
+
+// The caller looks itself whether calls have ended, as it has nothing else to do; the progress
+// thread looks after failures. Returns some time after one at the latest.
+void Engine::wait_for_device(const std::function<bool()>& done) {
   constexpr int kYields = 200, kSpins = 2000;
   constexpr microseconds kNap(50);
   std::optional<Deadline> patience;  // once it has failed
-  for (int turn = 0; !work.test(); ++turn) {
+  for (int turn = 0; !done(); ++turn) {
     (void)device_->settle();
     if (failed_.load(std::memory_order_acquire)) {
       if (!patience) patience = Deadline::after(kEnd_s, media_->clock());
-      if (patience->expired()) return health();
+      if (patience->expired()) return;
     }
     if (config_.manual_progress) advance(true);
     if (turn < kSpins && !crowded_)
@@ -181,7 +218,6 @@ Status Engine::run_on_device(const Work& work) {
     else
       std::this_thread::sleep_for(kNap);
   }
-  return work.error();
 }
 
 // -- looking after them ---------------------------------------------------------------------------

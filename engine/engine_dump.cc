@@ -37,7 +37,8 @@ void add_device_calls(const std::vector<Recorder::Record>& records,
 }  // namespace
 
 // May be called by any thread.
-void Engine::dump(std::string_view why) {
+void Engine::dump(std::string_view why) try {
+  ask_for_room();
   Dump dump;
   dump.communicator = config_.name;
   dump.rank = rank();
@@ -67,6 +68,8 @@ void Engine::dump(std::string_view why) {
   if (!written.ok())
     log_line(LogLevel::warning, rank(),
              concat("no dump could be written: ", written.message(), "; see WEFT_DUMP"));
+} catch (const std::bad_alloc&) {
+  // There is no dump of a rank that has no memory for one.
 }
 
 void Engine::dump_failure() {

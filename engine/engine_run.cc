@@ -51,10 +51,18 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.blocked_since_ns = op.stated_ns = 0;
   op.waited = false;
   op.warn_after_s = 0;
-  op.sequence = op.is_group ? 0 : ++sequence_;
   count_one(calls_);
+  number(op);
   Plan& plan = *op.plan->plan;
   op.executor.start(plan, op.exchanges ? expose(op) : binding_of(op), identify(op, plan));
+}
+
+void Engine::number(Operation& op) {
+  op.sequence = 0;
+  if (op.is_group) return;
+  op.sequence = ++sequence_;
+  op.tag = history_ =
+      mix(history_, op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint);
 }
 
 Binding Engine::binding_of(const Operation& op) const {
@@ -69,8 +77,9 @@ Binding Engine::binding_of(const Operation& op) const {
 // disagree about it have to find out with the next one.
 void Engine::pass_over(const Call& call) {
   count_one(calls_);
-  const uint64_t number =
-      recorder_.begin(++sequence_, signature(call), recorder_.label("no elements"));
+  const Signature what = signature(call);
+  history_ = mix(history_, fingerprint(what));
+  const uint64_t number = recorder_.begin(++sequence_, what, recorder_.label("no elements"));
   recorder_.end(number, Recorder::State::done, false);
 }
 
@@ -165,8 +174,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 CallIdentity Engine::identify(Operation& op, const Plan& plan) {
   CallIdentity identity;
   if (op.is_group) return identity;
-  const uint64_t print = op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint;
-  identity.tag = mix(print, op.sequence);
+  identity.tag = op.tag;
   if (plan.window_slots == 0) return identity;
   identity.window_call = ++shared_.calls;
   const bool ll = plan.request.protocol == Protocol::ll;

@@ -1,5 +1,8 @@
 // The process has no memory left. What can be large is asked for without throwing and told as any
 // other failure; whatever else throws ends at an entry of the engine, and with it the communicator.
+#include <array>
+#include <memory>
+
 #include "base/text.h"
 #include "engine/engine.h"
 
@@ -10,6 +13,14 @@ Status no_memory(Rank me) {
                 concat("Cannot allocate memory on rank ", me, "; let the process have more ",
                        "(ulimit -v, or the limit of its container), or make fewer calls at a time"),
                 me);
+}
+
+void ask_for_room() {
+  std::array<std::unique_ptr<std::byte[]>, 64> room;
+  for (auto& block : room) {
+    block = std::make_unique_for_overwrite<std::byte[]>(8 << 10);
+    static_cast<volatile std::byte*>(block.get())[0] = {};  // it is there, whatever compilers know
+  }
 }
 
 void Engine::give_reserve() {

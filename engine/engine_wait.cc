@@ -127,7 +127,8 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   return Status(failure.code(),
                 op.text() + " on rank " + std::to_string(rank()) + " cannot go on with rank " +
                     std::to_string(peer) + ": " + std::string(failure.message()) +
-                    "; all ranks must make the same calls in the same order",
+                    "; all ranks must make the same calls in the same order (WEFT_CHECK=1 finds "
+                    "the first that differs)",
                 peer);
 }
 

@@ -41,6 +41,7 @@ struct Operation {
   CpuExecutor executor;
   PlanCache::Entry* plan = nullptr;
   uint64_t sequence = 0;  // of collective calls; 0 for groups
+  uint64_t tag = 0;       // of collective calls: Engine::history_ with this one
   uint64_t number = 0;    // of the recorder
   bool waited = false;    // long enough to look around
   // Counts from when an asynchronous call was made, a blocking one began to wait (most never do),

@@ -86,6 +86,7 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
     return aborted() ? aborted_shrink(rank()) : Status();
   });
   for (;;) {
+    ask_for_room();
     WEFT_TRY(survivors.meet());
     CreateConfig config = config_;
     config.imported = nullptr;  // proven for another number of ranks

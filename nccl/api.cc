@@ -43,7 +43,7 @@ ncclResult_t code_of(const Status& status) {
   return ncclInternalError;
 }
 
-ncclResult_t report(const char* call, const Status& status) {
+ncclResult_t report(std::string_view call, const Status& status) {
   own_latest() = concat(call, ": ", status.message());
   warn(own_latest());
   const std::lock_guard lock(latest().mutex);

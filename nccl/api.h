@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "nccl/nccl.h"
@@ -27,7 +28,7 @@ ncclResult_t code_of(const Status& status);
 
 // Remembers for ncclGetLastError what went wrong in `call`, and says it where NCCL_DEBUG asks for
 // that.
-ncclResult_t report(const char* call, const Status& status);
+ncclResult_t report(std::string_view call, const Status& status);
 
 // The text of this thread's last error, or, where it had none, of the process's; "" where there was
 // none.

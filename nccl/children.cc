@@ -98,16 +98,16 @@ Result<ncclUniqueId> share_id(Communicator& engine, const std::optional<ncclUniq
 }
 
 Result<std::unique_ptr<Communicator>> grown(Communicator* parent, int rank, int ranks,
-                                            std::optional<ncclUniqueId> id, const Options& options,
+                                            std::optional<ncclUniqueId> id, const Means& means,
                                             const std::atomic<bool>& given_up) {
   if (parent) {
     Result<ncclUniqueId> shared = share_id(*parent, id);
     if (!shared.ok()) return shared.status();
     id = *shared;
   }
-  auto meet = meet_by_id(*id, rank, ranks, options, Environment::of_process());
+  auto meet = meet_by_id(*id, rank, ranks, means.options, Environment::of_process());
   if (!meet.ok()) return meet.status();
-  return create_unless(given_up, **meet, options);
+  return create_unless(given_up, **meet, means);
 }
 
 Answer grow_new(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
@@ -117,14 +117,16 @@ Answer grow_new(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
   if (!id) return invalid_argument("uniqueId is null; a new rank needs the one that all share");
   if (rank < 0 || rank >= ranks)
     return invalid_argument(concat("rank is ", rank, "; new ranks go up to ", ranks - 1));
+  WEFT_TRY(check_number(ranks));
   const Environment env = Environment::of_process();
   auto read = read_config(config, CommConfig{}, env);
   if (!read.ok()) return read.status();
   const auto options = options_for(*read, env);
   if (!options.ok()) return options.status();
-  Birth birth{.out = out, .config = read.take(), .make = {}};
-  birth.make = [id = *id, rank, ranks, options = *options](const auto& given_up) {
-    return grown(nullptr, rank, ranks, id, options, given_up);
+  const Means means(*options);
+  Birth birth{.out = out, .config = read.take(), .device = means.ordinal(0), .make = {}};
+  birth.make = [id = *id, rank, ranks, means](const auto& given_up) {
+    return grown(nullptr, rank, ranks, id, means, given_up);
   };
   return give_birth(std::move(birth));
 }
@@ -140,11 +142,13 @@ Answer grow(ncclComm_t parent, int ranks, const ncclUniqueId* id, int rank, nccl
   if (ranks <= family->engine->size())
     return invalid_argument(concat("nRanks is ", ranks, "; it must be more than the ",
                                    family->engine->size(), " that are there"));
+  WEFT_TRY(check_number(ranks));
   std::optional<ncclUniqueId> own;
   if (id) own = *id;
   Birth birth = birth_of(*family, out);
-  birth.make = [engine = family->engine, ranks, own](const auto& given_up) {
-    return grown(engine.get(), engine->rank(), ranks, own, engine->options(), given_up);
+  birth.make = [engine = family->engine, ranks, own,
+                means = Means(*family->engine)](const auto& given_up) {
+    return grown(engine.get(), engine->rank(), ranks, own, means, given_up);
   };
   return give_birth(std::move(birth));
 }

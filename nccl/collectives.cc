@@ -54,7 +54,24 @@ Status check_buffers(const Call& call, Rank me, const Request& request) {
   return writes && !call.output ? null("recvbuff", "writes") : Status();
 }
 
-Answer run(ncclComm_t handle, const Request& request) {
+// Memory that kernels reach is theirs to work on, in the stream's order.
+template <class What>
+Status take_way(const What& what, cudaStream_t stream, Item& item) {
+  const Result<bool> streamed = item.engine->is_for_stream(what);
+  if (!streamed.ok()) return streamed.status();
+  item.on_device = *streamed;
+  item.stream = stream;
+  return {};
+}
+
+// Of a communicator that has no GPU: ok, or that this memory is a GPU's, and why it has none.
+Status check_on_host(const char* name, const void* memory, const Item& item) {
+  if (item.on_device || !is_of_gpu(memory)) return {};
+  const Status why = item.engine->device().status();
+  return why.ok() ? why : invalid_usage(concat(name, " is memory of a GPU, but ", why.message()));
+}
+
+Answer run(ncclComm_t handle, const Request& request, cudaStream_t stream) {
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
   auto engine = (*comm)->callable();
@@ -73,13 +90,16 @@ Answer run(ncclComm_t handle, const Request& request) {
   if (reduces(request.kind)) WEFT_TRY(take_op(request, item));
   WEFT_TRY(check_buffers(item.call, item.engine->rank(), request));
   WEFT_TRY(validate(item.call, item.engine->size(), item.engine->rank()));
-  WEFT_TRY(check_host_memory("sendbuff", request.input));
-  WEFT_TRY(check_host_memory("recvbuff", request.output));
+  WEFT_TRY(take_way(item.call, stream, item));
+  WEFT_TRY(check_on_host("sendbuff", request.input, item));
+  WEFT_TRY(check_on_host("recvbuff", request.output, item));
+  if (!item.on_device && !item.scalar && is_of_gpu(item.call.scalar))
+    return invalid_argument("op's scalar is memory of a GPU, and what it multiplies is the host's");
   return submit(std::move(item));
 }
 
 Answer transfer(ncclComm_t handle, Transfer::Direction direction, void* memory, size_t count,
-                ncclDataType_t datatype, int peer) {
+                ncclDataType_t datatype, int peer, cudaStream_t stream) {
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
   auto engine = (*comm)->callable();
@@ -94,12 +114,14 @@ Answer transfer(ncclComm_t handle, Transfer::Direction direction, void* memory, 
   const char* const name = direction == Transfer::Direction::send ? "sendbuff" : "recvbuff";
   if (count > 0 && !memory) return invalid_argument(concat(name, " is null, but count is ", count));
   WEFT_TRY(validate(std::span(&item.transfer, 1), item.engine->size()));
-  WEFT_TRY(check_host_memory(name, memory));
+  WEFT_TRY(take_way(std::span<const Transfer>(&item.transfer, 1), stream, item));
+  WEFT_TRY(check_on_host(name, memory, item));
   return submit(std::move(item));
 }
 
-ncclResult_t collective(const char* call, ncclComm_t comm, const Request& request) noexcept {
-  return answer_in_group(call, [&] { return run(comm, request); });
+ncclResult_t collective(const char* call, ncclComm_t comm, cudaStream_t stream,
+                        const Request& request) noexcept {
+  return answer_in_group(call, [&] { return run(comm, request, stream); });
 }
 
 }  // namespace
@@ -110,83 +132,85 @@ using weft::nccl::collective;
 
 ncclResult_t pncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
                             ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                            cudaStream_t) {
-  return collective("ncclAllReduce", comm,
+                            cudaStream_t stream) {
+  return collective("ncclAllReduce", comm, stream,
                     {Kind::all_reduce, sendbuff, recvbuff, count, datatype, op});
 }
 WEFT_NCCL_TWIN(ncclAllReduce);
 
 ncclResult_t pncclReduce(const void* sendbuff, void* recvbuff, size_t count,
                          ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
-                         cudaStream_t) {
-  return collective("ncclReduce", comm,
+                         cudaStream_t stream) {
+  return collective("ncclReduce", comm, stream,
                     {Kind::reduce, sendbuff, recvbuff, count, datatype, op, root});
 }
 WEFT_NCCL_TWIN(ncclReduce);
 
 ncclResult_t pncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
-                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
-  return collective("ncclBroadcast", comm,
+                            ncclDataType_t datatype, int root, ncclComm_t comm,
+                            cudaStream_t stream) {
+  return collective("ncclBroadcast", comm, stream,
                     {Kind::broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root});
 }
 WEFT_NCCL_TWIN(ncclBroadcast);
 
 ncclResult_t pncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
-                        ncclComm_t comm, cudaStream_t) {
-  return collective("ncclBcast", comm,
+                        ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclBcast", comm, stream,
                     {Kind::broadcast, buff, buff, count, datatype, ncclSum, root, true});
 }
 WEFT_NCCL_TWIN(ncclBcast);
 
 ncclResult_t pncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                 ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                                cudaStream_t) {
-  return collective("ncclReduceScatter", comm,
+                                cudaStream_t stream) {
+  return collective("ncclReduceScatter", comm, stream,
                     {Kind::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op});
 }
 WEFT_NCCL_TWIN(ncclReduceScatter);
 
 ncclResult_t pncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
-                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t) {
-  return collective("ncclAllGather", comm,
+                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAllGather", comm, stream,
                     {Kind::all_gather, sendbuff, recvbuff, sendcount, datatype});
 }
 WEFT_NCCL_TWIN(ncclAllGather);
 
 ncclResult_t pncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
-                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t) {
-  return collective("ncclAlltoAll", comm, {Kind::all_to_all, sendbuff, recvbuff, count, datatype});
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAlltoAll", comm, stream,
+                    {Kind::all_to_all, sendbuff, recvbuff, count, datatype});
 }
 WEFT_NCCL_TWIN(ncclAlltoAll);
 
 ncclResult_t pncclGather(const void* sendbuff, void* recvbuff, size_t count,
-                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
-  return collective("ncclGather", comm,
+                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclGather", comm, stream,
                     {Kind::gather, sendbuff, recvbuff, count, datatype, ncclSum, root});
 }
 WEFT_NCCL_TWIN(ncclGather);
 
 ncclResult_t pncclScatter(const void* sendbuff, void* recvbuff, size_t count,
-                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
-  return collective("ncclScatter", comm,
+                          ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclScatter", comm, stream,
                     {Kind::scatter, sendbuff, recvbuff, count, datatype, ncclSum, root});
 }
 WEFT_NCCL_TWIN(ncclScatter);
 
 ncclResult_t pncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
-                       ncclComm_t comm, cudaStream_t) {
+                       ncclComm_t comm, cudaStream_t stream) {
   return weft::nccl::answer_in_group("ncclSend", [&] {
     return weft::nccl::transfer(comm, weft::Transfer::Direction::send, const_cast<void*>(sendbuff),
-                                count, datatype, peer);
+                                count, datatype, peer, stream);
   });
 }
 WEFT_NCCL_TWIN(ncclSend);
 
 ncclResult_t pncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
-                       ncclComm_t comm, cudaStream_t) {
+                       ncclComm_t comm, cudaStream_t stream) {
   return weft::nccl::answer_in_group("ncclRecv", [&] {
     return weft::nccl::transfer(comm, weft::Transfer::Direction::receive, recvbuff, count, datatype,
-                                peer);
+                                peer, stream);
   });
 }
 WEFT_NCCL_TWIN(ncclRecv);

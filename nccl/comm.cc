@@ -1,6 +1,7 @@
 #include "nccl/comm.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "base/text.h"
@@ -29,7 +30,9 @@ void ncclComm::begin_task() {
 void ncclComm::end_task(const Status& status) {
   const std::lock_guard lock(mutex_);
   --tasks_;
-  if (failure_.ok()) failure_ = status;
+  if (status.ok() || !failure_.ok()) return;
+  failure_ = status;
+  failed_ = "making the communicator";
 }
 
 void ncclComm::become(std::unique_ptr<weft::Communicator> engine) {
@@ -57,7 +60,11 @@ Result<ncclComm::Engine> ncclComm::usable(bool also_resting) const {
         "left");
   if (suspended_ && !also_resting)
     return invalid_usage("the communicator is suspended; call ncclCommResume first");
-  if (!engine_) return invalid_argument("the communicator was destroyed");
+  if (phase_ == Phase::given_up) return invalid_argument("the communicator was destroyed");
+  if (!engine_)
+    return invalid_argument(
+        "the communicator is made when the group ends that it was asked for in; calls on it come "
+        "after that ncclGroupEnd");
   return engine_;
 }
 
@@ -70,17 +77,32 @@ ncclComm::Engine ncclComm::engine() const {
 }
 
 ncclResult_t ncclComm::state() {
-  const std::lock_guard lock(mutex_);
-  if (tasks_ > 0) return ncclInProgress;
+  Finding found;
+  {
+    const std::lock_guard lock(mutex_);
+    found = look();
+    if (found.busy) return ncclInProgress;
+    if (found.failure.ok() || config.blocking || std::exchange(told_, true))
+      return weft::nccl::code_of(found.failure);
+  }
+  return weft::nccl::report(found.failed, found.failure);
+}
+
+ncclComm::Finding ncclComm::look() {
+  if (tasks_ > 0) return {.busy = true};
   std::erase_if(outstanding_, [this](const Outstanding& call) {
     if (!call.work.test()) return false;  // asked once: it may end at any moment
-    if (failure_.ok()) failure_ = call.work.error();
+    if (failure_.ok()) {
+      failure_ = call.work.error();
+      failed_ = "a call that was in progress";
+    }
     return true;
   });
-  if (!failure_.ok()) return weft::nccl::code_of(failure_);
-  if (!outstanding_.empty()) return ncclInProgress;
-  if (!engine_ || phase_ == Phase::revoked) return ncclSuccess;
-  return weft::nccl::code_of(engine_->health());
+  if (!failure_.ok()) return {.failed = failed_, .failure = failure_};
+  if (!outstanding_.empty()) return {.busy = true};
+  if (phase_ == Phase::finalized && engine_ && engine_->on_streams() > 0) return {.busy = true};
+  if (!engine_ || phase_ == Phase::revoked) return {};
+  return {.failed = "the communicator", .failure = engine_->health()};
 }
 
 Status ncclComm::failure() const {
@@ -108,14 +130,20 @@ void ncclComm::forget_ended() {
 
 Status ncclComm::flush() {
   std::vector<Outstanding> calls;
+  Engine engine;
+  bool revoked = false;
   {
     const std::lock_guard lock(mutex_);
     calls = outstanding_;
+    engine = engine_;
+    revoked = phase_ == Phase::revoked;
   }
-  Status first;
-  for (const Outstanding& call : calls)
-    if (Status status = call.work.wait(); first.ok()) first = std::move(status);
-  return first;
+  Status first = weft::nccl::wait_for(calls);
+  if (engine) {
+    Status streamed = engine->synchronize();
+    if (first.ok()) first = std::move(streamed);
+  }
+  return revoked ? Status() : first;  // that is what the caller wanted
 }
 
 Status ncclComm::finalize() {
@@ -211,12 +239,27 @@ Status ncclComm::remove_registration(void* handle) {
       "handle is not one that ncclCommRegister has given for this communicator");
 }
 
+std::string ncclComm::label(const weft::Communicator* engine) const {
+  const std::string& name = config.comm_name;
+  char handle[32];
+  std::snprintf(handle, sizeof handle, "comm %p", static_cast<const void*>(this));
+  return concat(handle, name.empty() ? "" : concat(" (", name, ")"),
+                engine ? concat(" rank ", engine->rank(), " nranks ", engine->size()) : "");
+}
+
 bool ncclComm::first_of(const std::string& shape) {
   const std::lock_guard lock(mutex_);
   return shapes_.insert(shape).second;
 }
 
 namespace weft::nccl {
+
+Status wait_for(const std::vector<Outstanding>& calls) {
+  Status first;
+  for (const Outstanding& call : calls)
+    if (Status status = call.work.wait(); first.ok()) first = std::move(status);
+  return first;
+}
 
 Registry& Registry::of_process() {
   static Registry* const kept = new Registry;  // never destroyed: threads may outlive main()

@@ -33,6 +33,9 @@ struct Outstanding {
   std::shared_ptr<const void> memory;
 };
 
+// Until all have ended; the first failure.
+Status wait_for(const std::vector<Outstanding>& calls);
+
 }  // namespace weft::nccl
 
 struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interface names it
@@ -42,7 +45,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   ncclComm(weft::nccl::CommConfig how, int on_device) : config(std::move(how)), device(on_device) {}
 
   const weft::nccl::CommConfig config;
-  const int device;
+  const int device;  // that it was made for; only a number where it has no GPU
 
   // Something that is going on by itself, such as its making: calls are refused until it has ended.
   void begin_task();
@@ -57,13 +60,14 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   // The engine as it is; null before and after.
   Engine engine() const;
 
-  // ncclInProgress, or how it is.
+  // ncclInProgress, or how it is. A failure that no call has given, as of one that does not block,
+  // is reported by who first asks.
   ncclResult_t state();
   weft::Status failure() const;
 
   // Until state() sees its end; successes go earlier where nobody asks for long.
   void keep(weft::nccl::Outstanding call);
-  // Waits for all that is outstanding; the first failure.
+  // Waits for all that is outstanding, on streams too; the first failure, unless it was revoked.
   weft::Status flush();
 
   weft::Status finalize();
@@ -81,13 +85,27 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   void* add_registration();
   weft::Status remove_registration(void* handle);
 
+  // "comm 0x55d0c8f2a010 (its name) rank 0 nranks 2", for lines that tell communicators apart. The
+  // engine is given where this object does not have it yet.
+  std::string label(const weft::Communicator* engine) const;
+  std::string label() const { return label(this->engine().get()); }
+
   // Whether calls of this shape were not seen before.
   bool first_of(const std::string& shape);
 
  private:
   enum class Phase : uint8_t { open, finalized, revoked, given_up };
 
+  // What there is to say of it.
+  struct Finding {
+    bool busy = false;
+    std::string_view failed{};  // what has; where there is a failure
+    weft::Status failure{};
+  };
+
   weft::Result<Engine> usable(bool also_resting) const;
+  // REQUIRES: the mutex is held.
+  Finding look();
   // All that has ended, but for the first failure. REQUIRES: the mutex is held.
   void forget_ended();
 
@@ -97,7 +115,9 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   std::atomic<bool> given_up_{false};  // phase_ says the same; for who makes the engine
   bool suspended_ = false;
   int tasks_ = 0;
-  weft::Status failure_;  // of a task
+  weft::Status failure_;     // of a task, or of a call that state() has seen the end of
+  std::string_view failed_;  // which of them
+  bool told_ = false;        // that it has failed
   std::vector<weft::nccl::Outstanding> outstanding_;
   size_t forget_at_ = 0;  // so many outstanding, so that each is looked at a few times at most
   std::map<int, weft::nccl::PreMulSum> ops_;

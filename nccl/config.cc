@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "nccl/settings.h"
 
 namespace weft::nccl {
 namespace {
@@ -100,7 +101,8 @@ int from_environment(const Environment& env, std::initializer_list<const char*> 
 }  // namespace
 
 Result<CommConfig> read_config(const ncclConfig_t* config, const CommConfig& usual,
-                               const Environment& env) {
+                               const Environment& said) {
+  const Environment env = meaningful(said);
   const Result<Fields> fields = fields_of(config);
   if (!fields.ok()) return fields.status();
   WEFT_TRY(check(*fields));

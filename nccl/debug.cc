@@ -11,6 +11,7 @@
 #include "base/line.h"
 #include "base/text.h"
 #include "nccl/nccl.h"
+#include "nccl/settings.h"
 
 namespace weft::nccl {
 namespace {
@@ -107,11 +108,12 @@ bool at_least(Level level) { return debug().level.load(std::memory_order_relaxed
 
 }  // namespace
 
-void configure_debug(const Environment& env, bool again) {
+void configure_debug(const Environment& said, bool again) {
   Debug& d = debug();
   const std::lock_guard lock(d.mutex);
   if (d.configured && !again) return;
   d.configured = true;
+  const Environment env = meaningful(said);
   d.level = level_named(upper(env.get("NCCL_DEBUG").value_or("")));
   const auto subsystems = env.get("NCCL_DEBUG_SUBSYS");
   d.subsystems = subsystems ? subsystems_named(upper(*subsystems)) : kUsual;

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "base/thread.h"
-#include "nccl/debug.h"
 
 namespace weft::nccl {
 namespace {
@@ -21,95 +20,6 @@ struct Group {
 Group& group() {
   static thread_local Group own;
   return own;
-}
-
-// The calls of one communicator in a group.
-struct Share {
-  std::shared_ptr<ncclComm> comm;
-  ncclComm::Engine engine;
-  std::vector<const Item*> calls;
-  std::vector<Transfer> transfers;
-};
-
-std::vector<Share> shares_of(const std::vector<Item>& items) {
-  std::vector<Share> shares;
-  for (const Item& item : items) {
-    auto share = std::find_if(shares.begin(), shares.end(),
-                              [&](const Share& s) { return s.comm == item.comm; });
-    if (share == shares.end())
-      share = shares.insert(shares.end(), Share{item.comm, item.engine, {}, {}});
-    if (item.is_transfer)
-      share->transfers.push_back(item.transfer);
-    else
-      share->calls.push_back(&item);
-  }
-  return shares;
-}
-
-bool choices_are_told() { return info_enabled(Subsystem::coll) || info_enabled(Subsystem::tuning); }
-
-// Says once for every shape of call what runs it.
-void tell_choice(const Item& item) {
-  const Call& call = item.call;
-  const std::string text = describe(call);
-  info(Subsystem::coll, item.comm->device,
-       concat(text, " comm ", item.comm->config.comm_name, " rank ", item.engine->rank()));
-  if (!info_enabled(Subsystem::tuning) || call.count == 0 || !item.comm->first_of(text)) return;
-  const Result<CallInfo> choice = item.engine->explain(call);
-  if (choice.ok())
-    info(Subsystem::tuning, item.comm->device,
-         concat(text, " of ", item.engine->size(), " ranks: algorithm ", choice->algorithm,
-                ", protocol ", choice->protocol, ", over ", choice->transports, ", ", choice->lanes,
-                " lanes, ", choice->rounds, " rounds"));
-}
-
-Status run_at_once(const Item& item) {
-  if (item.is_transfer) return item.engine->run(std::span(&item.transfer, 1));
-  if (choices_are_told()) tell_choice(item);
-  return item.engine->run(item.call);
-}
-
-void start_all(const Share& share, std::vector<Outstanding>& started) {
-  for (const Item* item : share.calls) {
-    if (choices_are_told()) tell_choice(*item);
-    started.push_back({item->engine->start(item->call), item->scalar});
-  }
-  if (!share.transfers.empty()) started.push_back({share.engine->start(share.transfers), nullptr});
-}
-
-void start_all(const std::vector<Item>& items, std::vector<Outstanding>& started) {
-  for (const Share& share : shares_of(items)) start_all(share, started);
-}
-
-// The first failure.
-Status wait_for(const std::vector<Outstanding>& started) {
-  Status first;
-  for (const Outstanding& call : started)
-    if (Status status = call.work.wait(); first.ok()) first = std::move(status);
-  return first;
-}
-
-Answer run_blocking(const std::vector<Share>& shares) {
-  if (shares.size() == 1 && shares.front().calls.empty()) {
-    WEFT_TRY(shares.front().engine->run(shares.front().transfers));
-    return ncclSuccess;
-  }
-  std::vector<Outstanding> started;
-  for (const Share& share : shares) start_all(share, started);
-  WEFT_TRY(wait_for(started));
-  return ncclSuccess;
-}
-
-Answer run_items(const std::vector<Item>& items) {
-  if (items.empty()) return ncclSuccess;
-  const std::vector<Share> shares = shares_of(items);
-  if (shares.front().comm->config.blocking) return run_blocking(shares);
-  for (const Share& share : shares) {
-    std::vector<Outstanding> started;
-    start_all(share, started);
-    for (Outstanding& call : started) share.comm->keep(std::move(call));
-  }
-  return ncclInProgress;
 }
 
 // The jobs of one parent, which take turns; or one that has none.
@@ -175,8 +85,8 @@ void run_jobs(Lane& lane) {
     if (lane.failure.ok()) lane.failure = status;
     if (job.comm->config.blocking)
       undo(job);
-    else
-      report("ncclCommInit", status);
+    else if (!job.comm->given_up() && !Registry::of_process().find(job.comm.get()))
+      (void)job.comm->state();  // which nobody else can ask for
   }
 }
 
@@ -272,27 +182,6 @@ Result<Group> leave_group() {
   if (done.failure.ok()) return done;
   for (const Job& job : done.jobs) undo(job);
   return done.failure;
-}
-
-// How long it would take: communicators beside each other, the calls of one after each other.
-Result<double> price(const std::vector<Item>& items) {
-  double longest = 0;
-  for (const Share& share : shares_of(items)) {
-    double seconds = 0;
-    for (const Item* item : share.calls) {
-      if (item->call.count == 0 || item->engine->size() == 1) continue;
-      const Result<CallInfo> info = item->engine->explain(item->call);
-      if (!info.ok()) return info.status();
-      if (info->prices.empty())
-        return invalid_usage(
-            "no prices are known on this machine; measure it once with weft-bench --tune, and do "
-            "not "
-            "set WEFT_TUNING=off");
-      seconds += info->prices.front().seconds;
-    }
-    longest = std::max(longest, seconds);
-  }
-  return longest;
 }
 
 Answer simulate(ncclSimInfo_t* out) {

@@ -17,21 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/call.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
+#include "nccl/item.h"
 
 namespace weft::nccl {
-
-// A collective, or a send or receive.
-struct Item {
-  std::shared_ptr<ncclComm> comm;
-  ncclComm::Engine engine;
-  Call call;                                               // where it is a collective
-  std::shared_ptr<const std::array<std::byte, 8>> scalar;  // what call.scalar points to, if ours
-  Transfer transfer;
-  bool is_transfer = false;
-};
 
 // The making of a communicator, which waits for other ranks.
 struct Job {

@@ -22,7 +22,6 @@ namespace {
 constexpr size_t kTextBytes = NCCL_UNIQUE_ID_BYTES - 1;  // and a zero
 constexpr double kPatienceSeconds = 2;                   // with one who has connected
 constexpr size_t kGuests = 256;                          // that have proven nothing, at a time
-constexpr uint32_t kRanks = 1 << 20;                     // at most, whoever says so
 
 // An id as its ranks use it: they know each other by a key that comes of the id's own and of the
 // job's secret. The id's own is never sent; what tells ids apart in the clear is a name that says
@@ -170,7 +169,7 @@ class Keeper {
   // Believes the first rank 0. Others that contradict it as to the number of ranks are none of the
   // keeper's business: at rank 0's store all are told.
   Status take(const wire::Offer& offer) {
-    if (offer.rank >= offer.size || offer.size > kRanks || offer.round != 0 ||
+    if (offer.rank >= offer.size || offer.size > uint32_t{kRanksMax} || offer.round != 0 ||
         (offer.rank == 0) == offer.blob.empty())
       return invalid_argument(concat("Rank ", offer.rank, " of ", offer.size,
                                      " says what makes no sense for a unique id."));
@@ -297,10 +296,35 @@ std::string text_of(const ncclUniqueId& id) {
 
 Result<Options> plain_options(const Environment& env) { return options_for(CommConfig{}, env); }
 
+constexpr std::string_view kFixedScheme = "tcp://";
+
+// Where NCCL_COMM_ID says that ranks meet; empty where it is not set.
+Result<std::string> fixed_place(const Environment& env) {
+  const auto fixed = env.get("NCCL_COMM_ID");
+  if (!fixed) return std::string();
+  if (const Status readable = check_targets(*fixed); !readable.ok())
+    return readable.within("NCCL_COMM_ID");
+  return concat(kFixedScheme, *fixed);
+}
+
+Result<std::unique_ptr<Rendezvous>> meet_at_fixed(const std::string& where, int rank, int size,
+                                                  const Environment& env) {
+  auto meet = make_rendezvous({.rank = rank,
+                               .size = size,
+                               .where = where,
+                               .job = "",
+                               .advice = " NCCL_COMM_ID says where rank 0 listens."},
+                              env);
+  if (!meet.ok()) return meet.status().within("NCCL_COMM_ID");
+  return meet;
+}
+
 }  // namespace
 
 Result<ncclUniqueId> make_id(const Environment& env) {
-  if (const auto fixed = env.get("NCCL_COMM_ID")) return id_of(concat("tcp://", *fixed));
+  const Result<std::string> fixed = fixed_place(env);
+  if (!fixed.ok()) return fixed.status();
+  if (!fixed->empty()) return id_of(*fixed);
   const Result<Options> options = plain_options(env);
   if (!options.ok()) return options.status();
   const Result<Key> secret = key_of(env);
@@ -317,6 +341,12 @@ Result<ncclUniqueId> make_id(const Environment& env) {
   return id;
 }
 
+Status check_number(int ranks) {
+  if (ranks <= kRanksMax) return {};
+  return invalid_argument(
+      concat("nranks is ", ranks, "; a communicator has ", kRanksMax, " ranks at most"));
+}
+
 void release_id(const ncclUniqueId& id, const Environment& env) {
   Result<Place> keeper = parse_id(text_of(id));
   const Result<Key> secret = key_of(env);
@@ -328,10 +358,10 @@ void release_id(const ncclUniqueId& id, const Environment& env) {
 
 Result<std::unique_ptr<Rendezvous>> meet_by_id(const ncclUniqueId& id, int rank, int size,
                                                const Options& options, const Environment& env) {
-  std::string text = text_of(id);
-  if (const auto fixed = env.get("NCCL_COMM_ID")) text = concat("tcp://", *fixed);
-  if (text.starts_with("tcp://"))
-    return make_rendezvous({.rank = rank, .size = size, .where = text, .job = ""}, env);
+  const Result<std::string> fixed = fixed_place(env);
+  if (!fixed.ok()) return fixed.status();
+  const std::string text = fixed->empty() ? text_of(id) : *fixed;
+  if (text.starts_with(kFixedScheme)) return meet_at_fixed(text, rank, size, env);
   Result<Place> keeper = parse_id(text);
   if (!keeper.ok())
     return invalid_argument(

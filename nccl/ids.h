@@ -26,6 +26,10 @@ Result<ncclUniqueId> make_id(const Environment& env);
 // No rank will meet by it: its thread may end. Where ranks do meet by it, nothing happens.
 void release_id(const ncclUniqueId& id, const Environment& env);
 
+// What one id brings together at most. An error where `ranks` is more.
+inline constexpr int kRanksMax = 1 << 20;
+Status check_number(int ranks);
+
 // How the rank meets the others that have the same id. Does not wait; all_gather does.
 Result<std::unique_ptr<Rendezvous>> meet_by_id(const ncclUniqueId& id, int rank, int size,
                                                const Options& options, const Environment& env);

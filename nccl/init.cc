@@ -1,5 +1,6 @@
 // Communicators by unique id.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
@@ -22,14 +23,14 @@ Answer unique_id(ncclUniqueId* out) {
 }
 
 Status check_place(int ranks, int rank) {
-  if (ranks >= 1 && rank >= 0 && rank < ranks) return {};
+  if (ranks >= 1 && rank >= 0 && rank < ranks) return check_number(ranks);
   return invalid_argument(
       concat("rank is ", rank, " and nranks ", ranks, "; ranks go from 0 to nranks - 1"));
 }
 
-// `id`: where all ranks meet.
+// `id`: where all ranks meet. `device`: none is named.
 Answer init(ncclComm_t* out, int ranks, const ncclUniqueId& id, int rank,
-            const ncclConfig_t* config, int device) {
+            const ncclConfig_t* config, std::optional<int> device = {}) {
   const Environment env = Environment::of_process();
   configure_debug(env);
   if (!out) return invalid_argument("comm is null; say where the communicator shall go");
@@ -42,9 +43,12 @@ Answer init(ncclComm_t* out, int ranks, const ncclUniqueId& id, int rank,
   if (!options.ok()) return options.status();
   auto meet = meet_by_id(id, rank, ranks, *options, env);
   if (!meet.ok()) return meet.status();
-  Birth birth{.out = out, .config = *read, .device = device, .make = {}};
-  birth.make = [meet = std::shared_ptr<Rendezvous>(meet.take()), options = *options](
-                   const auto& given_up) { return create_unless(given_up, *meet, options); };
+  const Means means(*options, device);
+  if (device && means.gpu.status().code() == Code::invalid_argument) return means.gpu.status();
+  Birth birth{.out = out, .config = *read, .device = means.ordinal(device.value_or(0)), .make = {}};
+  birth.make = [meet = std::shared_ptr<Rendezvous>(meet.take()), means](const auto& given_up) {
+    return create_unless(given_up, *meet, means);
+  };
   return give_birth(std::move(birth));
 }
 
@@ -56,7 +60,7 @@ Answer init_scalable(ncclComm_t* out, int ranks, int rank, int ids, const ncclUn
                                    " ranks; give from 1 to nranks ids"));
   const Environment env = Environment::of_process();
   for (int i = 1; rank == 0 && i < ids; ++i) release_id(id[i], env);
-  return init(out, ranks, id[0], rank, config, 0);
+  return init(out, ranks, id[0], rank, config);
 }
 
 // Several ranks may share a device, unless NCCL's own rule is asked for.
@@ -102,14 +106,14 @@ WEFT_NCCL_TWIN(ncclGetUniqueId);
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
   return answer_in_group("ncclCommInitRank",
-                         [&] { return weft::nccl::init(comm, nranks, id, rank, nullptr, 0); });
+                         [&] { return weft::nccl::init(comm, nranks, id, rank, nullptr); });
 }
 WEFT_NCCL_TWIN(ncclCommInitRank);
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                      ncclConfig_t* config) {
   return answer_in_group("ncclCommInitRankConfig",
-                         [&] { return weft::nccl::init(comm, nranks, id, rank, config, 0); });
+                         [&] { return weft::nccl::init(comm, nranks, id, rank, config); });
 }
 WEFT_NCCL_TWIN(ncclCommInitRankConfig);
 

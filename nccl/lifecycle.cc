@@ -12,8 +12,11 @@ Answer finalize(ncclComm_t handle) {
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
   WEFT_TRY((*comm)->finalize());
-  if (!(*comm)->config.blocking) return (*comm)->state();
-  WEFT_TRY((*comm)->flush());
+  if ((*comm)->config.blocking)
+    WEFT_TRY((*comm)->flush());
+  else if ((*comm)->state() == ncclInProgress)
+    return ncclInProgress;
+  WEFT_TRY((*comm)->failure());
   return ncclSuccess;
 }
 
@@ -25,10 +28,10 @@ Answer destroy(ncclComm_t handle, bool abort) {
   const std::shared_ptr<ncclComm> comm = Registry::of_process().remove(handle);
   if (!comm) return invalid_argument("comm was destroyed by another thread meanwhile");
   const Status flushed = abort ? Status() : comm->flush();
+  const std::string label = comm->label();
   comm->give_up(abort);
-  info(
-      Subsystem::init, comm->device,
-      concat("comm ", comm->config.comm_name, abort ? " - Abort COMPLETE" : " - Destroy COMPLETE"));
+  info(Subsystem::init, comm->device,
+       concat(label, abort ? " - Abort COMPLETE" : " - Destroy COMPLETE"));
   if (!flushed.ok()) return flushed;
   return ncclSuccess;
 }
@@ -43,8 +46,7 @@ Answer revoke(ncclComm_t handle, int flags) {
   return ncclSuccess;
 }
 
-// There is no memory of a GPU's to give back; what the call means for later ones holds all the
-// same.
+// All memory of a GPU's is kept; what the call means for later ones holds all the same.
 Answer suspend(ncclComm_t handle, int flags) {
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
@@ -69,9 +71,13 @@ Answer memory_stats(ncclComm_t handle, ncclCommMemStat_t stat, uint64_t* value) 
   if (!value) return invalid_argument("value is null; say where the figure shall go");
   switch (stat) {
     case ncclStatGpuMemSuspended: *value = (*comm)->suspended() ? 1 : 0; return ncclSuccess;
-    case ncclStatGpuMemSuspend:
+    case ncclStatGpuMemSuspend: *value = 0; return ncclSuccess;
     case ncclStatGpuMemPersist:
-    case ncclStatGpuMemTotal: *value = 0; return ncclSuccess;
+    case ncclStatGpuMemTotal: {
+      const ncclComm::Engine engine = (*comm)->engine();
+      *value = engine ? engine->device_bytes() : 0;
+      return ncclSuccess;
+    }
   }
   return invalid_argument(concat("stat is ", static_cast<int>(stat), "; figures go from 0 to 3"));
 }

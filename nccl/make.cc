@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/device/cuda.h"
 #include "nccl/debug.h"
 
 namespace weft::nccl {
@@ -14,15 +15,17 @@ void announce(const ncclComm& comm, const Communicator& engine) {
   const std::vector<int>& hosts = engine.host_of_rank();
   const int count = 1 + *std::max_element(hosts.begin(), hosts.end());
   const std::string& transport = engine.options().transport;
+  const auto gpu = engine.device();
   info(Subsystem::init, comm.device,
-       concat("comm ", comm.config.comm_name.empty() ? "(no name)" : comm.config.comm_name,
-              " rank ", engine.rank(), " nranks ", engine.size(), " hosts ", count, ", over ",
+       concat(comm.label(&engine), " hosts ", count, ", over ",
               transport != "auto" && transport != "shm+tcp" ? transport
               : count == 1                                  ? "shared memory"
               : transport == "auto" ? "shared memory inside a host, InfiniBand (where all have it) "
                                       "or sockets between hosts"
                                     : "shared memory inside a host and sockets between hosts",
-              ", host memory - Init COMPLETE"));
+              ", host memory",
+              gpu.ok() ? concat(" and that of GPU ", (*gpu)->identity().ordinal) : "",
+              " - Init COMPLETE"));
 }
 
 // The same meeting, whose waits end once `given_up` is set.
@@ -53,10 +56,20 @@ Status make_engine(const Birth& birth, const std::shared_ptr<ncclComm>& comm) {
 
 }  // namespace
 
+Means::Means(const Communicator& parent) : options(parent.options()), gpu(parent.device()) {}
+
+Means::Means(Options how, std::optional<int> named_gpu)
+    : options(std::move(how)),
+      gpu(options.device == "auto" ? find_current_cuda_device()
+                                   : find_cuda_device(options.device)) {
+  if (named_gpu && options.device == "auto" && gpu.ok())
+    gpu = find_cuda_device(std::to_string(*named_gpu));
+}
+
 Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& given_up,
-                                                    Rendezvous& meet, const Options& options) {
+                                                    Rendezvous& meet, const Means& means) {
   Unless unless(given_up, meet);
-  return Communicator::create(unless, options);
+  return Communicator::create_on(means.gpu, unless, means.options);
 }
 
 Answer give_birth(Birth birth) {

@@ -4,7 +4,10 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
+#include <optional>
 
+#include "engine/device/gpu.h"
 #include "nccl/group.h"
 
 namespace weft::nccl {
@@ -21,9 +24,21 @@ struct Birth {
   std::function<Result<std::unique_ptr<Communicator>>(const std::atomic<bool>& given_up)> make;
 };
 
+// What an engine is made with. The GPU is found on the thread that asks for a communicator: its
+// current one, or, where the program uses GPUs at all, the one that is named.
+struct Means {
+  explicit Means(Options how, std::optional<int> named_gpu = {});
+  explicit Means(const Communicator& parent);  // those of another one
+  Options options;
+  Result<std::shared_ptr<Gpu>> gpu;
+
+  // That of the GPU; where there is none, `otherwise`.
+  int ordinal(int otherwise) const { return gpu.ok() ? (*gpu)->identity().ordinal : otherwise; }
+};
+
 // As Communicator::create, for such a `make`.
 Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& given_up,
-                                                    Rendezvous& meet, const Options& options);
+                                                    Rendezvous& meet, const Means& means);
 
 Answer give_birth(Birth birth);
 

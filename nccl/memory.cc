@@ -3,10 +3,12 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <map>
+#include <memory>
 #include <mutex>
-#include <set>
 
 #include "base/text.h"
+#include "engine/device/cuda.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
 
@@ -59,7 +61,11 @@ Driver& driver() {
 // What ncclMemAlloc has given and ncclMemFree not taken back.
 struct Allocations {
   std::mutex mutex;
-  std::set<void*> given;
+  struct Given {
+    std::shared_ptr<Gpu> gpu;  // null: the host's
+    size_t bytes = 0;
+  };
+  std::map<void*, Given> given;
 };
 
 Allocations& allocations() {
@@ -67,27 +73,53 @@ Allocations& allocations() {
   return *kept;
 }
 
+Status no_memory(size_t bytes) {
+  return Status(Code::system, concat("there is no memory for ", bytes, " bytes; ask for less"));
+}
+
+Result<void*> memory_of(Gpu& gpu, size_t bytes) {
+  const Result<Bytes> memory = gpu.allocate(bytes, Gpu::Content::any);
+  if (!memory.ok()) return memory.status();
+  return static_cast<void*>(memory->data());
+}
+
+Result<void*> memory_of_host(size_t bytes) {
+  void* const memory = std::aligned_alloc(kAlignment, bytes);
+  if (!memory) return no_memory(bytes);
+  return memory;
+}
+
+// The thread's current GPU's, in programs that use GPUs.
 Status allocate(void** at, size_t bytes) {
   *at = nullptr;
   if (bytes == 0) return {};
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* const memory = rounded < bytes ? nullptr : std::aligned_alloc(kAlignment, rounded);
-  if (!memory)
-    return Status(Code::system, concat("there is no memory for ", bytes, " bytes; ask for less"));
+  if (rounded < bytes) return no_memory(bytes);
+  auto gpu = find_current_cuda_device();
+  Allocations::Given given{gpu.ok() ? gpu.take() : nullptr, rounded};
+  const Result<void*> memory = given.gpu ? memory_of(*given.gpu, rounded) : memory_of_host(rounded);
+  if (!memory.ok()) return memory.status();
   const std::lock_guard lock(allocations().mutex);
-  allocations().given.insert(memory);
-  *at = memory;
+  allocations().given.emplace(*memory, std::move(given));
+  *at = *memory;
   return {};
 }
 
 Status release(void* memory) {
   if (!memory) return {};
+  Allocations::Given given;
   {
     const std::lock_guard lock(allocations().mutex);
-    if (allocations().given.erase(memory) == 0)
+    const auto found = allocations().given.find(memory);
+    if (found == allocations().given.end())
       return invalid_argument("ptr is not memory of ncclMemAlloc, or was freed already");
+    given = std::move(found->second);
+    allocations().given.erase(found);
   }
-  std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc)
+  if (given.gpu)
+    given.gpu->release({static_cast<std::byte*>(memory), given.bytes});
+  else
+    std::free(memory);  // NOLINT(cppcoreguidelines-no-malloc)
   return {};
 }
 
@@ -116,18 +148,9 @@ Answer done(Status status) {
 
 }  // namespace
 
-MemoryKind kind_of(const void* memory) {
+bool is_of_gpu(const void* memory) {
   constexpr unsigned kDevice = 2;  // CU_MEMORYTYPE_DEVICE
-  if (!memory || driver().memory_type(memory) != kDevice) return MemoryKind::host;
-  return driver().is_managed(memory) ? MemoryKind::host : MemoryKind::device;
-}
-
-Status check_host_memory(const char* name, const void* memory) {
-  if (kind_of(memory) == MemoryKind::host) return {};
-  return invalid_usage(
-      concat(name,
-             " is memory of a GPU, which this library does not serve yet; pass host "
-             "memory, from malloc, cudaMallocHost, cudaMallocManaged or ncclMemAlloc"));
+  return memory && driver().memory_type(memory) == kDevice && !driver().is_managed(memory);
 }
 
 }  // namespace weft::nccl

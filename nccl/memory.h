@@ -5,17 +5,9 @@
 
 namespace weft::nccl {
 
-// Where memory lies that calls are given.
-enum class MemoryKind : unsigned char {
-  host,    // of this process; CUDA's pinned and managed memory, too
-  device,  // of a GPU: not served yet
-};
-
-// The one place that decides it. Without a CUDA driver in the process there is nothing but host
+// Whether only a GPU reaches it: CUDA's pinned and managed memory is the host's as well. For
+// communicators that have no GPU. Without a CUDA driver in the process there is nothing but host
 // memory.
-MemoryKind kind_of(const void* memory);
-
-// ok, or that the memory named so is a GPU's.
-Status check_host_memory(const char* name, const void* memory);
+bool is_of_gpu(const void* memory);
 
 }  // namespace weft::nccl

@@ -210,8 +210,9 @@ typedef struct ncclParamHandle* ncclParamHandle_t;
   result p##name(__VA_ARGS__)
 #define WEFT_NCCL_CALL(name, ...) WEFT_NCCL_DECLARE(ncclResult_t, name, __VA_ARGS__)
 
-/* The library, and what went wrong. The text of the last error belongs to the library, and lasts
- * until the thread's next call of ncclGetLastError. */
+/* The library, and what went wrong. The text of the last error belongs to the library. The pointer
+ * is good while the thread lives that asked; the thread's next call of ncclGetLastError puts
+ * another text there, of 4095 bytes at most. */
 WEFT_NCCL_CALL(ncclGetVersion, int* version);
 WEFT_NCCL_DECLARE(const char*, ncclGetErrorString, ncclResult_t result);
 WEFT_NCCL_DECLARE(const char*, ncclGetLastError, ncclComm_t comm);

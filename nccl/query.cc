@@ -1,5 +1,8 @@
 // What there is to ask: of the library, of errors, of a communicator.
+#include <algorithm>
+#include <array>
 #include <string>
+#include <string_view>
 
 #include "base/env.h"
 #include "base/text.h"
@@ -25,14 +28,29 @@ const char* text_of(ncclResult_t result) {
   return "unknown result code";
 }
 
+bool continues_character(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
+
+// The text in this thread's place for it, which stays where it is while the thread lives. What does
+// not fit is cut off, between two characters of UTF-8.
+const char* placed(std::string_view text) {
+  static thread_local std::array<char, 4096> place;
+  constexpr std::string_view kCut = "...";
+  size_t length = text.size();
+  if (length >= place.size()) {
+    length = place.size() - kCut.size() - 1;
+    while (length > 0 && continues_character(text[length])) --length;
+  }
+  char* end = std::copy_n(text.data(), length, place.data());
+  if (length < text.size()) end = std::copy(kCut.begin(), kCut.end(), end);
+  *end = 0;
+  return place.data();
+}
+
 // What is the matter with the communicator, else with this thread's last call.
 const char* last_error_of(ncclComm_t handle) {
-  static thread_local std::string text;
-  text = last_error();
   if (const auto comm = handle ? Registry::of_process().find(handle) : nullptr)
-    if (const Status failure = comm->failure(); !failure.ok())
-      text = std::string(failure.message());
-  return text.c_str();
+    if (const Status failure = comm->failure(); !failure.ok()) return placed(failure.message());
+  return placed(last_error());
 }
 
 Answer async_error(ncclComm_t handle, ncclResult_t* out) {

@@ -18,19 +18,19 @@ using Use = Setting::Use;
 constexpr int kSlots = 8;  // of a link, into which NCCL_BUFFSIZE is cut
 
 constexpr std::array kSettings{
-    Setting{"NCCL_ALGO", "", Use::honoured},
+    Setting{"NCCL_ALGO", "", Use::honoured, kAlgorithms},
     Setting{"NCCL_BUFFSIZE", "", Use::honoured},
     Setting{"NCCL_COLLNET_ENABLE", "0", Use::no_gpu},
-    Setting{"NCCL_COMM_BLOCKING", "", Use::honoured},
+    Setting{"NCCL_COMM_BLOCKING", "", Use::honoured, kSwitch},
     Setting{"NCCL_COMM_ID", "", Use::honoured},
     Setting{"NCCL_CROSS_NIC", "2", Use::no_gpu},
     Setting{"NCCL_CUMEM_ENABLE", "0", Use::no_gpu},
-    Setting{"NCCL_DEBUG", "", Use::honoured},
+    Setting{"NCCL_DEBUG", "", Use::honoured, kDebugLevels},
     Setting{"NCCL_DEBUG_FILE", "", Use::honoured},
-    Setting{"NCCL_DEBUG_SUBSYS", "INIT,ENV,TUNING", Use::honoured},
+    Setting{"NCCL_DEBUG_SUBSYS", "INIT,ENV,TUNING", Use::honoured, kSubsystems},
     Setting{"NCCL_GRAPH_MIXING_SUPPORT", "1", Use::no_gpu},
     Setting{"NCCL_HOSTID", "", Use::honoured},
-    Setting{"NCCL_IB_DISABLE", "0", Use::honoured},
+    Setting{"NCCL_IB_DISABLE", "0", Use::honoured, kNumber},
     Setting{"NCCL_IB_GID_INDEX", "-1", Use::honoured},
     Setting{"NCCL_IB_HCA", "", Use::honoured},
     Setting{"NCCL_IB_QPS_PER_CONNECTION", "1", Use::honoured},
@@ -39,40 +39,38 @@ constexpr std::array kSettings{
     Setting{"NCCL_IB_TIMEOUT", "18", Use::honoured},
     Setting{"NCCL_LAUNCH_MODE", "PARALLEL", Use::no_gpu},
     Setting{"NCCL_LAUNCH_ORDER_IMPLICIT", "0", Use::no_gpu},
-    Setting{"NCCL_MAX_CTAS", "64", Use::honoured},
-    Setting{"NCCL_MAX_NCHANNELS", "64", Use::honoured},
-    Setting{"NCCL_MIN_CTAS", "1", Use::honoured},
-    Setting{"NCCL_MIN_NCHANNELS", "1", Use::honoured},
-    Setting{"NCCL_MULTI_RANK_GPU_ENABLE", "1", Use::honoured},
+    Setting{"NCCL_MAX_CTAS", "64", Use::honoured, kCount},
+    Setting{"NCCL_MAX_NCHANNELS", "64", Use::honoured, kCount},
+    Setting{"NCCL_MIN_CTAS", "1", Use::honoured, kCount},
+    Setting{"NCCL_MIN_NCHANNELS", "1", Use::honoured, kCount},
+    Setting{"NCCL_MULTI_RANK_GPU_ENABLE", "1", Use::honoured, kNumber},
     Setting{"NCCL_NET", "", Use::honoured},
     Setting{"NCCL_NET_GDR_LEVEL", "", Use::no_gpu},
     Setting{"NCCL_NET_PLUGIN", "none", Use::no_plugin},
-    Setting{"NCCL_NSOCKS_PERTHREAD", "1", Use::honoured},
+    Setting{"NCCL_NSOCKS_PERTHREAD", "1", Use::honoured, kCount},
     Setting{"NCCL_NVLS_ENABLE", "0", Use::no_gpu},
     Setting{"NCCL_P2P_DISABLE", "0", Use::no_gpu},
     Setting{"NCCL_P2P_LEVEL", "", Use::no_gpu},
     Setting{"NCCL_PROFILER_PLUGIN", "none", Use::no_plugin},
-    Setting{"NCCL_PROTO", "", Use::honoured},
-    Setting{"NCCL_SHM_DISABLE", "0", Use::honoured},
+    Setting{"NCCL_PROTO", "", Use::honoured, kProtocols},
+    Setting{"NCCL_SHM_DISABLE", "0", Use::honoured, kNumber},
     Setting{"NCCL_SOCKET_IFNAME", "", Use::honoured},
-    Setting{"NCCL_SOCKET_NTHREADS", "1", Use::honoured},
+    Setting{"NCCL_SOCKET_NTHREADS", "1", Use::honoured, kCount},
     Setting{"NCCL_TOPO_FILE", "", Use::no_gpu},
     Setting{"NCCL_TUNER_PLUGIN", "none", Use::no_plugin},
 };
 
 std::string_view why_unused(Use use) {
   switch (use) {
-    case Use::no_gpu: return "it is about GPUs, and memory is the host's";
+    case Use::no_gpu: return "it is about how NCCL itself uses GPUs";
     case Use::no_plugin: return "there are no plugins";
     case Use::honoured: break;
   }
   return "";
 }
 
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
+bool is_meaningless(const Setting& setting, std::string_view value) {
+  return setting.values.has && !value.empty() && !setting.values.has(value);
 }
 
 bool is_set(const Environment& env, std::string_view name, std::string_view weft_name) {
@@ -163,10 +161,19 @@ const Setting* find_setting(std::string_view name) {
   return nullptr;
 }
 
-Result<Options> options_for(const CommConfig& config, const Environment& env) {
+Environment meaningful(Environment env) {
+  for (const Setting& setting : kSettings)
+    if (is_meaningless(setting, env.get(setting.name).value_or("")))
+      env.set(std::string(setting.name), "");
+  return env;
+}
+
+Result<Options> options_for(const CommConfig& config, const Environment& said) {
+  const Environment env = meaningful(said);
   Result<Options> options = options_from(with_verbs_settings(env));
+  if (!options.ok() && options_from(env).ok())
+    return options.status().within("NCCL_IB_*, which say what WEFT_IB_* do");
   if (!options.ok()) return options;
-  options->device = "none";  // this library's calls do not take its memory yet
   take_choices(env, *options);
   take_lanes(config, env, *options);
   WEFT_TRY(take_sizes(env, *options));
@@ -181,6 +188,10 @@ void report_unused(const Environment& env, int rank) {
     const Setting* setting = find_setting(name);
     if (!setting)
       info(Subsystem::env, 0, concat(name, "=", value, " is not known to weft"));
+    else if (is_meaningless(*setting, value))
+      log_line(LogLevel::warning, rank,
+               concat(name, "=", value, " means nothing, and is as if it were not set; it takes ",
+                      setting->values.text));
     else if (setting->use != Use::honoured)
       log_line(LogLevel::warning, rank,
                concat(name, "=", value, " does nothing here: ", why_unused(setting->use)));

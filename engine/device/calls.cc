@@ -44,10 +44,10 @@ std::byte* DeviceCalls::Arena::take(size_t bytes) {
   return begin;
 }
 
-DeviceCalls::DeviceCalls(Device& device, std::unique_ptr<DeviceMedia> media, const Options& options)
+DeviceCalls::DeviceCalls(Gpu& device, std::unique_ptr<DeviceMedia> media, const Options& options)
     : device_(device), media_(std::move(media)), options_(options) {}
 
-Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Device& device, Rendezvous& meet,
+Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Gpu& device, Rendezvous& meet,
                                                        const DeviceMediaConfig& config,
                                                        const Options& options,
                                                        const Deadline& deadline,
@@ -73,7 +73,7 @@ DeviceCalls::~DeviceCalls() {
   if (abort_) abort();
   (void)await_all(true);
   for (const UnderWay& call : under_way_) device_.destroy_event(call.event);
-  for (const Device::Event event : spare_) device_.destroy_event(event);
+  for (const Gpu::Event event : spare_) device_.destroy_event(event);
   if (own_stream_) device_.destroy_stream(own_stream_);
   for (const Bytes memory : {tables_.memory, scratch_, barrier_})
     if (!memory.empty()) device_.release(memory);
@@ -191,15 +191,20 @@ Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
                             "; make it in smaller groups, or with fewer lanes"));
 }
 
-// Behind the call before, if that is on another stream.
-Status DeviceCalls::begin(Device::Stream stream) {
-  WEFT_TRY(failure());
+Status DeviceCalls::check_not_captured(Gpu::Stream stream) const {
   const Result<bool> captured = device_.is_captured(stream);
   if (!captured.ok()) return captured.status();
-  if (*captured)
-    return unsupported("The stream is being captured into a graph, which is not supported yet");
-  if (under_way_.empty() || stream == last_stream_) return {};
-  return device_.wait(stream, under_way_.back().event);
+  if (!*captured) return {};
+  return unsupported("The stream is being captured into a graph, which is not supported yet");
+}
+
+// Behind the call before.
+Status DeviceCalls::begin(Gpu::Stream stream) {
+  WEFT_TRY(failure());
+  WEFT_TRY(check_not_captured(stream));
+  // Also on what seems to be the same stream: a handle may be a stream of each thread's, or one
+  // that was made after another one was destroyed.
+  return under_way_.empty() ? Status() : device_.wait(stream, under_way_.back().event);
 }
 
 Result<Choice> DeviceCalls::choose_for(const Call& call) const {
@@ -234,7 +239,7 @@ int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
 // Puts the tables where the device finds them. `more_words`: that the call will take.
 Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
                                                     const Arranged& arranged, size_t more_words,
-                                                    Device::Stream stream) {
+                                                    Gpu::Stream stream) {
   const auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
   if (!image.ok()) return image.status();
   const auto refused = [&](const std::string& why) {
@@ -262,17 +267,30 @@ DeviceCalls::Entry* DeviceCalls::known() {
   return at != entries_.end() ? &at->second : nullptr;
 }
 
-Result<Device::Event> DeviceCalls::take_event() {
+Result<Gpu::Event> DeviceCalls::take_event() {
   if (spare_.empty()) return device_.make_event();
-  const Device::Event event = spare_.back();
+  const Gpu::Event event = spare_.back();
   spare_.pop_back();
   return event;
 }
 
+Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
+  if (first == then) return {};
+  const std::lock_guard lock(mutex_);
+  WEFT_TRY(failure());
+  for (const Gpu::Stream stream : {first, then}) WEFT_TRY(check_not_captured(stream));
+  const Result<Gpu::Event> event = take_event();
+  if (!event.ok()) return event.status();
+  Status status = device_.record(*event, first);
+  if (status.ok()) status = device_.wait(then, *event);
+  spare_.push_back(*event);  // what waits for it keeps to this record
+  return status;
+}
+
 Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const Signature& signature,
-                           double timeout_s, Device::Stream stream, Launched* launched) {
+                           double timeout_s, Gpu::Stream stream, Launched* launched) {
   WEFT_TRY(reap());
-  const Result<Device::Event> event = take_event();
+  const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
   const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
   device::Report* const report = reports_[signature.kind == Kind::exchange];
@@ -282,7 +300,6 @@ Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const S
   if (status.ok()) status = device_.record(*event, stream);
   if (!status.ok()) return spare_.push_back(*event), status;
   under_way_.push_back({*event, &entry, signature});
-  last_stream_ = stream;
   ++launched_;
   if (launched) *launched = {launched_, entry.algorithm};
   return {};
@@ -294,7 +311,7 @@ device::Call DeviceCalls::arguments(const Call& call) const {
   what.input = call.input;
   what.output = call.output;
   if (call.op != ReduceOp::premulsum || !call.scalar) return what;
-  if (device_.kind_of(call.scalar) == MemoryKind::device)
+  if (device_.kind_of(call.scalar) != MemoryKind::host)
     what.scalar_memory = call.scalar;
   else
     std::memcpy(what.scalar, call.scalar, size_of(call.type));
@@ -310,7 +327,7 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   return arrange(call, aliased, *choice, size(), rank());
 }
 
-Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream, Launched* launched) {
+Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* launched) {
   WEFT_TRY(validate(asked, size(), rank()));
   const Call call = with_barrier_bytes(asked, barrier_.data(), barrier_.data() + 1);
   const std::lock_guard lock(mutex_);
@@ -328,7 +345,7 @@ Status DeviceCalls::enqueue(const Call& asked, Device::Stream stream, Launched* 
   return launch(*entry, arguments(call), signature(asked), call.timeout_s, stream, launched);
 }
 
-Status DeviceCalls::enqueue(std::span<const Transfer> group, Device::Stream stream,
+Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
                             Launched* launched) {
   WEFT_TRY(validate(group, size()));
   if (group.empty()) return {};

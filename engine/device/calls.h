@@ -39,7 +39,7 @@ class DeviceCalls {
  public:
   // By all ranks. `options` are the communicator's: algorithm, lanes, chunk, radix and timeout_s
   // apply. unsupported where the ranks' kernels could not all run at once (DeviceChoice::reason).
-  static Result<std::unique_ptr<DeviceCalls>> join(Device& device, Rendezvous& meet,
+  static Result<std::unique_ptr<DeviceCalls>> join(Gpu& device, Rendezvous& meet,
                                                    const DeviceMediaConfig& config,
                                                    const Options& options, const Deadline& deadline,
                                                    const DeviceRoom& room = {});
@@ -55,12 +55,13 @@ class DeviceCalls {
   // Memory is the device's, or host memory that it can reach at the same address. What Call says
   // of the arguments holds; the timeout is for each wait of the call. Streams that are being
   // captured into a graph are refused. A group of nothing is not put there.
-  Status enqueue(const Call& call, Device::Stream stream, Launched* launched = nullptr);
-  Status enqueue(std::span<const Transfer> group, Device::Stream stream,
-                 Launched* launched = nullptr);
+  Status enqueue(const Call& call, Gpu::Stream stream, Launched* launched = nullptr);
+  Status enqueue(std::span<const Transfer> group, Gpu::Stream stream, Launched* launched = nullptr);
+  // What `then` is given from now on waits for what `first` has been given so far.
+  Status put_behind(Gpu::Stream first, Gpu::Stream then);
   // A stream of this rank's own, for those who have none. It waits for no other stream but where
   // calls do.
-  Device::Stream own_stream() const { return own_stream_; }
+  Gpu::Stream own_stream() const { return own_stream_; }
 
   // How many calls have ended, as far as is known: nothing is waited for. None from the first that
   // gave up on.
@@ -73,6 +74,11 @@ class DeviceCalls {
   Status health() const;
   // What runs now or later gives up.
   void abort();
+
+  // Of device memory that this rank has besides what calls are given.
+  size_t bytes() const {
+    return media_->map().layout.bytes() + tables_.memory.size() + scratch_.size() + barrier_.size();
+  }
 
   Rank rank() const { return media_->map().me; }
   int size() const { return media_->map().layout.shape().ranks; }
@@ -88,7 +94,7 @@ class DeviceCalls {
   };
   // A call that is on a stream, and what is recorded there behind it.
   struct UnderWay {
-    Device::Event event = nullptr;
+    Gpu::Event event = nullptr;
     const Entry* entry = nullptr;
     Signature call;
   };
@@ -100,29 +106,30 @@ class DeviceCalls {
     std::byte* take(size_t bytes);  // REQUIRES: has_room(bytes)
   };
 
-  DeviceCalls(Device& device, std::unique_ptr<DeviceMedia> media, const Options& options);
+  DeviceCalls(Gpu& device, std::unique_ptr<DeviceMedia> media, const Options& options);
   Status prepare(const DeviceRoom& room);
   Status await_all(bool even_lost);
-  Status begin(Device::Stream stream);
+  Status check_not_captured(Gpu::Stream stream) const;
+  Status begin(Gpu::Stream stream);
   const device::Report* first_report() const;
   // REQUIRES: mutex_ is held, for these
   Status failure() const;
   Status lost() const;
   Status reap();
   Result<bool> all_done();
-  Result<Device::Event> take_event();
+  Result<Gpu::Event> take_event();
   Result<Choice> choose_for(const Call& call) const;
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   device::Call arguments(const Call& call) const;
   Entry* known();  // the entry of key_; nullptr where there is none
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
-                            Device::Stream stream);
+                            Gpu::Stream stream);
   Status make_room(size_t table_bytes, size_t word_bytes);
   Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
-                double timeout_s, Device::Stream stream, Launched* launched);
+                double timeout_s, Gpu::Stream stream, Launched* launched);
 
-  Device& device_;
+  Gpu& device_;
   const std::unique_ptr<DeviceMedia> media_;
   const Options options_;
 
@@ -134,15 +141,14 @@ class DeviceCalls {
   Bytes scratch_{};  // in device memory, of the one call that runs
   Bytes barrier_{};  // likewise
   std::deque<UnderWay> under_way_;  // in order; not those that are known to have ended well
-  std::vector<Device::Event> spare_;
-  Device::Stream last_stream_ = nullptr;
+  std::vector<Gpu::Event> spare_;
   uint64_t launched_ = 0;
 
   std::atomic<uint64_t> ended_{0};  // that are not under_way_ any more; who holds mutex_ writes it
   // Set once. In words_:
   uint32_t* abort_ = nullptr;
   std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups
-  Device::Stream own_stream_ = nullptr;
+  Gpu::Stream own_stream_ = nullptr;
 };
 
 }  // namespace weft

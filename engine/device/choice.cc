@@ -16,17 +16,17 @@ struct Tenants {
   uint32_t blocks_most = UINT32_MAX, queues = UINT32_MAX;
 };
 
-using Gpu = std::pair<std::string_view, std::string_view>;  // host, UUID
+using GpuName = std::pair<std::string_view, std::string_view>;  // host, UUID
 
 struct Crowd {
-  std::map<std::pair<Gpu, int64_t>, Tenants> tenants;
-  std::map<Gpu, int> processes;
+  std::map<std::pair<GpuName, int64_t>, Tenants> tenants;
+  std::map<GpuName, int> processes;
 };
 
 Crowd crowd_of(std::span<const DevicePlace> places) {
   Crowd crowd;
   for (const DevicePlace& place : places) {
-    const Gpu gpu{place.host, place.gpu};
+    const GpuName gpu{place.host, place.gpu};
     const auto [at, added] = crowd.tenants.try_emplace({gpu, place.process});
     if (added) ++crowd.processes[gpu];
     Tenants& tenants = at->second;
@@ -38,7 +38,7 @@ Crowd crowd_of(std::span<const DevicePlace> places) {
 }
 
 // Why blocks of all ranks of a process would not all run at once; empty where they would.
-std::string crowded(const Gpu& gpu, const Tenants& tenants) {
+std::string crowded(const GpuName& gpu, const Tenants& tenants) {
   if (tenants.ranks > tenants.blocks_most)
     return concat("GPU ", gpu.second, " of ", gpu.first, " has room for ", tenants.blocks_most,
                   " blocks at once, and ", tenants.ranks, " ranks share it");

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/parse.h"
 #include "base/text.h"
@@ -15,23 +16,56 @@ namespace {
 
 constexpr int kThreads = 512;  // of a block
 
+// What the runtime cannot be asked without changing what it is asked about: the driver's own
+// functions, in the library that the program has loaded. All null where it has loaded none.
+struct Driver {
+  int (*get_context)(void**) = nullptr;
+  int (*set_context)(void*) = nullptr;
+  int (*get_device)(int*) = nullptr;
+  int (*get_state)(int, unsigned*, int*) = nullptr;
+
+  bool loaded() const { return get_context && set_context && get_device && get_state; }
+};
+
+Driver find_driver() {
+  Driver driver;
+  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return driver;
+  const auto find = [library](auto& function, const char* name) {
+    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
+  };
+  find(driver.get_context, "cuCtxGetCurrent");
+  find(driver.set_context, "cuCtxSetCurrent");
+  find(driver.get_device, "cuCtxGetDevice");
+  find(driver.get_state, "cuDevicePrimaryCtxGetState");
+  ::dlclose(library);
+  return driver;
+}
+
+// Leaves no error behind for who asks the runtime for its last one.
 Status status_of(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return {};
+  cudaGetLastError();
   return Status(Code::system, concat("CUDA could not ", what, ": ", cudaGetErrorString(error), " (",
                                      cudaGetErrorName(error), ")"));
 }
 
-// The calling thread's current device, for as long as this lives: the caller's is left as it was.
+// The calling thread's current device, for as long as this lives: the caller's context is left as
+// it was, none where there was none (cudaSetDevice() would make one), and so is a capture that
+// another stream is in.
 class Current {
  public:
-  explicit Current(int ordinal) {
-    if (cudaGetDevice(&before_) != cudaSuccess) before_ = -1;
-    if (before_ != ordinal) error_ = cudaSetDevice(ordinal);
-    changed_ = before_ != ordinal;
+  Current(const Driver& driver, int ordinal) : driver_(driver) {
+    int now = -1;
+    if (driver.get_context(&before_) != 0) before_ = nullptr;
+    changed_ = before_ == nullptr || cudaGetDevice(&now) != cudaSuccess || now != ordinal;
+    if (changed_) error_ = cudaSetDevice(ordinal);
+    cudaThreadExchangeStreamCaptureMode(&mode_);
   }
   Current(const Current&) = delete;
   ~Current() {
-    if (changed_ && before_ >= 0) cudaSetDevice(before_);
+    cudaThreadExchangeStreamCaptureMode(&mode_);
+    if (changed_) driver_.set_context(before_);
   }
   // Runs the call, unless the device could not be made current.
   template <class Do>
@@ -40,20 +74,24 @@ class Current {
   }
 
  private:
-  int before_ = -1;
+  const Driver& driver_;
+  void* before_ = nullptr;
   bool changed_ = false;
   cudaError_t error_ = cudaSuccess;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-cudaStream_t stream_of(Device::Stream stream) { return static_cast<cudaStream_t>(stream); }
-cudaEvent_t event_of(Device::Event event) { return static_cast<cudaEvent_t>(event); }
+cudaStream_t stream_of(Gpu::Stream stream) { return static_cast<cudaStream_t>(stream); }
+cudaEvent_t event_of(Gpu::Event event) { return static_cast<cudaEvent_t>(event); }
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Gpu {
  public:
-  CudaDevice(int ordinal, const cudaDeviceProp& properties)
-      : ordinal_(ordinal),
+  // REQUIRES: driver.loaded()
+  CudaDevice(const Driver& driver, int ordinal, const cudaDeviceProp& properties)
+      : driver_(driver),
+        ordinal_(ordinal),
         multiprocessors_(properties.multiProcessorCount),
-        identity_{properties.name, hex(std::as_bytes(std::span(properties.uuid.bytes)))} {}
+        identity_{properties.name, hex(std::as_bytes(std::span(properties.uuid.bytes))), ordinal} {}
 
   const DeviceIdentity& identity() const override { return identity_; }
 
@@ -70,11 +108,12 @@ class CudaDevice final : public Device {
 
   // -- memory -------------------------------------------------------------------------------------
 
-  Result<Bytes> allocate(size_t bytes) override {
-    const Current current(ordinal_);
+  Result<Bytes> allocate(size_t bytes, Content content) override {
+    const Current current(driver_, ordinal_);
     void* memory = nullptr;
     WEFT_TRY(current.run(concat("allocate ", bytes, " bytes on the GPU"),
                          [&] { return cudaMalloc(&memory, bytes); }));
+    if (content == Content::any) return Bytes{static_cast<std::byte*>(memory), bytes};
     const Status zeroed = current.run("zero memory", [&] {
       const cudaError_t error = cudaMemset(memory, 0, bytes);
       return error == cudaSuccess ? cudaDeviceSynchronize() : error;
@@ -84,12 +123,12 @@ class CudaDevice final : public Device {
     return zeroed;
   }
   void release(Bytes memory) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaFree(memory.data());
   }
 
   Result<Bytes> allocate_host(size_t bytes) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     void* memory = nullptr;
     WEFT_TRY(current.run(concat("allocate ", bytes, " bytes of pinned host memory"), [&] {
       return cudaHostAlloc(&memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
@@ -98,12 +137,12 @@ class CudaDevice final : public Device {
     return Bytes{static_cast<std::byte*>(memory), bytes};
   }
   void release_host(Bytes memory) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaFreeHost(memory.data());
   }
 
   Result<std::string> share(Bytes memory) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaIpcMemHandle_t handle{};
     WEFT_TRY(current.run("share memory between processes",
                          [&] { return cudaIpcGetMemHandle(&handle, memory.data()); }));
@@ -114,7 +153,7 @@ class CudaDevice final : public Device {
     if (shared.size() != sizeof handle)
       return Status(Code::mismatch, "what another process shares is no handle of CUDA's memory");
     std::memcpy(&handle, shared.data(), sizeof handle);
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     void* memory = nullptr;
     WEFT_TRY(current.run("map another process's memory", [&] {
       return cudaIpcOpenMemHandle(&memory, handle, cudaIpcMemLazyEnablePeerAccess);
@@ -122,12 +161,12 @@ class CudaDevice final : public Device {
     return static_cast<std::byte*>(memory);
   }
   void unmap(std::byte* memory) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaIpcCloseMemHandle(memory);
   }
 
   Status reach(std::byte* memory) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaPointerAttributes attributes{};
     WEFT_TRY(current.run("find the GPU of memory",
                          [&] { return cudaPointerGetAttributes(&attributes, memory); }));
@@ -143,7 +182,7 @@ class CudaDevice final : public Device {
   // -- streams ------------------------------------------------------------------------------------
 
   Result<Stream> make_stream() override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaStream_t stream = nullptr;
     WEFT_TRY(current.run("make a stream", [&] {
       return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
@@ -151,18 +190,18 @@ class CudaDevice final : public Device {
     return Stream{stream};
   }
   void destroy_stream(Stream stream) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaStreamDestroy(stream_of(stream));
   }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     return current.run("copy memory", [&] {
       return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream));
     });
   }
 
   Result<uint32_t> prepare(ReduceOp op, DataType type) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     const auto kernel = reinterpret_cast<const void*>(device::interpret_kernel(op, type));
     cudaFuncAttributes attributes{};
     WEFT_TRY(
@@ -176,7 +215,7 @@ class CudaDevice final : public Device {
 
   Status launch(const device::Program& program, const device::Call& call,
                 const device::Limits& limits, uint32_t blocks, Stream stream) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     const auto kernel =
         reinterpret_cast<const void*>(device::interpret_kernel(program.op, program.type));
     // CUDA copies what they point to.
@@ -191,28 +230,28 @@ class CudaDevice final : public Device {
   // -- events -------------------------------------------------------------------------------------
 
   Result<Event> make_event() override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaEvent_t event = nullptr;
     WEFT_TRY(current.run("make an event",
                          [&] { return cudaEventCreateWithFlags(&event, cudaEventDisableTiming); }));
     return Event{event};
   }
   void destroy_event(Event event) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaEventDestroy(event_of(event));
   }
   Status record(Event event, Stream stream) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     return current.run("record an event",
                        [&] { return cudaEventRecord(event_of(event), stream_of(stream)); });
   }
   Status wait(Stream stream, Event event) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     return current.run("let a stream wait",
                        [&] { return cudaStreamWaitEvent(stream_of(stream), event_of(event), 0); });
   }
   Result<bool> is_done(Event event) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     const cudaError_t state = cudaEventQuery(event_of(event));
     if (state == cudaErrorNotReady) {
       cudaGetLastError();  // it is none
@@ -222,67 +261,66 @@ class CudaDevice final : public Device {
     return true;
   }
   Result<bool> is_captured(Stream stream) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     WEFT_TRY(current.run("ask whether a stream is captured",
                          [&] { return cudaStreamIsCapturing(stream_of(stream), &status); }));
     return status != cudaStreamCaptureStatusNone;
   }
   Status synchronize(Stream stream) override {
-    const Current current(ordinal_);
+    const Current current(driver_, ordinal_);
     return current.run("wait for a stream",
                        [&] { return cudaStreamSynchronize(stream_of(stream)); });
   }
 
  private:
-  int ordinal_;
-  int multiprocessors_;
+  const Driver driver_;
+  const int ordinal_;
+  const int multiprocessors_;
   DeviceIdentity identity_;
 };
 
-// A function of the driver, in the library that the program has loaded.
-template <class Function>
-Function* driver_function(void* library, const char* name) {
-  return reinterpret_cast<Function*>(::dlsym(library, name));
-}
+// What `context` has to be for the calling thread's current GPU to count.
+enum class Context : uint8_t {
+  made,      // on that GPU
+  possible,  // CUDA has been initialized
+};
 
-// The calling thread's current GPU; an error where this process has made no context on it. The
-// runtime would make one to find out, so this asks the driver.
-Result<int> current_gpu() {
-  const Status none = unsupported(
-      "this process has made no CUDA context on its current GPU; use CUDA there first, for example "
-      "cudaSetDevice(i) and cudaFree(nullptr), or name the GPU with WEFT_DEVICE");
-  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return none;
-  const auto get_context = driver_function<int(void**)>(library, "cuCtxGetCurrent");
-  const auto get_device = driver_function<int(int*)>(library, "cuCtxGetDevice");
-  const auto get_state =
-      driver_function<int(int, unsigned*, int*)>(library, "cuDevicePrimaryCtxGetState");
-  void* context = nullptr;
-  int ordinal = 0;  // where the thread has none, as for the runtime
+// The calling thread's current GPU. The runtime would make a context to find out, so this asks the
+// driver.
+Result<int> current_gpu(Context context) {
+  const Driver driver = find_driver();
+  void* now = nullptr;
+  int ordinal = 0;  // where the thread has no context, as for the runtime
   unsigned flags = 0;
   int active = 0;
-  const bool found = get_context && get_device && get_state && get_context(&context) == 0 &&
-                     (context == nullptr || get_device(&ordinal) == 0) &&
-                     get_state(ordinal, &flags, &active) == 0 && active != 0;
-  ::dlclose(library);
-  if (!found) return none;
-  return ordinal;
+  const bool started = driver.loaded() && driver.get_context(&now) == 0 &&
+                       (now == nullptr || driver.get_device(&ordinal) == 0);
+  if (started && (context == Context::possible ||
+                  (driver.get_state(ordinal, &flags, &active) == 0 && active != 0)))
+    return ordinal;
+  return unsupported(
+      "this process has made no CUDA context on its current GPU; use CUDA there first, for example "
+      "cudaSetDevice(i) and cudaFree(nullptr), or name the GPU with WEFT_DEVICE");
+}
+
+Result<std::shared_ptr<Gpu>> open_current(Context context) {
+  const Result<int> current = current_gpu(context);
+  if (!current.ok()) return current.status();
+  return open_cuda_device(*current);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> find_cuda_device(std::string_view wish) {
+Result<std::shared_ptr<Gpu>> find_cuda_device(std::string_view wish) {
   if (wish == "none") return unsupported("option device (WEFT_DEVICE) is none");
-  if (wish == "auto") {
-    const Result<int> current = current_gpu();
-    if (!current.ok()) return current.status();
-    return open_cuda_device(*current);
-  }
+  if (wish == "auto") return open_current(Context::made);
   const Result<int64_t> ordinal = parse_int(wish, 0, std::numeric_limits<int>::max());
   if (!ordinal.ok()) return ordinal.status().within("option device (WEFT_DEVICE)");
   return open_cuda_device(static_cast<int>(*ordinal));
 }
+
+Result<std::shared_ptr<Gpu>> find_current_cuda_device() { return open_current(Context::possible); }
 
 Result<int> cuda_device_count() {
   int count = 0;
@@ -299,14 +337,16 @@ Result<int> cuda_device_count() {
   return count;
 }
 
-Result<std::unique_ptr<Device>> open_cuda_device(int ordinal) {
+Result<std::shared_ptr<Gpu>> open_cuda_device(int ordinal) {
   const Result<int> count = cuda_device_count();
   if (!count.ok()) return count.status();
   if (ordinal < 0 || ordinal >= *count)
     return invalid_argument(concat("there is no GPU ", ordinal, "; there are ", *count));
   cudaDeviceProp properties{};
   WEFT_TRY(status_of(cudaGetDeviceProperties(&properties, ordinal), "look at a GPU"));
-  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(ordinal, properties));
+  const Driver driver = find_driver();
+  if (!driver.loaded()) return unsupported("there is no GPU: the driver lacks functions");
+  return std::shared_ptr<Gpu>(std::make_shared<CudaDevice>(driver, ordinal, properties));
 }
 
 }  // namespace weft

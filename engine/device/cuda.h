@@ -5,7 +5,7 @@
 #include <memory>
 #include <string_view>
 
-#include "engine/device/device.h"
+#include "engine/device/gpu.h"
 
 namespace weft {
 
@@ -13,10 +13,14 @@ namespace weft {
 Result<int> cuda_device_count();
 
 // REQUIRES: 0 <= ordinal < cuda_device_count().
-Result<std::unique_ptr<Device>> open_cuda_device(int ordinal);
+Result<std::shared_ptr<Gpu>> open_cuda_device(int ordinal);
 
 // The one that Options::device names, or why there is none. "auto" starts nothing: it is the
 // calling thread's current GPU, where this process has made CUDA's primary context on it.
-Result<std::unique_ptr<Device>> find_cuda_device(std::string_view wish);
+Result<std::shared_ptr<Gpu>> find_cuda_device(std::string_view wish);
+
+// As NCCL takes it: the calling thread's current GPU also where the process has initialized CUDA
+// and made no context there yet.
+Result<std::shared_ptr<Gpu>> find_current_cuda_device();
 
 }  // namespace weft

@@ -13,9 +13,11 @@ Status none() {
 
 Result<int> cuda_device_count() { return none(); }
 
-Result<std::unique_ptr<Device>> open_cuda_device(int) { return none(); }
+Result<std::shared_ptr<Gpu>> open_cuda_device(int) { return none(); }
 
-Result<std::unique_ptr<Device>> find_cuda_device(std::string_view wish) {
+Result<std::shared_ptr<Gpu>> find_current_cuda_device() { return none(); }
+
+Result<std::shared_ptr<Gpu>> find_cuda_device(std::string_view wish) {
   if (wish == "none") return unsupported("option device (WEFT_DEVICE) is none");
   return none();
 }

@@ -24,7 +24,7 @@ T whole(const json& number) {
 }
 
 // Loads every kernel; gives how many blocks of any of them can be resident at once.
-Result<uint32_t> prepare_all(Device& device) {
+Result<uint32_t> prepare_all(Gpu& device) {
   uint32_t least = UINT32_MAX;
   for (int op = 0; op < kReduceOps; ++op)
     for (int type = 0; type < kDataTypes; ++type) {
@@ -47,13 +47,13 @@ Status first_failure(const std::vector<std::string>& errors, Rank me) {
 }  // namespace
 
 struct DeviceMedia::Own {
-  Own(Device& device, std::shared_ptr<Device> kept, Bytes made)
+  Own(Gpu& device, std::shared_ptr<Gpu> kept, Bytes made)
       : of(device), keep(std::move(kept)), memory(made) {}
   Own(const Own&) = delete;
   ~Own() { of.release(memory); }
 
-  Device& of;
-  const std::shared_ptr<Device> keep;
+  Gpu& of;
+  const std::shared_ptr<Gpu> keep;
   const Bytes memory;
 };
 
@@ -103,7 +103,7 @@ struct DeviceMedia::Greeting {
   }
 };
 
-DeviceMedia::DeviceMedia(Device& device, const DeviceMediaConfig& config)
+DeviceMedia::DeviceMedia(Gpu& device, const DeviceMediaConfig& config)
     : device_(device), map_{config.rank, DeviceMemoryLayout(config.shape), {}} {}
 
 DeviceMedia::~DeviceMedia() {
@@ -167,7 +167,7 @@ Status DeviceMedia::meet_peers(const DeviceMediaConfig& config, const std::vecto
   return {};
 }
 
-Result<std::unique_ptr<DeviceMedia>> DeviceMedia::join(Device& device, Rendezvous& meet,
+Result<std::unique_ptr<DeviceMedia>> DeviceMedia::join(Gpu& device, Rendezvous& meet,
                                                        const DeviceMediaConfig& config,
                                                        const Deadline& deadline) {
   std::unique_ptr<DeviceMedia> media(new DeviceMedia(device, config));

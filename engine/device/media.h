@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "bootstrap/rendezvous.h"
 #include "engine/device/choice.h"
-#include "engine/device/device.h"
+#include "engine/device/gpu.h"
 #include "engine/executor/device_memory.h"
 
 namespace weft {
@@ -20,14 +20,14 @@ struct DeviceMediaConfig {
   uint32_t queues = 8;        // see DevicePlace
   // The device, where others of this process may keep it: then what this rank has made stays until
   // none of them uses it any more. Null: it goes with its DeviceMedia.
-  std::shared_ptr<Device> keep = nullptr;
+  std::shared_ptr<Gpu> keep = nullptr;
 };
 
 class DeviceMedia {
  public:
   // By all ranks, in two all_gathers: where one fails, all fail, and name it. `device` outlives
   // what is made. Loads all kernels, so that none has to be while others spin.
-  static Result<std::unique_ptr<DeviceMedia>> join(Device& device, Rendezvous& meet,
+  static Result<std::unique_ptr<DeviceMedia>> join(Gpu& device, Rendezvous& meet,
                                                    const DeviceMediaConfig& config,
                                                    const Deadline& deadline);
   // REQUIRES: no launch of this rank uses any memory any more, nor one of another rank this one's,
@@ -39,14 +39,14 @@ class DeviceMedia {
   const DeviceChoice& choice() const { return choice_; }
 
  private:
-  DeviceMedia(Device& device, const DeviceMediaConfig& config);
+  DeviceMedia(Gpu& device, const DeviceMediaConfig& config);
   struct Greeting;
   struct Own;  // this rank's memory
   Status make(const DeviceMediaConfig& config, Greeting& mine);
   Status meet_peers(const DeviceMediaConfig& config, const std::vector<Greeting>& all);
   Result<std::byte*> meet(const Greeting& peer, bool same_process);
 
-  Device& device_;
+  Gpu& device_;
   std::shared_ptr<Own> own_;                  // null before it is made
   std::vector<std::shared_ptr<Own>> others_;  // of this process
   std::vector<std::byte*> mapped_;            // those to unmap

@@ -33,7 +33,7 @@ std::vector<CallMemory> buffers_of(std::span<const Transfer> group) {
   return all;
 }
 
-Result<bool> all_on_device(const Device& device, std::span<const CallMemory> buffers) {
+Result<bool> all_on_device(const Gpu& device, std::span<const CallMemory> buffers) {
   const auto is_there = [&device](const CallMemory& buffer) {
     return buffer.memory && device.kind_of(buffer.memory) == MemoryKind::device;
   };
@@ -48,7 +48,20 @@ Result<bool> all_on_device(const Device& device, std::span<const CallMemory> buf
   return std::ranges::any_of(buffers, is_there);
 }
 
-Status all_reached(const Device& device, std::span<const CallMemory> buffers) {
+Result<bool> any_for_stream(const Gpu& device, std::span<const CallMemory> buffers) {
+  const bool idle = std::ranges::none_of(buffers, &CallMemory::used);
+  const CallMemory *reached = nullptr, *beyond = nullptr;
+  for (const CallMemory& buffer : buffers)
+    if (buffer.used || (idle && buffer.memory))
+      (device.kind_of(buffer.memory) == MemoryKind::host ? beyond : reached) = &buffer;
+  if (idle || !reached || !beyond) return reached != nullptr;
+  return invalid_argument(concat(reached->text(), " is memory of the device, or pinned, and ",
+                                 beyond->text(),
+                                 " is host memory that the device does not reach; give a call "
+                                 "memory that all is one or the other"));
+}
+
+Status all_reached(const Gpu& device, std::span<const CallMemory> buffers) {
   for (const CallMemory& buffer : buffers)
     if (buffer.used && device.kind_of(buffer.memory) == MemoryKind::host)
       return invalid_argument(
@@ -60,7 +73,7 @@ Status all_reached(const Device& device, std::span<const CallMemory> buffers) {
 
 }  // namespace
 
-DeviceWay::DeviceWay(int ranks, Rank me, std::shared_ptr<Device> device,
+DeviceWay::DeviceWay(int ranks, Rank me, std::shared_ptr<Gpu> device,
                      std::unique_ptr<DeviceCalls> calls, Status none, std::function<void()> wake)
     : ranks_(ranks),
       me_(me),
@@ -81,6 +94,16 @@ Result<bool> DeviceWay::takes(std::span<const Transfer> group) const {
   return all_on_device(*device_, buffers_of(group));
 }
 
+Result<bool> DeviceWay::is_for_stream(const Call& call) const {
+  if (!calls_ || call.kind == Kind::barrier || is_empty(call)) return takes(call);
+  return any_for_stream(*device_, buffers_of(call, ranks_, me_));
+}
+
+Result<bool> DeviceWay::is_for_stream(std::span<const Transfer> group) const {
+  if (!calls_) return takes(group);
+  return any_for_stream(*device_, buffers_of(group));
+}
+
 Status DeviceWay::reaches(const Call& call) const {
   if (call.kind == Kind::barrier) return {};
   return all_reached(*device_, buffers_of(call, ranks_, me_));
@@ -91,7 +114,7 @@ Status DeviceWay::reaches(std::span<const Transfer> group) const {
 }
 
 template <class What>
-Status DeviceWay::put(const What& what, Device::Stream stream, UnderWay call) {
+Status DeviceWay::put(const What& what, Gpu::Stream stream, UnderWay call) {
   if (!calls_) return none_;
   call.call = signature(what);
   call.default_timeout = !(timeout_of(what) > 0);
@@ -113,10 +136,14 @@ Status DeviceWay::put(const What& what, Device::Stream stream, UnderWay call) {
   return {};
 }
 
-Status DeviceWay::enqueue(const Call& call, Device::Stream stream) { return put(call, stream, {}); }
+Status DeviceWay::enqueue(const Call& call, Gpu::Stream stream) { return put(call, stream, {}); }
 
-Status DeviceWay::enqueue(std::span<const Transfer> group, Device::Stream stream) {
+Status DeviceWay::enqueue(std::span<const Transfer> group, Gpu::Stream stream) {
   return group.empty() ? Status() : put(group, stream, {});
+}
+
+Status DeviceWay::put_behind(Gpu::Stream first, Gpu::Stream then) {
+  return calls_ ? calls_->put_behind(first, then) : none_;
 }
 
 template <class What>

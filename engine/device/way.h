@@ -28,7 +28,7 @@ class DeviceWay {
   // `calls` null: `none` says why calls cannot be on memory of the device, which is told from other
   // memory nevertheless. `wake`: something has been put on a stream where nothing was, or somebody
   // waits for it; from then on settle() has to be called, and end() where the communicator fails.
-  DeviceWay(int ranks, Rank me, std::shared_ptr<Device> device, std::unique_ptr<DeviceCalls> calls,
+  DeviceWay(int ranks, Rank me, std::shared_ptr<Gpu> device, std::unique_ptr<DeviceCalls> calls,
             Status none, std::function<void()> wake);
   ~DeviceWay();  // ends what is under way, and waits for it
 
@@ -37,13 +37,18 @@ class DeviceWay {
   // what all ranks know to be empty, for barriers, and where there is no pointer either.
   Result<bool> takes(const Call& call) const;
   Result<bool> takes(std::span<const Transfer> group) const;
+  // See Communicator::is_for_stream().
+  Result<bool> is_for_stream(const Call& call) const;
+  Result<bool> is_for_stream(std::span<const Transfer> group) const;
   // ok, or which memory of a valid call kernels do not reach.
   Status reaches(const Call& call) const;
   Status reaches(std::span<const Transfer> group) const;
 
   // See DeviceCalls::enqueue().
-  Status enqueue(const Call& call, Device::Stream stream);
-  Status enqueue(std::span<const Transfer> group, Device::Stream stream);
+  Status enqueue(const Call& call, Gpu::Stream stream);
+  Status enqueue(std::span<const Transfer> group, Gpu::Stream stream);
+  // See Communicator::put_behind().
+  Status put_behind(Gpu::Stream first, Gpu::Stream then);
   // On a stream of the communicator's own. The deadline is of overdue().
   Work start(const Call& call, const Deadline& deadline);
   Work start(std::span<const Transfer> group, const Deadline& deadline);
@@ -70,6 +75,9 @@ class DeviceWay {
   // Whether somebody has waited for a call until its deadline.
   bool overdue() const;
 
+  // Of device memory that calls need besides their buffers.
+  size_t bytes() const { return calls_ ? calls_->bytes() : 0; }
+
   // Calls on the device have numbers and sequences of their own.
   std::vector<Recorder::Record> records() const { return recorder_.records(); }
 
@@ -83,14 +91,14 @@ class DeviceWay {
     Deadline deadline;                // of who waits
   };
   template <class What>
-  Status put(const What& what, Device::Stream stream, UnderWay call);
+  Status put(const What& what, Gpu::Stream stream, UnderWay call);
   template <class What>
   Work start_any(const What& what, const Deadline& deadline);
   void finish(Recorder::State state, const Status& status);  // REQUIRES: mutex_ is held
 
   const int ranks_;
   const Rank me_;
-  const std::shared_ptr<Device> device_;
+  const std::shared_ptr<Gpu> device_;
   const std::unique_ptr<DeviceCalls> calls_;
   const Status none_;
   const std::function<void()> wake_;

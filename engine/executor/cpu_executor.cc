@@ -138,7 +138,8 @@ CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at)
     const int32_t missing = posts_missing(seen, count);
     if (missing > 0) return Move::blocked;
     if (missing == 0 && !same_call(seen, identity_.tag))
-      return fail(Status(Code::mismatch, "it is in a call with other arguments", wait.peer));
+      return fail(Status(Code::mismatch,
+                         "it is in a call with other arguments, or was in one before", wait.peer));
   }
   return Move::complete;
 }
@@ -288,12 +289,14 @@ CpuExecutor::Move CpuExecutor::arrived(const std::atomic<uint64_t>& flag, Rank f
   const uint64_t seen = flag.load(std::memory_order_acquire);
   if (seen == expected) return Move::complete;
   if (seen == kNeverWritten || signal_count(seen) != signal_count(expected)) return Move::blocked;
-  return fail(Status(Code::mismatch, "it is in a call with other arguments", from));
+  return fail(
+      Status(Code::mismatch, "it is in a call with other arguments, or was in one before", from));
 }
 
 bool CpuExecutor::message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag) {
   if (tag != at.tag) {
-    fail(Status(Code::mismatch, "it sent data of a call with other arguments", step.from_peer));
+    fail(Status(Code::mismatch, "it sent data of a call with other arguments, or was in one before",
+                step.from_peer));
     return false;
   }
   const size_t left = (at.size - at.position + at.rest) * plan_->element_bytes;

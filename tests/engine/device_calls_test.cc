@@ -22,7 +22,7 @@ struct World {
   DeviceRoom room = kRoom;
 };
 
-using Body = std::function<void(Rank, Device&, DeviceCalls&, Device::Stream (&)[2])>;
+using Body = std::function<void(Rank, Gpu&, DeviceCalls&, Gpu::Stream (&)[2])>;
 
 // Every rank in a thread, with two streams. What they put there has ended when all return.
 void run_ranks(const World& world, const Body& body) {
@@ -41,12 +41,12 @@ void run_ranks(const World& world, const Body& body) {
       auto calls =
           DeviceCalls::join(*device, meet, config, world.options, Deadline::after(60), world.room);
       ASSERT_TRUE(calls.ok()) << calls.status().to_string();
-      Device::Stream streams[2] = {device->make_stream().take(), device->make_stream().take()};
+      Gpu::Stream streams[2] = {device->make_stream().take(), device->make_stream().take()};
       body(r, *device, **calls, streams);
-      for (Device::Stream stream : streams) EXPECT_TRUE(device->synchronize(stream).ok());
+      for (Gpu::Stream stream : streams) EXPECT_TRUE(device->synchronize(stream).ok());
       EXPECT_TRUE(meet.all_gather("", Deadline::after(60)).ok());
       calls->reset();
-      for (Device::Stream stream : streams) device->destroy_stream(stream);
+      for (Gpu::Stream stream : streams) device->destroy_stream(stream);
     });
 }
 
@@ -70,13 +70,13 @@ INSTANTIATE_TEST_SUITE_P(DeviceCalls, Ranks, testing::Values(1, 2, 3, 5));
 
 TEST_P(Ranks, GetWhatTheOracleGives) {
   run_ranks({.ranks = GetParam()},
-            [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+            [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
               uint64_t salt = 0;
               for (const Shape& shape : shapes(calls.size()))
                 for (const bool in_place : {false, true}) {
                   CallMemory memory(shape, me, in_place);
                   memory.fill(++salt);
-                  Device::Stream stream = streams[salt % 2];
+                  Gpu::Stream stream = streams[salt % 2];
                   const Status status = calls.enqueue(memory.call(), stream);
                   ASSERT_TRUE(status.ok()) << status.to_string();
                   ASSERT_TRUE(device.synchronize(stream).ok());
@@ -88,29 +88,28 @@ TEST_P(Ranks, GetWhatTheOracleGives) {
 
 // Only the root knows all sizes: all have to choose alike nevertheless.
 TEST(DeviceCalls, ChooseAlikeWhereSizesAreKnownToPairs) {
-  run_ranks({.ranks = 3},
-            [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
-              for (const Kind kind : {Kind::gather, Kind::scatter}) {
-                const Shape shape{.kind = kind,
-                                  .ranks = 3,
-                                  .root = 1,
-                                  .varying = true,
-                                  .counts = {5, 3, 300'000}};  // enough for several copies of lanes
-                CallMemory memory(shape, me, false);
-                memory.fill(7);
-                const Status status = calls.enqueue(memory.call(), streams[0]);
-                ASSERT_TRUE(status.ok()) << status.to_string();
-                ASSERT_TRUE(device.synchronize(streams[0]).ok());
-                ASSERT_EQ(memory.compare(), "") << name(kind);
-                ASSERT_TRUE(calls.health().ok()) << calls.health().to_string();
-              }
-            });
+  run_ranks({.ranks = 3}, [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+    for (const Kind kind : {Kind::gather, Kind::scatter}) {
+      const Shape shape{.kind = kind,
+                        .ranks = 3,
+                        .root = 1,
+                        .varying = true,
+                        .counts = {5, 3, 300'000}};  // enough for several copies of lanes
+      CallMemory memory(shape, me, false);
+      memory.fill(7);
+      const Status status = calls.enqueue(memory.call(), streams[0]);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      ASSERT_TRUE(device.synchronize(streams[0]).ok());
+      ASSERT_EQ(memory.compare(), "") << name(kind);
+      ASSERT_TRUE(calls.health().ok()) << calls.health().to_string();
+    }
+  });
 }
 
 // Many calls of several shapes under way, on both streams: they run in the order of the calls.
 TEST_P(Ranks, QueueCallsOnSeveralStreams) {
-  run_ranks({.ranks = GetParam()}, [](Rank me, Device& device, DeviceCalls& calls,
-                                      Device::Stream(&streams)[2]) {
+  run_ranks({.ranks = GetParam()}, [](Rank me, Gpu& device, DeviceCalls& calls,
+                                      Gpu::Stream(&streams)[2]) {
     constexpr int kCalls = 40;
     std::vector<int32_t> values(64, me + 1);
     for (int i = 0; i < kCalls; ++i)  // each reads what the one before wrote, on the other stream
@@ -124,14 +123,14 @@ TEST_P(Ranks, QueueCallsOnSeveralStreams) {
                                streams[i % 2])
                       .ok());
     ASSERT_TRUE(calls.enqueue({.kind = Kind::barrier}, streams[0]).ok());
-    for (Device::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
+    for (Gpu::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
     for (int i = 0; i < kCalls; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], calls.size());
   });
 }
 
 TEST_P(Ranks, SendAndReceiveInGroups) {
-  run_ranks({.ranks = GetParam()}, [](Rank me, Device& device, DeviceCalls& calls,
-                                      Device::Stream(&streams)[2]) {
+  run_ranks({.ranks = GetParam()}, [](Rank me, Gpu& device, DeviceCalls& calls,
+                                      Gpu::Stream(&streams)[2]) {
     const int n = calls.size();
     for (const size_t count : {size_t{3}, size_t{3000}, size_t{3}}) {
       std::vector<std::vector<int32_t>> out(static_cast<size_t>(n)), in(out);
@@ -157,7 +156,7 @@ TEST_P(Ranks, SendAndReceiveInGroups) {
 TEST(DeviceCalls, MakeRoomForNewShapes) {
   World world{.ranks = 2};
   world.room = {16 << 10, 8 << 10, 64 << 10};
-  run_ranks(world, [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+  run_ranks(world, [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     for (size_t count = 1; count <= 200; ++count) {
       std::vector<int32_t> in(count % 50 + 1, me), out(in.size(), -1);
       ASSERT_TRUE(calls
@@ -176,7 +175,7 @@ TEST(DeviceCalls, MakeRoomForNewShapes) {
 }
 
 TEST(DeviceCalls, RefuseWrongArguments) {
-  run_ranks({.ranks = 2}, [](Rank, Device&, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+  run_ranks({.ranks = 2}, [](Rank, Gpu&, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     int32_t x = 0;
     const Status root = calls.enqueue(
         {.kind = Kind::broadcast, .input = &x, .output = &x, .count = 1, .root = 7}, streams[0]);
@@ -191,9 +190,9 @@ TEST(DeviceCalls, RefuseWrongArguments) {
 TEST(DeviceCalls, TellWhichHaveEnded) {
   World world{.ranks = 2};
   world.options.timeout_s = 0.3;
-  run_ranks(world, [](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+  run_ranks(world, [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     int32_t x = 1;
-    const auto reduce = [&](size_t count, Device::Stream stream) {
+    const auto reduce = [&](size_t count, Gpu::Stream stream) {
       DeviceCalls::Launched launched;
       const Call call{.kind = Kind::all_reduce,
                       .input = &x,
@@ -206,7 +205,7 @@ TEST(DeviceCalls, TellWhichHaveEnded) {
     };
     EXPECT_EQ(*calls.ended(), 0u);
     for (uint64_t i = 1; i <= 6; ++i) ASSERT_EQ(reduce(1, streams[i % 2]), i);
-    for (Device::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
+    for (Gpu::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
     EXPECT_EQ(*calls.ended(), 6u);
     EXPECT_TRUE(*calls.idle());
     if (me == 1) return;
@@ -214,7 +213,7 @@ TEST(DeviceCalls, TellWhichHaveEnded) {
     ASSERT_TRUE(calls.enqueue(std::span(&alone, 1), streams[0]).ok());  // ends
     ASSERT_EQ(reduce(1, streams[1]), 8u);                               // gives up
     ASSERT_TRUE(calls.enqueue({.kind = Kind::barrier}, calls.own_stream()).ok());
-    for (Device::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
+    for (Gpu::Stream stream : streams) ASSERT_TRUE(device.synchronize(stream).ok());
     ASSERT_TRUE(device.synchronize(calls.own_stream()).ok());
     EXPECT_EQ(*calls.ended(), 7u);
     EXPECT_TRUE(*calls.idle());
@@ -227,7 +226,7 @@ TEST(DeviceCalls, TellWhichHaveEnded) {
 
 // The last rank never calls.
 void expect_failure(const World& world, Code code, const std::function<void(DeviceCalls&)>& act) {
-  run_ranks(world, [&](Rank me, Device& device, DeviceCalls& calls, Device::Stream(&streams)[2]) {
+  run_ranks(world, [&](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     if (me == calls.size() - 1) return;
     ASSERT_TRUE(calls.enqueue({.kind = Kind::barrier}, streams[0]).ok());
     act(calls);

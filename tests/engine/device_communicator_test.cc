@@ -21,7 +21,7 @@ void expect_right(const Here& here, const Shape& shape, bool in_place, Manner ma
   } else if (manner == Manner::start) {
     status = here.comm.start(memory.call()).wait();
   } else {
-    Device::Stream stream = here.streams[salt % 2];
+    Gpu::Stream stream = here.streams[salt % 2];
     status = here.comm.enqueue(memory.call(), stream);
     ASSERT_TRUE(here.device.synchronize(stream).ok());
   }
@@ -104,6 +104,36 @@ TEST_P(Ranks, HaveManyCallsUnderWay) {
     for (const int32_t sum : sums) EXPECT_EQ(sum, sum_of(here.comm.size()));
     EXPECT_TRUE(here.comm.enqueue({.kind = Kind::barrier}, here.streams[0]).ok());
     EXPECT_TRUE(here.comm.barrier().ok());
+  });
+}
+
+// Of two streams, one made to wait for the other; and all of them waited for at once.
+TEST_P(Ranks, PutStreamsBehindEachOther) {
+  run_ranks({.ranks = GetParam()}, [](const Here& here) {
+    std::vector<int32_t> given(1000, here.me + 1), taken(1000, 0);
+    auto values = here.on_device<int32_t>(1000, -1);
+    const size_t bytes = 1000 * sizeof(int32_t);
+    const Call call = sum_call(values.data(), values.data(), 1000);
+    const auto way = [&](const Call& asked) { return here.comm.is_for_stream(asked); };
+    EXPECT_TRUE(way(call).ok() && *way(call));
+    const Call on_host = sum_call(given.data(), taken.data());
+    EXPECT_TRUE(way(on_host).ok() && !*way(on_host));
+    EXPECT_FALSE(way(sum_call(values.data(), taken.data())).ok());
+    for (int turn = 0; turn < 5; ++turn) {
+      ASSERT_TRUE(here.device.copy(values.data(), given.data(), bytes, here.streams[0]).ok());
+      ASSERT_TRUE(here.comm.put_behind(here.streams[0], here.streams[1]).ok());
+      ASSERT_TRUE(here.comm.enqueue(call, here.streams[1]).ok());
+      ASSERT_TRUE(here.comm.put_behind(here.streams[1], here.streams[0]).ok());
+      ASSERT_TRUE(here.device.copy(taken.data(), values.data(), bytes, here.streams[0]).ok());
+      ASSERT_TRUE(here.comm.synchronize(here.streams[0]).ok());
+      EXPECT_EQ(taken, std::vector<int32_t>(1000, sum_of(here.comm.size())));
+    }
+    ASSERT_TRUE(here.comm.enqueue(call, here.streams[1]).ok());
+    ASSERT_TRUE(here.comm.synchronize().ok());
+    EXPECT_EQ(values[0], sum_of(here.comm.size()) * here.comm.size());
+    const auto device = here.comm.device();
+    ASSERT_TRUE(device.ok());
+    EXPECT_EQ(device->get(), &here.device);
   });
 }
 
@@ -259,7 +289,7 @@ TEST(DeviceCommunicator, SaysThatItSpansHosts) {
 
 TEST(DeviceWay, GoesByWhatACallReadsAndWrites) {
   emulator::Device gpu(1);
-  const std::shared_ptr<Device> device = emulated_device(gpu, 1);
+  const std::shared_ptr<Gpu> device = emulated_device(gpu, 1);
   DeviceWay way(3, 1, device, nullptr, unsupported("none"), [] {});
   DeviceResource memory(*device);
   std::pmr::vector<int32_t> on(8, 0, &memory);

@@ -17,7 +17,7 @@ T must(Result<T> result) {
   return result.ok() ? *result : T{};
 }
 
-void keeps_memory(Device& device) {
+void keeps_memory(Gpu& device) {
   const Bytes memory = must(device.allocate(1000));
   const auto stream = must(device.make_stream());
   std::byte host[1000];
@@ -38,7 +38,7 @@ void keeps_memory(Device& device) {
 }
 
 // A chain over two streams, in the order that events make.
-void orders_streams(Device& device) {
+void orders_streams(Gpu& device) {
   const Bytes a = must(device.allocate(1 << 20)), b = must(device.allocate(1 << 20));
   const auto one = must(device.make_stream()), two = must(device.make_stream());
   const auto event = must(device.make_event());
@@ -63,7 +63,7 @@ void orders_streams(Device& device) {
 // A communicator of one rank or more, as bare as it can be: a ring of all_reduce in float32.
 class BareRanks {
  public:
-  BareRanks(Device& device, int ranks, size_t count) : device_(device), count_(count) {
+  BareRanks(Gpu& device, int ranks, size_t count) : device_(device), count_(count) {
     const DeviceShape shape{
         .ranks = ranks, .cells = 4, .links = 2, .slot_bytes = 4096, .window_bytes = 4096};
     const DeviceMemoryLayout layout(shape);
@@ -127,15 +127,15 @@ class BareRanks {
     EXPECT_TRUE(device_.synchronize(stream).ok());
   }
 
-  Device& device_;
+  Gpu& device_;
   size_t count_;
   std::vector<Bytes> memory_, input_, output_, tables_;
   std::vector<std::byte*> begins_;
-  std::vector<Device::Stream> streams_;
+  std::vector<Gpu::Stream> streams_;
   std::vector<device::Program> programs_;
 };
 
-void runs_programs(Device& device) {
+void runs_programs(Gpu& device) {
   constexpr size_t kCount = 5000;
   EXPECT_GE(must(device.prepare(ReduceOp::sum, DataType::float32)), 2u);
   for (const int ranks : {1, 2}) {
@@ -154,7 +154,7 @@ void runs_programs(Device& device) {
 
 }  // namespace
 
-void conforms(Device& device) {
+void conforms(Gpu& device) {
   EXPECT_FALSE(device.identity().name.empty());
   EXPECT_FALSE(device.identity().uuid.empty());
   keeps_memory(device);

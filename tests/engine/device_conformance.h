@@ -1,10 +1,10 @@
-// What every back end of Device has to keep.
+// What every back end of Gpu has to keep.
 #pragma once
 
-#include "engine/device/device.h"
+#include "engine/device/gpu.h"
 
 namespace weft::test {
 
-void conforms(Device& device);
+void conforms(Gpu& device);
 
 }  // namespace weft::test

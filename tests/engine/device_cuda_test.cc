@@ -1,4 +1,4 @@
-// The machine's first GPU keeps what a Device promises; where there is none, that is said.
+// The machine's first GPU keeps what a Gpu promises; where there is none, that is said.
 #include <gtest/gtest.h>
 
 #include "engine/device/cuda.h"

@@ -1,4 +1,4 @@
-// The GPU made of threads keeps what a Device promises.
+// The GPU made of threads keeps what a Gpu promises.
 #include <gtest/gtest.h>
 
 #include "tests/engine/device_conformance.h"

@@ -363,6 +363,23 @@ TEST_P(Misuse, DifferentCollectivesAreReportedWithBothSides) {
   });
 }
 
+// Who is the root waits for nobody. What is left of such calls must not pass for data of later
+// ones.
+TEST_P(Misuse, TwoRootsAreNoticedWhenOneWaitsForTheOther) {
+  for (const size_t count : {size_t{1}, size_t{100}, size_t{20'000}, size_t{300'000}})
+    run_ranks(cluster(2), [&](Communicator& c) {
+      std::vector<float> in(count, 1), out(count);
+      const auto sum = [&] {
+        return c.all_reduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum);
+      };
+      ASSERT_TRUE(sum().ok());
+      Status status = c.broadcast(in.data(), out.data(), 1, DataType::float32, c.rank());
+      if (status.ok()) status = sum();  // else the other one was faster
+      EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+      EXPECT_TRUE(contains(status, "make the same calls in the same order")) << status.to_string();
+    });
+}
+
 TEST_P(Misuse, CheckModeComparesBeforeAnyDataMoves) {
   Cluster checked = cluster(3);
   checked.options.check = true;

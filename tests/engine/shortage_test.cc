@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/support/child.h"
 #include "tests/support/cluster.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/shared_value.h"
@@ -221,6 +223,54 @@ TEST(Shortage, OfAnythingEndsAnAsynchronousCall) {
                 .op = ReduceOp::sum})
         .wait();
   });
+}
+
+// A stack cannot grow where there is no memory, and is to be none of what is missing.
+void grow_stack() {
+  volatile std::byte deep[256 << 10];
+  for (size_t i = 0; i < sizeof deep; i += 1024) deep[i] = {};
+}
+
+// However much is left: a communicator is made, or there is no memory for that.
+TEST(Shortage, OfAnythingEndsTheMakingOfACommunicator) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";
+  constexpr size_t kBlocks = 4000, kStep = 16;  // of a KiB
+  int made = 0, refused = 0;
+  for (size_t left = 0; left < kBlocks && made < 3; left += kStep) {
+    const int end = in_child([&] {
+      const auto meetings = make_in_process_rendezvous(1);
+      std::vector<std::unique_ptr<std::byte[]>> blocks(kBlocks);
+      for (auto& block : blocks) block = std::make_unique<std::byte[]>(1000);
+      grow_stack();
+      const Options options;
+      Nothing nothing;
+      blocks.resize(kBlocks - left);
+      const auto communicator = Communicator::create(*meetings[0], options);
+      ::_exit(communicator.ok() ? 1 : communicator.status().code() == Code::system ? 2 : 3);
+    });
+    ASSERT_TRUE(WIFEXITED(end)) << "signal " << WTERMSIG(end) << " with " << left << " KiB";
+    ASSERT_NE(WEXITSTATUS(end), 3) << left;
+    ++(WEXITSTATUS(end) == 1 ? made : refused);
+  }
+  EXPECT_GT(made, 0);
+  EXPECT_GT(refused, 0);
+}
+
+// One that is asked by a signal what it does cannot say it, and goes on.
+TEST(Shortage, OfAnythingLeavesOutADump) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";
+  EXPECT_EQ(in_child([] {
+              const auto meetings = make_in_process_rendezvous(1);
+              Options options;
+              options.dump = testing::TempDir();
+              const auto communicator = Communicator::create(*meetings[0], options);
+              WEFT_CHECK(communicator.ok());
+              grow_stack();
+              Nothing nothing;
+              ::kill(::getpid(), SIGUSR1);
+              ::usleep(300'000);
+            }),
+            0);
 }
 
 }  // namespace

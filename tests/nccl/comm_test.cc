@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,14 @@ std::vector<std::shared_ptr<WorkState>> keep_calls(ncclComm& comm, size_t count)
   for (size_t i = 0; i < count; ++i)
     comm.keep({Work(calls.emplace_back(std::make_shared<WorkState>())), nullptr});
   return calls;
+}
+
+TEST(Labels, HaveTheHandleAndTheName) {
+  const ncclComm plain({}, 0), named({.comm_name = "pipeline"}, 0);
+  EXPECT_TRUE(plain.label().starts_with("comm 0x"));
+  EXPECT_EQ(plain.label().find('('), std::string::npos);
+  EXPECT_TRUE(named.label().ends_with(" (pipeline)"));
+  EXPECT_NE(plain.label(), named.label());
 }
 
 // The first fails while another thread asks, the others follow.

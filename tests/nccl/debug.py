@@ -3,6 +3,7 @@
 Usage: debug.py PROGRAM, which is nccl-calls."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,19 @@ def check_subsystems(program):
     expect("Init COMPLETE" not in out and "algorithm" in out, "all but INIT", out)
 
 
+def check_handles(program):
+    """Every line about a communicator has its handle, and a rank."""
+    out, _ = run(program, NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,COLL,TUNING")
+    handle = r":(\d+):\d+ .* (comm 0x[0-9a-f]+)( \(.*\))? rank \d nranks \d"
+    made = {found[:2] for found in re.findall(handle + ".* Init COMPLETE", out)}
+    expect(len(made) >= 4, "a handle for each communicator, and its process", out)
+    ended = {found[:2] for found in re.findall(handle + " - Destroy COMPLETE", out)}
+    expect(ended == made, "the same at the end", out)
+    for about in ("Init COMPLETE", "Destroy COMPLETE", "all_reduce("):
+        lines = [line for line in out.splitlines() if about in line]
+        expect(lines and all(re.search(handle, line) for line in lines), about, out)
+
+
 def check_file(program):
     with tempfile.TemporaryDirectory() as folder:
         out, _ = run(program, NCCL_DEBUG="INFO", NCCL_DEBUG_FILE=f"{folder}/of.%h.%p")
@@ -57,16 +71,25 @@ def check_settings(program):
     out, _ = run(program, NCCL_DEBUG="INFO", NCCL_SHM_DISABLE="1", NCCL_SOCKET_IFNAME="=lo")
     expect("over tcp" in out and "over shm" not in out, "NCCL_SHM_DISABLE", out)
     _, err = run(program, NCCL_IB_HCA="mlx5", NCCL_P2P_LEVEL="NVL", NCCL_NET="Smoke")
-    expect(err.count("NCCL_P2P_LEVEL=NVL does nothing here: it is about GPUs") == 1, "once", err)
+    expect(err.count("NCCL_P2P_LEVEL=NVL does nothing here: it is about how NCCL itself uses GPUs") == 1, "once", err)
     expect("NCCL_IB_HCA" not in err and "NCCL_NET=smoke is not there" in err, "all", err)
+
+
+def check_values(program):
+    _, err = run(program, NCCL_PROTO="SIMPEL", NCCL_ALGO="^Tree", NCCL_SOCKET_NTHREADS="many")
+    said = "NCCL_PROTO=SIMPEL means nothing, and is as if it were not set; it takes LL, "
+    expect(err.count(said) == 1, "once", err)
+    expect("NCCL_SOCKET_NTHREADS=many means nothing" in err and "NCCL_ALGO" not in err, "values", err)
 
 
 def main():
     program = sys.argv[1]
     check_levels(program)
     check_subsystems(program)
+    check_handles(program)
     check_file(program)
     check_settings(program)
+    check_values(program)
     return 0
 
 

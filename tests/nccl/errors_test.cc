@@ -2,6 +2,7 @@
 // do, by the shared library.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -264,6 +265,14 @@ TEST(Init, ThatCannotBe) {
   for (const auto& [ranks, rank] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {2, -1}})
     EXPECT_EQ(ncclCommInitRank(&comm, ranks, id, rank), ncclInvalidArgument);
   expect_said("nranks 2");
+  const auto begin = std::chrono::steady_clock::now();
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(ncclCommInitRank(&comm, 100'000'000, id, rank), ncclInvalidArgument);
+    expect_said("nranks is 100000000; a communicator has 1048576 ranks at most");
+    EXPECT_EQ(ncclCommGrow(nullptr, 100'000'000, &id, rank, &comm, nullptr), ncclInvalidArgument);
+    expect_said("1048576");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now(), begin + std::chrono::seconds(2));
   EXPECT_EQ(ncclCommInitRankScalable(&comm, 2, 0, 0, &id, nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommInitRankScalable(&comm, 2, 0, 3, &id, nullptr), ncclInvalidArgument);
   std::memset(&id, 'x', sizeof id);
@@ -333,6 +342,31 @@ TEST(Texts, AreThere) {
   EXPECT_EQ(version, NCCL_VERSION_CODE);
   for (int code = 0; code <= 9; ++code)
     EXPECT_GT(std::strlen(ncclGetErrorString(static_cast<ncclResult_t>(code))), 5u);
+}
+
+// A thread's text lies where it lay; what does not fit is cut between characters.
+TEST(Texts, StayWhereTheyAre) {
+  const auto fail = [](const std::string& key) {
+    ncclParamHandle_t handle = nullptr;
+    EXPECT_EQ(ncclParamBind(&handle, key.c_str()), ncclInvalidArgument);
+    return ncclGetLastError(nullptr);
+  };
+  const char* const first = fail("a");
+  const char* longest = nullptr;
+  for (int i = 0; i < 2; ++i) {  // two bytes a character, from an even place and from an odd one
+    std::string key(static_cast<size_t>(i), 'x');
+    while (key.size() < 10'000) key.append("\u00e9");
+    longest = fail(key);
+    const std::string text = longest;
+    EXPECT_LT(text.size(), 4096u);
+    EXPECT_GT(text.size(), 4000u);
+    ASSERT_TRUE(text.ends_with("\u00e9...")) << text.substr(text.size() - 8);
+  }
+  const char* const last = fail("b");
+  EXPECT_EQ(first, longest);
+  EXPECT_EQ(first, last);
+  expect_said("ncclParamBind: \"b\" is not a setting");
+  std::thread([&] { EXPECT_NE(ncclGetLastError(nullptr), first); }).join();
 }
 
 TEST(Params, AreSettings) {

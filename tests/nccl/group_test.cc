@@ -159,6 +159,27 @@ TEST_P(Family, CallsAfterOneThatWasNotMade) {
   });
 }
 
+// It is there when the group has ended.
+TEST(NotYet, CallsInTheGroupThatMakesIt) {
+  ncclUniqueId id;
+  ncclComm_t comm = nullptr;
+  float x = 1;
+  int count = 0;
+  const auto expect_not_yet = [](ncclResult_t result) {
+    EXPECT_EQ(result, ncclInvalidArgument);
+    const std::string said = ncclGetLastError(nullptr);
+    EXPECT_NE(said.find("when the group"), std::string::npos) << said;
+    EXPECT_NE(said.find("ncclGroupEnd"), std::string::npos) << said;
+  };
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclGroupStart();
+  EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+  expect_not_yet(ncclCommCount(comm, &count));
+  expect_not_yet(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr));
+  expect_not_yet(ncclGroupEnd());
+  EXPECT_EQ(comm, nullptr);
+}
+
 bool says_limit() {
   return std::string(ncclGetLastError(nullptr)).find("ulimit -u") != std::string::npos;
 }

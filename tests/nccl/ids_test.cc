@@ -129,6 +129,37 @@ TEST(Ids, MayBeAFixedAddress) {
   expect_meeting(*id, 3, env);
 }
 
+Environment with(const std::string& name, const std::string& value) {
+  Environment env;
+  env.set(name, value);
+  return env;
+}
+
+void expect_named(const Status& status, std::string_view name) {
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(name), std::string_view::npos) << status.to_string();
+}
+
+// By the name that the user has set.
+TEST(Ids, WrongSettingsAreNamed) {
+  const Environment nonsense = with("NCCL_COMM_ID", "nonsense");
+  expect_named(make_id(nonsense).status(), "NCCL_COMM_ID");
+  for (const int rank : {0, 1})
+    expect_named(meet_by_id({}, rank, 2, Options{}, nonsense).status(), "NCCL_COMM_ID");
+
+  Result<Fd> taken = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  ASSERT_TRUE(taken.ok());
+  const Environment fixed = with("NCCL_COMM_ID", local_address(*taken)->to_string());
+  expect_named(meet_by_id({}, 0, 2, Options{}, fixed).status(), "NCCL_COMM_ID");
+  taken->reset();
+  auto client = meet_by_id({}, 1, 2, Options{}, fixed);
+  ASSERT_TRUE(client.ok());
+  expect_named((*client)->all_gather("", Deadline::after(0.3)).status(), "NCCL_COMM_ID");
+
+  expect_named(make_id(with("NCCL_SOCKET_IFNAME", "no-such-if")).status(), "NCCL_SOCKET_IFNAME");
+  expect_named(make_id(with("NCCL_IB_TIMEOUT", "99")).status(), "NCCL_IB_");
+}
+
 TEST(Ids, ThatAreNone) {
   ncclUniqueId id{};
   for (const char* text : {"", "x", "id:", "id:nowhere/key"}) {

@@ -15,13 +15,20 @@ Options options_with(std::map<std::string, std::string, std::less<>> variables) 
   return options.ok() ? *options : Options{};
 }
 
+// What is left of a value; "" where it means nothing.
+std::string value_heard(const std::string& name, const std::string& value) {
+  Environment env;
+  env.set(name, value);
+  return meaningful(env).get(name).value_or("");
+}
+
 TEST(Settings, NothingSaidIsTheUsual) {
   const Options options = options_with({});
   EXPECT_EQ(options.algorithm, "auto");
   EXPECT_EQ(options.transport, "auto");
   EXPECT_EQ(options.lanes, 0);
   EXPECT_EQ(options.slot_bytes, 0u);
-  EXPECT_EQ(options.device, "none");
+  EXPECT_EQ(options.device, "auto");
 }
 
 TEST(Settings, MeanWhatTheyMean) {
@@ -57,6 +64,44 @@ TEST(Settings, NonsenseIsNamed) {
   const auto options = options_for(CommConfig{}, env);
   ASSERT_FALSE(options.ok());
   EXPECT_NE(options.status().message().find("NCCL_BUFFSIZE"), std::string_view::npos);
+}
+
+// What NCCL takes is never called nonsense, also where it leaves the choice to weft.
+TEST(Settings, ValuesThatMeanSomething) {
+  const std::pair<const char*, std::vector<const char*>> good[] = {
+      {"NCCL_ALGO",
+       {"Ring", "ring,tree", "^Tree", "NVLS", "NVLSTree,CollNetDirect", "collnetchain", "PAT",
+        "allreduce:ring", "allreduce:tree,nvls;broadcast:ring", "allgather:^pat"}},
+      {"NCCL_PROTO", {"LL", "ll128", "^LL128", "LL,Simple", "allreduce:simple"}},
+      {"NCCL_COMM_BLOCKING", {"0", "1"}},
+      {"NCCL_SHM_DISABLE", {"0", "1", "2"}},
+      {"NCCL_DEBUG", {"VERSION", "warn", "INFO", "TRACE"}},
+      {"NCCL_DEBUG_SUBSYS", {"INIT", "init,coll", "^NET,GRAPH", "ALL", "BOOTSTRAP"}},
+      {"NCCL_IB_DISABLE", {"0", "1"}},
+      {"NCCL_MIN_NCHANNELS", {"1", "64"}},
+      {"NCCL_HOSTID", {"whatever it is"}}};
+  for (const auto& [name, values] : good)
+    for (const char* value : values) EXPECT_EQ(value_heard(name, value), value) << name;
+}
+
+TEST(Settings, ValuesThatMeanNothingAreAsIfNotSet) {
+  const std::pair<const char*, std::vector<const char*>> bad[] = {
+      {"NCCL_ALGO", {"rnig", "^", "allreduce:", "everything:ring", "ring,x"}},
+      {"NCCL_PROTO", {"SIMPEL", "LL64", "LL LL128"}},
+      {"NCCL_COMM_BLOCKING", {"2", "-1", "no"}},
+      {"NCCL_SHM_DISABLE", {"yes", "1x", "99999999999"}},
+      {"NCCL_DEBUG", {"1", "LOUD"}},
+      {"NCCL_DEBUG_SUBSYS", {"INTI", "INIT,INTI", "^"}},
+      {"NCCL_IB_DISABLE", {"true"}},
+      {"NCCL_MULTI_RANK_GPU_ENABLE", {"no"}},
+      {"NCCL_SOCKET_NTHREADS", {"0", "-3", "many"}},
+      {"NCCL_NSOCKS_PERTHREAD", {"0"}},
+      {"NCCL_MAX_CTAS", {"0"}},
+      {"NCCL_MIN_CTAS", {"none"}}};
+  for (const auto& [name, values] : bad)
+    for (const char* value : values) EXPECT_EQ(value_heard(name, value), "") << name;
+  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "yes"}}).transport, "auto");
+  EXPECT_EQ(options_with({{"NCCL_MIN_CTAS", "x"}, {"NCCL_MIN_NCHANNELS", "4"}}).lanes, 4);
 }
 
 TEST(Settings, AreListedInOrder) {

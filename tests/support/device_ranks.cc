@@ -9,7 +9,7 @@
 namespace weft::test {
 
 void Here::synchronize() const {
-  for (Device::Stream stream : streams) EXPECT_TRUE(device.synchronize(stream).ok());
+  for (Gpu::Stream stream : streams) EXPECT_TRUE(device.synchronize(stream).ok());
 }
 
 void create_ranks(const World& world,
@@ -34,13 +34,13 @@ void create_ranks(const World& world,
     });
 }
 
-void with_streams(Rank me, Communicator& comm, Device& device, const Body& body) {
+void with_streams(Rank me, Communicator& comm, Gpu& device, const Body& body) {
   DeviceResource memory(device);
-  Device::Stream streams[2] = {device.make_stream().take(), device.make_stream().take()};
+  Gpu::Stream streams[2] = {device.make_stream().take(), device.make_stream().take()};
   const Here here{me, comm, device, memory, streams};
   body(here);
   here.synchronize();
-  for (Device::Stream stream : streams) device.destroy_stream(stream);
+  for (Gpu::Stream stream : streams) device.destroy_stream(stream);
 }
 
 void run_ranks(const World& world, const Body& body) {

@@ -27,9 +27,9 @@ void create_ranks(const World& world,
 struct Here {
   Rank me;
   Communicator& comm;
-  Device& device;
+  Gpu& device;
   DeviceResource& memory;
-  Device::Stream (&streams)[2];
+  Gpu::Stream (&streams)[2];
 
   template <class T>
   std::pmr::vector<T> on_device(size_t count, T value) const {
@@ -39,7 +39,7 @@ struct Here {
 };
 using Body = std::function<void(const Here&)>;
 
-void with_streams(Rank me, Communicator& comm, Device& device, const Body& body);
+void with_streams(Rank me, Communicator& comm, Gpu& device, const Body& body);
 // Every rank in a thread, with a communicator of them all. REQUIRES: all have a device.
 void run_ranks(const World& world, const Body& body);
 

@@ -4,13 +4,13 @@
 #include <memory_resource>
 #include <new>
 
-#include "engine/device/device.h"
+#include "engine/device/gpu.h"
 
 namespace weft::test {
 
 class DeviceResource final : public std::pmr::memory_resource {
  public:
-  explicit DeviceResource(Device& device) : device_(device) {}
+  explicit DeviceResource(Gpu& device) : device_(device) {}
 
  private:
   void* do_allocate(size_t bytes, size_t) override {
@@ -25,7 +25,7 @@ class DeviceResource final : public std::pmr::memory_resource {
     return this == &other;
   }
 
-  Device& device_;
+  Gpu& device_;
 };
 
 }  // namespace weft::test

@@ -21,28 +21,42 @@ struct Recorded {
   std::atomic<uint64_t> asked{0}, come{0};
 };
 
-class EmulatedDevice final : public Device {
+// What any device of the process has given: as with unified addressing, all know it.
+struct Given {
+  size_t bytes = 0;
+  MemoryKind kind{};
+};
+struct Addresses {
+  std::mutex mutex;
+  std::map<const std::byte*, Given> given;
+};
+Addresses& addresses() {
+  static Addresses all;
+  return all;
+}
+
+class EmulatedDevice final : public Gpu {
  public:
-  EmulatedDevice(emulator::Device& gpu, int resident_blocks)
+  EmulatedDevice(emulator::Device& gpu, int resident_blocks, int ordinal)
       : gpu_(gpu),
         resident_blocks_(resident_blocks),
-        identity_{"emulated", concat("emulated-", reinterpret_cast<uintptr_t>(&gpu))} {}
+        identity_{"emulated", concat("emulated-", reinterpret_cast<uintptr_t>(&gpu)), ordinal} {}
 
   const DeviceIdentity& identity() const override { return identity_; }
 
   MemoryKind kind_of(const void* memory) const override {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(addresses().mutex);
     const auto* const at = static_cast<const std::byte*>(memory);
-    for (const auto& [begin, given] : allocated_)
+    for (const auto& [begin, given] : addresses().given)
       if (at >= begin && at < begin + given.bytes) return given.kind;
     return MemoryKind::host;
   }
 
-  Result<Bytes> allocate(size_t bytes) override { return give(bytes, MemoryKind::device); }
+  Result<Bytes> allocate(size_t bytes, Content) override { return give(bytes, MemoryKind::device); }
   void release(Bytes memory) override {
     {
-      const std::lock_guard lock(mutex_);
-      allocated_.erase(memory.data());
+      const std::lock_guard lock(addresses().mutex);
+      addresses().given.erase(memory.data());
     }
     ::munmap(memory.data(), memory.size());
   }
@@ -65,6 +79,8 @@ class EmulatedDevice final : public Device {
   Result<Stream> make_stream() override { return Stream{new emulator::Stream(gpu_)}; }
   void destroy_stream(Stream stream) override { delete &stream_of(stream); }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    if (pageable_copies_wait() && kind_of(from) == MemoryKind::host)
+      stream_of(stream).synchronize();
     if (bytes > 0) stream_of(stream).launch(1, 1, [=] { std::memcpy(to, from, bytes); });
     return {};
   }
@@ -85,7 +101,11 @@ class EmulatedDevice final : public Device {
   void destroy_event(Event event) override { delete &recorded(event); }
   Status record(Event event, Stream stream) override {
     Recorded& r = recorded(event);
-    stream_of(stream).launch(1, 1, [&r, number = ++r.asked] { r.come = number; });
+    stream_of(stream).launch(1, 1, [&r, number = ++r.asked] {
+      uint64_t come = r.come;  // a later record may be over already, on another stream
+      while (come < number && !r.come.compare_exchange_weak(come, number)) {
+      }
+    });
     return {};
   }
   Status wait(Stream stream, Event event) override {
@@ -105,17 +125,13 @@ class EmulatedDevice final : public Device {
   }
 
  private:
-  struct Given {
-    size_t bytes = 0;
-    MemoryKind kind{};
-  };
   Result<Bytes> give(size_t bytes, MemoryKind kind) {
     void* const memory =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return Status(Code::system, "no memory");
     const Bytes given{static_cast<std::byte*>(memory), bytes};
-    const std::lock_guard lock(mutex_);
-    allocated_[given.data()] = {bytes, kind};
+    const std::lock_guard lock(addresses().mutex);
+    addresses().given[given.data()] = {bytes, kind};
     return given;
   }
   static emulator::Stream& stream_of(Stream stream) {
@@ -126,14 +142,17 @@ class EmulatedDevice final : public Device {
   emulator::Device& gpu_;
   int resident_blocks_;
   DeviceIdentity identity_;
-  mutable std::mutex mutex_;
-  std::map<const std::byte*, Given> allocated_;
 };
 
 }  // namespace
 
-std::unique_ptr<Device> emulated_device(emulator::Device& gpu, int resident_blocks) {
-  return std::make_unique<EmulatedDevice>(gpu, resident_blocks);
+std::atomic<bool>& pageable_copies_wait() {
+  static std::atomic<bool> wait{false};
+  return wait;
+}
+
+std::unique_ptr<Gpu> emulated_device(emulator::Device& gpu, int resident_blocks, int ordinal) {
+  return std::make_unique<EmulatedDevice>(gpu, resident_blocks, ordinal);
 }
 
 }  // namespace weft::test

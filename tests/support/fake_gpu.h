@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/device/device.h"
+#include "engine/device/gpu.h"
 
 namespace weft::test {
 
 // Gives memory, and shares it under a name as between processes. Counts what is left.
-class FakeGpu final : public Device {
+class FakeGpu final : public Gpu {
  public:
   struct Shared {  // of all ranks
     std::mutex mutex;
@@ -26,7 +26,7 @@ class FakeGpu final : public Device {
 
   const DeviceIdentity& identity() const override { return identity_; }
   MemoryKind kind_of(const void*) const override { return MemoryKind::host; }
-  Result<Bytes> allocate(size_t bytes) override {
+  Result<Bytes> allocate(size_t bytes, Content) override {
     if (refuses_memory) return Status(Code::system, "the GPU is full");
     const std::lock_guard lock(shared_.mutex);
     ++shared_.allocated;

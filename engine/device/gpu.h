@@ -17,6 +17,7 @@ namespace weft {
 struct DeviceIdentity {
   std::string name;  // "NVIDIA H200"
   std::string uuid;  // different for every GPU of a host
+  int ordinal = 0;   // as this process numbers its GPUs
 };
 
 enum class MemoryKind : uint8_t {
@@ -25,18 +26,20 @@ enum class MemoryKind : uint8_t {
   device,  // of a GPU
 };
 
-class Device {
+class Gpu {
  public:
   using Stream = void*;  // CUDA: cudaStream_t, also those of others
   using Event = void*;   // CUDA: cudaEvent_t
 
-  virtual ~Device() = default;
+  virtual ~Gpu() = default;
   virtual const DeviceIdentity& identity() const = 0;
   virtual MemoryKind kind_of(const void* memory) const = 0;
 
-  // Device memory, zeroed, aligned to 256 bytes. Not while a kernel may be spinning: making it can
-  // wait for the device.
-  virtual Result<Bytes> allocate(size_t bytes) = 0;
+  // Device memory, aligned to 256 bytes. Zeroed not while a kernel may be spinning: that waits for
+  // the device.
+  enum class Content : uint8_t { zero, any };
+  virtual Result<Bytes> allocate(size_t bytes, Content content) = 0;
+  Result<Bytes> allocate(size_t bytes) { return allocate(bytes, Content::zero); }
   virtual void release(Bytes memory) = 0;
   // Zeroed host memory that kernels read and write while they run, at the same address.
   virtual Result<Bytes> allocate_host(size_t bytes) = 0;
@@ -47,7 +50,7 @@ class Device {
   virtual Result<std::string> share(Bytes memory) = 0;
   virtual Result<std::byte*> map(std::string_view shared) = 0;
   virtual void unmap(std::byte* memory) = 0;
-  // Lets kernels here use memory that another Device of this process, or this one, allocated.
+  // Lets kernels here use memory that another Gpu of this process, or this one, allocated.
   virtual Status reach(std::byte* memory) = 0;
 
   virtual Result<Stream> make_stream() = 0;

@@ -1,0 +1,189 @@
+#include "nccl/item.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/text.h"
+#include "nccl/debug.h"
+
+namespace weft::nccl {
+namespace {
+
+// The calls of one communicator in a group.
+struct Share {
+  std::shared_ptr<ncclComm> comm;
+  ncclComm::Engine engine;
+  struct Way {
+    std::vector<const Item*> calls, transfers;
+  };
+  Way streams, host;  // of kernels; of this process
+};
+
+std::vector<Share> shares_of(const std::vector<Item>& items) {
+  std::vector<Share> shares;
+  for (const Item& item : items) {
+    auto share = std::find_if(shares.begin(), shares.end(),
+                              [&](const Share& s) { return s.comm == item.comm; });
+    if (share == shares.end())
+      share = shares.insert(shares.end(), Share{item.comm, item.engine, {}, {}});
+    Share::Way& way = item.on_device ? share->streams : share->host;
+    (item.is_transfer ? way.transfers : way.calls).push_back(&item);
+  }
+  return shares;
+}
+
+bool choices_are_told() { return info_enabled(Subsystem::coll) || info_enabled(Subsystem::tuning); }
+
+// Says once for every shape of call what runs it.
+void tell_choice(const Item& item) {
+  const Call& call = item.call;
+  const std::string text = describe(call);
+  info(Subsystem::coll, item.comm->device, concat(text, " ", item.comm->label(item.engine.get())));
+  const bool untold = item.on_device || call.count == 0;  // the engine explains the host's calls
+  if (!info_enabled(Subsystem::tuning) || untold || !item.comm->first_of(text)) return;
+  const Result<CallInfo> choice = item.engine->explain(call);
+  if (choice.ok())
+    info(Subsystem::tuning, item.comm->device,
+         concat(text, " of ", item.engine->size(), " ranks: algorithm ", choice->algorithm,
+                ", protocol ", choice->protocol, ", over ", choice->transports, ", ", choice->lanes,
+                " lanes, ", choice->rounds, " rounds, ", item.comm->label(item.engine.get())));
+}
+
+// What the stream was given before may be what writes the memory that this process is to read.
+Status await_stream(const Item& item) {
+  const size_t count = item.is_transfer ? item.transfer.count : item.call.count;
+  return count == 0 ? Status() : item.engine->synchronize(item.stream);
+}
+
+Work done_or_failed(Status status) {
+  return status.ok() ? Work() : Work::failed(std::move(status));
+}
+
+Work start(const Item& item) {
+  if (item.on_device) return done_or_failed(item.engine->enqueue(item.call, item.stream));
+  if (Status status = await_stream(item); !status.ok()) return Work::failed(std::move(status));
+  return item.engine->start(item.call);
+}
+
+std::vector<Transfer> transfers_of(const std::vector<const Item*>& items) {
+  std::vector<Transfer> transfers;
+  for (const Item* item : items) transfers.push_back(item->transfer);
+  return transfers;
+}
+
+// All at once, as each may need another: on the first one's stream, between what the streams of
+// the others are given before and after.
+Status enqueue_transfers(const Share& share) {
+  const std::vector<const Item*>& items = share.streams.transfers;
+  const Stream first = items.front()->stream;
+  std::set<Stream> others;
+  for (const Item* item : items)
+    if (item->stream != first) others.insert(item->stream);
+  for (const Stream other : others) WEFT_TRY(share.engine->put_behind(other, first));
+  WEFT_TRY(share.engine->enqueue(transfers_of(items), first));
+  for (const Stream other : others) WEFT_TRY(share.engine->put_behind(first, other));
+  return {};
+}
+
+Status await_streams(const std::vector<const Item*>& items) {
+  for (const Item* item : items) WEFT_TRY(await_stream(*item));
+  return {};
+}
+
+Work start_transfers(const Share& share) {
+  if (Status status = await_streams(share.host.transfers); !status.ok())
+    return Work::failed(std::move(status));
+  return share.engine->start(transfers_of(share.host.transfers));
+}
+
+// One thread may be many ranks, and putting a call on a stream may wait for the rank's calls before
+// it: so no rank's second call comes before all ranks' first, and what waits for streams last.
+using Keep = std::function<void(const Share&, Outstanding)>;
+void start_all(const std::vector<Share>& shares, const Keep& keep) {
+  const auto start_call = [&keep](const Share& share, const Item& item) {
+    if (choices_are_told()) tell_choice(item);
+    keep(share, {start(item), item.scalar});
+  };
+  size_t most = 0;
+  for (const Share& share : shares) most = std::max(most, share.streams.calls.size());
+  for (size_t i = 0; i < most; ++i)
+    for (const Share& share : shares)
+      if (i < share.streams.calls.size()) start_call(share, *share.streams.calls[i]);
+  for (const Share& share : shares)
+    if (!share.streams.transfers.empty())
+      keep(share, {done_or_failed(enqueue_transfers(share)), nullptr});
+  for (const Share& share : shares) {
+    for (const Item* item : share.host.calls) start_call(share, *item);
+    if (!share.host.transfers.empty()) keep(share, {start_transfers(share), nullptr});
+  }
+}
+
+// Whether there is nothing but sends and receives of one communicator, by this process.
+bool only_transfers(const std::vector<Share>& shares) {
+  const Share& first = shares.front();
+  return shares.size() == 1 && first.host.calls.empty() && first.streams.calls.empty() &&
+         first.streams.transfers.empty();
+}
+
+Answer run_blocking(const std::vector<Share>& shares) {
+  if (only_transfers(shares)) {
+    const Share& share = shares.front();
+    WEFT_TRY(await_streams(share.host.transfers));
+    WEFT_TRY(share.engine->run(transfers_of(share.host.transfers)));
+    return ncclSuccess;
+  }
+  std::vector<Outstanding> started;
+  start_all(shares, [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
+  WEFT_TRY(wait_for(started));
+  return ncclSuccess;
+}
+
+}  // namespace
+
+Status run_at_once(const Item& item) {
+  if (choices_are_told() && !item.is_transfer) tell_choice(item);
+  const std::span<const Transfer> transfer(&item.transfer, 1);
+  if (item.on_device)
+    return item.is_transfer ? item.engine->enqueue(transfer, item.stream)
+                            : item.engine->enqueue(item.call, item.stream);
+  WEFT_TRY(await_stream(item));
+  return item.is_transfer ? item.engine->run(transfer) : item.engine->run(item.call);
+}
+
+void start_all(const std::vector<Item>& items, std::vector<Outstanding>& started) {
+  start_all(shares_of(items),
+            [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
+}
+
+Answer run_items(const std::vector<Item>& items) {
+  if (items.empty()) return ncclSuccess;
+  const std::vector<Share> shares = shares_of(items);
+  if (shares.front().comm->config.blocking) return run_blocking(shares);
+  start_all(shares,
+            [](const Share& share, Outstanding call) { share.comm->keep(std::move(call)); });
+  return ncclInProgress;
+}
+
+Result<double> price(const std::vector<Item>& items) {
+  double longest = 0;
+  for (const Share& share : shares_of(items)) {
+    double seconds = 0;
+    if (!share.streams.calls.empty())
+      return invalid_usage("no prices are known of calls on memory of a GPU");
+    for (const Item* item : share.host.calls) {
+      if (item->call.count == 0 || item->engine->size() == 1) continue;
+      const Result<CallInfo> info = item->engine->explain(item->call);
+      if (!info.ok()) return info.status();
+      if (info->prices.empty())
+        return invalid_usage(
+            "no prices are known on this machine; measure it once with weft-bench --tune, and "
+            "do not set WEFT_TUNING=off");
+      seconds += info->prices.front().seconds;
+    }
+    longest = std::max(longest, seconds);
+  }
+  return longest;
+}
+
+}  // namespace weft::nccl

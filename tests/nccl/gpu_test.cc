@@ -1,0 +1,453 @@
+// Memory of GPUs, on ones made of threads: what is called goes on streams, in their order.
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <string>
+#include <utility>
+
+#include "engine/device/cuda.h"
+#include "nccl/nccl.h"
+#include "tests/nccl/threads.h"
+#include "tests/support/emulated_cuda.h"
+#include "tests/support/emulated_device.h"
+
+namespace {
+
+using weft::test::not_blocking;
+using weft::test::on_threads;
+using weft::test::pageable_copies_wait;
+using weft::test::settled;
+using weft::test::use_gpu;
+using Values = std::vector<int32_t>;
+
+// What a program has of its GPU: streams, and memory by ncclMemAlloc that it reaches by copies on
+// streams only.
+class Gpu {
+ public:
+  explicit Gpu(int ordinal) : device_(weft::open_cuda_device(ordinal).take()) {
+    use_gpu(ordinal);
+    for (void*& stream : streams_) stream = device_->make_stream().take();
+  }
+  ~Gpu() {
+    synchronize();
+    for (void* stream : streams_) device_->destroy_stream(stream);
+    for (void* memory : memory_) EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+  }
+  Gpu(const Gpu&) = delete;
+
+  cudaStream_t stream(size_t i = 0) const { return static_cast<cudaStream_t>(streams_[i]); }
+  int32_t* allocate(size_t count) {
+    void* memory = nullptr;
+    EXPECT_EQ(ncclMemAlloc(&memory, count * sizeof(int32_t)), ncclSuccess);
+    memory_.push_back(memory);
+    return static_cast<int32_t*>(memory);
+  }
+  // `values` stay until the stream has come past this.
+  void put(int32_t* to, const Values& values, size_t stream = 0) {
+    copy(to, values.data(), values.size(), stream);
+  }
+  void copy(void* to, const void* from, size_t count, size_t stream = 0) {
+    EXPECT_TRUE(device_->copy(to, from, count * sizeof(int32_t), streams_[stream]).ok());
+  }
+  Values get(const int32_t* from, size_t count, size_t stream = 0) {
+    Values values(count);
+    copy(values.data(), from, count, stream);
+    synchronize();
+    return values;
+  }
+  void synchronize() {
+    for (void* stream : streams_) EXPECT_TRUE(device_->synchronize(stream).ok());
+  }
+
+ private:
+  std::shared_ptr<weft::Gpu> device_;
+  void* streams_[2] = {};
+  std::vector<void*> memory_;
+};
+
+struct Rank {
+  int me, size;
+  ncclComm_t comm;
+  Gpu& gpu;
+};
+
+// Every rank in a thread, on one GPU that they share.
+void on_ranks(int ranks, const std::function<void(Rank&)>& body,
+              ncclConfig_t config = NCCL_CONFIG_INITIALIZER) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(ranks, [&](int me) {
+    Gpu gpu(0);
+    ncclComm_t comm = nullptr;
+    ncclConfig_t own = config;
+    const ncclResult_t made = ncclCommInitRankConfig(&comm, ranks, id, me, &own);
+    ASSERT_TRUE(made == ncclSuccess || made == ncclInProgress) << ncclGetLastError(nullptr);
+    ASSERT_EQ(settled(comm), ncclSuccess);
+    Rank rank{me, ranks, comm, gpu};
+    body(rank);
+    gpu.synchronize();
+    EXPECT_EQ(ncclCommDestroy(rank.comm), ncclSuccess);
+  });
+}
+
+constexpr size_t kCount = 700;
+
+int32_t value(int rank, size_t i) { return static_cast<int32_t>((rank + 1) * 1000 + i % 997); }
+Values input(int rank, size_t count) {
+  Values values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = value(rank, i);
+  return values;
+}
+// Elements [first, first + kCount) of all ranks' inputs, added up.
+Values sums(int ranks, size_t first = 0) {
+  Values all(kCount, 0);
+  for (int r = 0; r < ranks; ++r)
+    for (size_t i = 0; i < kCount; ++i) all[i] += value(r, first + i);
+  return all;
+}
+Values part(int rank, size_t first) {
+  const Values all = input(rank, first + kCount);
+  return {all.begin() + static_cast<ptrdiff_t>(first), all.end()};
+}
+
+// A collective by its call, and what this rank's output is then; empty: not looked at.
+struct Case {
+  const char* name;
+  std::function<ncclResult_t(const int32_t* in, int32_t* out, const Rank&)> call;
+  std::function<Values(const Rank&)> expected;
+};
+
+Values of_all(const Rank& rank, const std::function<Values(int)>& block) {
+  Values all;
+  for (int r = 0; r < rank.size; ++r) {
+    const Values one = block(r);
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  return all;
+}
+
+std::vector<Case> cases() {
+  const auto own_part = [](const Rank& r) { return static_cast<size_t>(r.me) * kCount; };
+  return {
+      {"AllReduce",
+       [](auto in, auto out, const Rank& r) {
+         return ncclAllReduce(in, out, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream());
+       },
+       [](const Rank& r) { return sums(r.size); }},
+      {"Reduce",
+       [](auto in, auto out, const Rank& r) {
+         return ncclReduce(in, out, kCount, ncclInt32, ncclSum, 0, r.comm, r.gpu.stream());
+       },
+       [](const Rank& r) { return r.me == 0 ? sums(r.size) : Values(); }},
+      {"Broadcast",
+       [](auto in, auto out, const Rank& r) {
+         return ncclBroadcast(in, out, kCount, ncclInt32, r.size - 1, r.comm, r.gpu.stream());
+       },
+       [](const Rank& r) { return part(r.size - 1, 0); }},
+      {"AllGather",
+       [](auto in, auto out, const Rank& r) {
+         return ncclAllGather(in, out, kCount, ncclInt32, r.comm, r.gpu.stream());
+       },
+       [](const Rank& r) { return of_all(r, [](int from) { return part(from, 0); }); }},
+      {"ReduceScatter",
+       [](auto in, auto out, const Rank& r) {
+         return ncclReduceScatter(in, out, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream());
+       },
+       [=](const Rank& r) { return sums(r.size, own_part(r)); }},
+      {"AlltoAll",
+       [](auto in, auto out, const Rank& r) {
+         return ncclAlltoAll(in, out, kCount, ncclInt32, r.comm, r.gpu.stream());
+       },
+       [=](const Rank& r) { return of_all(r, [&](int from) { return part(from, own_part(r)); }); }},
+      {"Gather",
+       [](auto in, auto out, const Rank& r) {
+         return ncclGather(in, out, kCount, ncclInt32, 0, r.comm, r.gpu.stream());
+       },
+       [](const Rank& r) {
+         return r.me == 0 ? of_all(r, [](int from) { return part(from, 0); }) : Values();
+       }},
+      {"Scatter",
+       [](auto in, auto out, const Rank& r) {
+         return ncclScatter(in, out, kCount, ncclInt32, 0, r.comm, r.gpu.stream());
+       },
+       [=](const Rank& r) { return part(0, own_part(r)); }},
+  };
+}
+
+class GpuRanks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuRanks, testing::Values(1, 2, 3));
+
+// Inputs come and outputs go by the same stream, which nobody waits for in between.
+TEST_P(GpuRanks, CollectivesKeepTheStreamsOrder) {
+  on_ranks(GetParam(), [](const Rank& r) {
+    const size_t whole = kCount * static_cast<size_t>(r.size);
+    int32_t *in = r.gpu.allocate(whole), *out = r.gpu.allocate(whole);
+    const Values own = input(r.me, whole);
+    for (const Case& one : cases()) {
+      r.gpu.put(in, own);
+      ASSERT_EQ(one.call(in, out, r), ncclSuccess) << one.name << ncclGetLastError(nullptr);
+      const Values expected = one.expected(r), got = r.gpu.get(out, whole);
+      if (!expected.empty()) {
+        EXPECT_TRUE(std::equal(expected.begin(), expected.end(), got.begin())) << one.name;
+      }
+    }
+  });
+}
+
+// Each message is larger than links hold; streams of a group wait for each other.
+TEST_P(GpuRanks, AGroupMaySendAndReceiveOnTwoStreams) {
+  constexpr size_t kLarge = 300'000;
+  on_ranks(GetParam(), [](const Rank& r) {
+    int32_t *in = r.gpu.allocate(kLarge), *out = r.gpu.allocate(kLarge);
+    const int next = (r.me + 1) % r.size, last = (r.me + r.size - 1) % r.size;
+    const Values own = input(r.me, kLarge), later(kLarge, -1);
+    r.gpu.put(in, own, 0);
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclRecv(out, kLarge, ncclInt32, last, r.comm, r.gpu.stream(1)), ncclSuccess);
+    EXPECT_EQ(ncclSend(in, kLarge, ncclInt32, next, r.comm, r.gpu.stream(0)), ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    r.gpu.put(in, later, 0);  // behind the send
+    EXPECT_EQ(r.gpu.get(out, kLarge, 1), input(last, kLarge));
+  });
+}
+
+TEST_P(GpuRanks, HostMemoryIsReadWhenTheStreamHasComeSoFar) {
+  constexpr size_t kLarge = 2'000'000;  // takes a while to copy
+  on_ranks(GetParam(), [](const Rank& r) {
+    int32_t* const there = r.gpu.allocate(kLarge);
+    const Values own(kLarge, r.me + 1);
+    Values here(kLarge, -1), out(kCount, -1);
+    int32_t* const last = &here[kLarge - kCount];
+    for (const bool in_group : {false, true}) {
+      std::fill(here.begin(), here.end(), -1);
+      r.gpu.put(there, own);
+      r.gpu.copy(here.data(), there, kLarge);
+      if (in_group) (void)ncclGroupStart();
+      ASSERT_EQ(ncclAllReduce(last, out.data(), kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+                ncclSuccess);
+      if (in_group) (void)ncclGroupEnd();
+      EXPECT_EQ(out, Values(kCount, r.size * (r.size + 1) / 2));
+    }
+    EXPECT_EQ(ncclAllReduce(there, out.data(), kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+              ncclInvalidArgument);
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("does not reach"), std::string::npos);
+    ASSERT_EQ(ncclAllReduce(there, there, 0, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+              ncclSuccess);
+  });
+}
+
+// Scalars that are read at once, and when the call runs.
+TEST_P(GpuRanks, PreMulSumTakesScalarsOfTheGpu) {
+  on_ranks(GetParam(), [](const Rank& r) {
+    int32_t *in = r.gpu.allocate(kCount), *out = r.gpu.allocate(kCount),
+            *factor = r.gpu.allocate(1);
+    const Values own = part(r.me, 0), two{2};
+    int32_t three = 3;
+    ncclRedOp_t by_two, by_three;
+    ASSERT_EQ(ncclRedOpCreatePreMulSum(&by_two, factor, ncclInt32, ncclScalarDevice, r.comm),
+              ncclSuccess);
+    ASSERT_EQ(
+        ncclRedOpCreatePreMulSum(&by_three, &three, ncclInt32, ncclScalarHostImmediate, r.comm),
+        ncclSuccess);
+    three = 0;
+    r.gpu.put(factor, two);
+    r.gpu.put(in, own);
+    const Values expected = sums(r.size);
+    for (const auto& [op, times] : {std::pair(by_two, 2), std::pair(by_three, 3)}) {
+      ASSERT_EQ(ncclAllReduce(in, out, kCount, ncclInt32, op, r.comm, r.gpu.stream()), ncclSuccess);
+      const Values got = r.gpu.get(out, kCount);
+      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(got[i], times * expected[i]);
+    }
+  });
+}
+
+TEST_P(GpuRanks, ChildrenHaveTheGpu) {
+  on_ranks(GetParam(), [](const Rank& r) {
+    ncclComm_t child = nullptr;
+    ASSERT_EQ(ncclCommSplit(r.comm, 0, -r.me, &child, nullptr), ncclSuccess);
+    uint64_t bytes = 0;
+    EXPECT_EQ(ncclCommMemStats(child, ncclStatGpuMemTotal, &bytes), ncclSuccess);
+    EXPECT_GT(bytes, 0u);
+    int32_t *in = r.gpu.allocate(kCount), *out = r.gpu.allocate(kCount);
+    const Values own = part(r.me, 0);
+    r.gpu.put(in, own);
+    ASSERT_EQ(ncclAllReduce(in, out, kCount, ncclInt32, ncclSum, child, r.gpu.stream()),
+              ncclSuccess);
+    EXPECT_EQ(r.gpu.get(out, kCount), sums(r.size));
+    EXPECT_EQ(ncclCommDestroy(child), ncclSuccess);
+  });
+}
+
+// Also where nobody has waited for the stream.
+TEST_P(GpuRanks, FinalizeWaitsForWhatIsOnStreams) {
+  on_ranks(GetParam(), [](const Rank& r) {
+    int32_t* const values = r.gpu.allocate(kCount);
+    const Values own = part(r.me, 0);
+    r.gpu.put(values, own);
+    ASSERT_EQ(ncclAllReduce(values, values, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+              ncclSuccess);
+    EXPECT_EQ(ncclCommFinalize(r.comm), ncclSuccess);
+    EXPECT_EQ(Values(values, values + kCount), sums(r.size));  // the host reads this GPU's memory
+  });
+}
+
+// The GPU of one that grows is its own, whatever is current where that is asked for.
+TEST_P(GpuRanks, GrownOnesHaveTheGpu) {
+  on_ranks(GetParam(), [](const Rank& r) {
+    ncclUniqueId id;
+    if (r.me == 0) {
+      ASSERT_EQ(ncclCommGetUniqueId(r.comm, &id), ncclSuccess);
+    }
+    int32_t* const values = r.gpu.allocate(1);
+    use_gpu(-1);
+    std::thread newcomer;
+    if (r.me == 0)
+      newcomer = std::thread([size = r.size, id] {
+        Gpu gpu(0);
+        ncclComm_t comm = nullptr;
+        ASSERT_EQ(ncclCommGrow(nullptr, size + 1, &id, size, &comm, nullptr), ncclSuccess);
+        int32_t* const theirs = gpu.allocate(1);
+        const Values one{1};
+        gpu.put(theirs, one);
+        EXPECT_EQ(ncclAllReduce(theirs, theirs, 1, ncclInt32, ncclSum, comm, gpu.stream()),
+                  ncclSuccess);
+        EXPECT_EQ(gpu.get(theirs, 1)[0], size + 1);
+        EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+      });
+    ncclComm_t grown = nullptr;
+    ASSERT_EQ(ncclCommGrow(r.comm, r.size + 1, r.me == 0 ? &id : nullptr, -1, &grown, nullptr),
+              ncclSuccess)
+        << ncclGetLastError(nullptr);
+    int device = -1;
+    EXPECT_EQ(ncclCommCuDevice(grown, &device), ncclSuccess);
+    EXPECT_EQ(device, 0);
+    uint64_t bytes = 0;
+    EXPECT_EQ(ncclCommMemStats(grown, ncclStatGpuMemTotal, &bytes), ncclSuccess);
+    EXPECT_GT(bytes, 0u);
+    const Values one{1};
+    r.gpu.put(values, one);
+    EXPECT_EQ(ncclAllReduce(values, values, 1, ncclInt32, ncclSum, grown, r.gpu.stream()),
+              ncclSuccess);
+    EXPECT_EQ(r.gpu.get(values, 1)[0], r.size + 1);
+    if (newcomer.joinable()) newcomer.join();
+    EXPECT_EQ(ncclCommDestroy(grown), ncclSuccess);
+  });
+}
+
+TEST_P(GpuRanks, CommunicatorsThatDoNotBlock) {
+  on_ranks(
+      GetParam(),
+      [](const Rank& r) {
+        int32_t *in = r.gpu.allocate(kCount), *out = r.gpu.allocate(kCount);
+        const Values own = part(r.me, 0);
+        r.gpu.put(in, own);
+        const ncclResult_t said =
+            ncclAllReduce(in, out, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream());
+        EXPECT_TRUE(said == ncclInProgress || said == ncclSuccess);
+        EXPECT_EQ(settled(r.comm), ncclSuccess);
+        (void)ncclCommFinalize(r.comm);
+        EXPECT_EQ(settled(r.comm), ncclSuccess);
+        EXPECT_EQ(Values(out, out + kCount), sums(r.size));  // the host reads this GPU's memory
+      },
+      not_blocking());
+}
+
+// As programs for several GPUs have it: each communicator has the device that it was made for.
+TEST(Gpu, OneThreadHasACommunicatorOfEveryGpu) {
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  for (int i = 0; i < weft::test::kGpus; ++i) gpus.push_back(std::make_unique<Gpu>(i));
+  const int devices[] = {1, 0};
+  ncclComm_t comms[2] = {};
+  ASSERT_EQ(ncclCommInitAll(comms, 2, devices), ncclSuccess) << ncclGetLastError(nullptr);
+  std::vector<int32_t*> values;
+  std::vector<Values> inputs{part(0, 0), part(1, 0)};
+  for (size_t r = 0; r < 2; ++r) {
+    int device = -1;
+    EXPECT_EQ(ncclCommCuDevice(comms[r], &device), ncclSuccess);
+    EXPECT_EQ(device, devices[r]);
+    use_gpu(devices[r]);
+    values.push_back(gpus[static_cast<size_t>(devices[r])]->allocate(kCount));
+    gpus[static_cast<size_t>(devices[r])]->put(values[r], inputs[r]);
+  }
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (size_t r = 0; r < 2; ++r)
+    EXPECT_EQ(ncclAllReduce(values[r], values[r], kCount, ncclInt32, ncclSum, comms[r],
+                            gpus[static_cast<size_t>(devices[r])]->stream()),
+              ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  for (size_t r = 0; r < 2; ++r)
+    EXPECT_EQ(gpus[static_cast<size_t>(devices[r])]->get(values[r], kCount), sums(2));
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST(Gpu, DevicesThatAreNotThereAreNamed) {
+  const int devices[] = {0, 7};
+  ncclComm_t comms[2] = {};
+  use_gpu(0);
+  EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclInvalidArgument);
+  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("no GPU 7; there are 2"),
+            std::string::npos);
+  use_gpu(-1);  // where the program uses none they are numbers
+  EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclSuccess);
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// A peer that is there and never calls: what waits for it on the stream ends.
+TEST(Gpu, AbortAndRevokeEndWhatIsOnStreams) {
+  for (const bool revoke : {true, false}) {
+    std::latch ended(1);
+    on_ranks(2, [&](Rank& r) {
+      if (r.me == 1) return ended.wait();
+      int32_t* const values = r.gpu.allocate(kCount);
+      EXPECT_EQ(ncclAllReduce(values, values, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+                ncclSuccess);
+      if (revoke)
+        EXPECT_EQ(ncclCommRevoke(r.comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
+      else
+        EXPECT_EQ(ncclCommAbort(std::exchange(r.comm, nullptr)), ncclSuccess);
+      r.gpu.synchronize();
+      ended.count_down();
+    });
+  }
+}
+
+// The second call of a rank may have to wait for its first, which waits for all others' first.
+TEST(Gpu, OneThreadMayCallManyTimesForAllRanks) {
+  constexpr size_t kCalls = 20;  // of as many shapes
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  for (int i = 0; i < weft::test::kGpus; ++i) gpus.push_back(std::make_unique<Gpu>(i));
+  ncclComm_t comms[2] = {};
+  ASSERT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  Values on_host[2] = {Values(kCount, 1), Values(kCount, 2)};
+  std::vector<int32_t*> values, sent;
+  const Values inputs[2] = {Values(kCount, 1), Values(kCount, 1)};
+  for (size_t r = 0; r < 2; ++r) {
+    use_gpu(static_cast<int>(r));
+    values.push_back(gpus[r]->allocate(kCount));
+    sent.push_back(gpus[r]->allocate(2));
+    gpus[r]->put(values[r], inputs[r]);
+  }
+  pageable_copies_wait() = true;  // those of tables
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (size_t r = 0; r < 2; ++r) {
+    for (size_t i = 0; i < kCalls; ++i)
+      EXPECT_EQ(ncclAllReduce(values[r], values[r], kCount - i, ncclInt32, ncclMax, comms[r],
+                              gpus[r]->stream()),
+                ncclSuccess);
+    EXPECT_EQ(ncclAllReduce(on_host[r].data(), on_host[r].data(), kCount, ncclInt32, ncclSum,
+                            comms[r], gpus[r]->stream()),
+              ncclSuccess);
+    const int peer = r == 0 ? 1 : 0;
+    EXPECT_EQ(ncclSend(sent[r], 1, ncclInt32, peer, comms[r], gpus[r]->stream(1)), ncclSuccess);
+    EXPECT_EQ(ncclRecv(sent[r] + 1, 1, ncclInt32, peer, comms[r], gpus[r]->stream(1)), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  pageable_copies_wait() = false;
+  for (size_t r = 0; r < 2; ++r) {
+    EXPECT_EQ(gpus[r]->get(values[r], kCount), Values(kCount, 1));
+    EXPECT_EQ(on_host[r], Values(kCount, 3));
+  }
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+}  // namespace

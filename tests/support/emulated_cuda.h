@@ -1,0 +1,12 @@
+// A process with GPUs made of threads: linked into a program, it takes the place of what
+// engine/device/cuda.h finds, so that all of the program has these GPUs.
+#pragma once
+
+namespace weft::test {
+
+inline constexpr int kGpus = 2;
+
+// The calling thread's current GPU from now on; -1: it has made no context.
+void use_gpu(int ordinal);
+
+}  // namespace weft::test
