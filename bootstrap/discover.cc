@@ -81,7 +81,7 @@ void discover_cpus(const fs::path& sysfs, Host& host) {
 
 void discover_caches(const fs::path& sysfs, Host& host) {
   for (const fs::path& index : entries(sysfs / "devices/system/cpu/cpu0/cache", "index")) {
-    Cache cache;
+    Host::Cache cache;
     cache.level = read_int(index / "level", 0);
     cache.kind = read_line(index / "type");
     const auto bytes = parse_size(read_line(index / "size"), size_t{1} << 40);
@@ -107,7 +107,7 @@ int64_t node_memory(const fs::path& meminfo) {
 
 void discover_numa(const fs::path& sysfs, Host& host) {
   for (const fs::path& path : entries(sysfs / "devices/system/node", "node")) {
-    NumaNode node;
+    Host::NumaNode node;
     node.id = static_cast<int>(parse_int(path.filename().string().substr(4), 0, 1 << 30).take());
     node.cpus = parse_cpu_list(read_line(path / "cpulist"));
     node.memory_bytes = node_memory(path / "meminfo");
@@ -119,7 +119,7 @@ void discover_nics(const fs::path& sysfs, Host& host) {
   constexpr int kLoopback = 772;  // ARPHRD_LOOPBACK
   for (const fs::path& path : entries(sysfs / "class/net")) {
     if (!fs::is_directory(path) || read_int(path / "type", 1) == kLoopback) continue;
-    Nic nic;
+    Host::Nic nic;
     nic.name = path.filename().string();
     nic.speed_mbps = std::max(0, read_int(path / "speed", 0));
     nic.numa = read_int(path / "device/numa_node", -1);
@@ -131,7 +131,7 @@ void discover_gpus(const fs::path& sysfs, Host& host) {
   for (const fs::path& path : entries(sysfs / "bus/pci/devices")) {
     const std::string kind = read_line(path / "class").substr(0, 6);  // display, 3D controller
     if ((kind != "0x0300" && kind != "0x0302") || read_line(path / "vendor") != "0x10de") continue;
-    Gpu gpu;
+    Host::Gpu gpu;
     gpu.pci = path.filename().string();
     gpu.device = read_line(path / "device");
     gpu.numa = read_int(path / "numa_node", -1);

@@ -14,19 +14,19 @@ namespace {
 
 using nlohmann::json;
 
-json json_of(const NumaNode& node) {
+json json_of(const Host::NumaNode& node) {
   return {{"id", node.id}, {"cpus", node.cpus}, {"memory_bytes", node.memory_bytes}};
 }
-json json_of(const Cache& cache) {
+json json_of(const Host::Cache& cache) {
   return {{"level", cache.level},
           {"kind", cache.kind},
           {"bytes", cache.bytes},
           {"shared_by", cache.shared_by}};
 }
-json json_of(const Nic& nic) {
+json json_of(const Host::Nic& nic) {
   return {{"name", nic.name}, {"speed_mbps", nic.speed_mbps}, {"numa", nic.numa}};
 }
-json json_of(const Gpu& gpu) {
+json json_of(const Host::Gpu& gpu) {
   return {{"pci", gpu.pci}, {"device", gpu.device}, {"numa", gpu.numa}};
 }
 json json_of(const Host& host);
@@ -107,23 +107,23 @@ class Object {
           concat("The topology's member ", path.empty() ? "." : path, " ", what, "."));
   }
 
-  static void read_members(Object& object, NumaNode& node) {
+  static void read_members(Object& object, Host::NumaNode& node) {
     object.read("id", node.id);
     object.read("cpus", node.cpus);
     object.read("memory_bytes", node.memory_bytes);
   }
-  static void read_members(Object& object, Cache& cache) {
+  static void read_members(Object& object, Host::Cache& cache) {
     object.read("level", cache.level);
     object.read("kind", cache.kind);
     object.read("bytes", cache.bytes);
     object.read("shared_by", cache.shared_by);
   }
-  static void read_members(Object& object, Nic& nic) {
+  static void read_members(Object& object, Host::Nic& nic) {
     object.read("name", nic.name);
     object.read("speed_mbps", nic.speed_mbps);
     object.read("numa", nic.numa);
   }
-  static void read_members(Object& object, Gpu& gpu) {
+  static void read_members(Object& object, Host::Gpu& gpu) {
     object.read("pci", gpu.pci);
     object.read("device", gpu.device);
     object.read("numa", gpu.numa);

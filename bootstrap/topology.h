@@ -12,36 +12,33 @@
 
 namespace weft {
 
-struct NumaNode {
-  int id = 0;
-  std::vector<int> cpus;
-  int64_t memory_bytes = 0;  // 0: unknown
-  bool operator==(const NumaNode&) const = default;
-};
-
-struct Cache {  // of the host's first CPU
-  int level = 1;
-  std::string kind;  // "Data", "Instruction", "Unified"
-  int64_t bytes = 0;
-  int shared_by = 1;  // CPUs
-  bool operator==(const Cache&) const = default;
-};
-
-struct Nic {  // every network interface but loopback
-  std::string name;
-  int speed_mbps = 0;  // 0: unknown
-  int numa = -1;       // -1: unknown
-  bool operator==(const Nic&) const = default;
-};
-
-struct Gpu {           // NVIDIA's
-  std::string pci;     // "0000:18:00.0"
-  std::string device;  // PCI device number, "0x2330"
-  int numa = -1;
-  bool operator==(const Gpu&) const = default;
-};
-
 struct Host {
+  struct NumaNode {
+    int id = 0;
+    std::vector<int> cpus;
+    int64_t memory_bytes = 0;  // 0: unknown
+    bool operator==(const NumaNode&) const = default;
+  };
+  struct Cache {  // of the host's first CPU
+    int level = 1;
+    std::string kind;  // "Data", "Instruction", "Unified"
+    int64_t bytes = 0;
+    int shared_by = 1;  // CPUs
+    bool operator==(const Cache&) const = default;
+  };
+  struct Nic {  // every network interface but loopback
+    std::string name;
+    int speed_mbps = 0;  // 0: unknown
+    int numa = -1;       // -1: unknown
+    bool operator==(const Nic&) const = default;
+  };
+  struct Gpu {           // NVIDIA's
+    std::string pci;     // "0000:18:00.0"
+    std::string device;  // PCI device number, "0x2330"
+    int numa = -1;
+    bool operator==(const Gpu&) const = default;
+  };
+
   std::string name;
   int sockets = 1;
   int cores = 1;

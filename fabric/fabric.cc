@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kNotLaunched = "the fabric is not launched; call launch() first";
 
-std::vector<Place> places_in(const std::vector<std::string>& hints, const Communicator& c) {
+std::vector<RankPlace> places_in(const std::vector<std::string>& hints, const Communicator& c) {
   std::vector<PlaceHint> read;
   for (const std::string& text : hints) read.push_back(hint_from(text));
   return places_by_launcher(read, c.host_of_rank());
@@ -67,19 +67,19 @@ Fabric Fabric::shrink(double timeout_s) const {
   static_cast<Group&>(fabric) = Group(value_or_throw(turn().shrink({}, timeout_s)));
   // Where this fails, so does every call of the new fabric.
   const auto run = [&](const Call& call) { return fabric.communicator().run(call); };
-  const Place own = place();
+  const RankPlace own = place();
   const auto hints = gather_texts(fabric.size(), run, to_text({own.node, own.local_rank}));
   fabric.places_ = hints.ok() ? places_in(*hints, fabric.communicator())
                               : places_by_machine(fabric.communicator().host_of_rank());
   return fabric;
 }
 
-Place Fabric::place() const { return places_[static_cast<size_t>(rank())]; }
+RankPlace Fabric::place() const { return places_[static_cast<size_t>(rank())]; }
 
 int Fabric::num_nodes() const {
   (void)communicator();  // throws before launch()
   int last = 0;
-  for (const Place& place : places_) last = std::max(last, place.node);
+  for (const RankPlace& place : places_) last = std::max(last, place.node);
   return last + 1;
 }
 

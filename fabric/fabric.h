@@ -140,14 +140,14 @@ class Fabric : public Group {
     ((out << separator << args, separator = " "), ...);
     out << '\n';
   }
-  Place place() const;
+  RankPlace place() const;
   bool prints() const;
   static void to_standard_output(const std::string& text);
   void let_others_go(const Status& own, double timeout_s) const;
   void tell_failure_of_block(const Status& why, double timeout_s) const;
 
   FabricConfig config_;
-  std::vector<Place> places_;  // by rank
+  std::vector<RankPlace> places_;  // by rank
 };
 
 }  // namespace weft

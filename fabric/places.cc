@@ -54,15 +54,15 @@ PlaceHint hint_from(const std::string& text) {
           number_in(std::string_view(text).substr(space + 1))};
 }
 
-std::vector<Place> places_by_machine(const std::vector<int>& host_of_rank) {
-  std::vector<Place> places;
+std::vector<RankPlace> places_by_machine(const std::vector<int>& host_of_rank) {
+  std::vector<RankPlace> places;
   std::map<int, int> ranks;  // of each machine so far
   for (const int host : host_of_rank) places.push_back({host, ranks[host]++});
   return places;
 }
 
-std::vector<Place> places_by_launcher(const std::vector<PlaceHint>& hints,
-                                      const std::vector<int>& host_of_rank) {
+std::vector<RankPlace> places_by_launcher(const std::vector<PlaceHint>& hints,
+                                          const std::vector<int>& host_of_rank) {
   const auto has_local = [](const PlaceHint& hint) { return hint.local_rank >= 0; };
   const auto has_node = [](const PlaceHint& hint) { return hint.node >= 0; };
   if (!std::all_of(hints.begin(), hints.end(), has_local)) return places_by_machine(host_of_rank);
@@ -83,7 +83,7 @@ std::vector<Place> places_by_launcher(const std::vector<PlaceHint>& hints,
   if (numbered)
     for (int next = 0; auto& [key, number] : index) number = next++;
 
-  std::vector<Place> places;
+  std::vector<RankPlace> places;
   for (size_t r = 0; r < keys.size(); ++r) {
     const std::set<int>& there = local_ranks[keys[r]];
     const auto before = std::distance(there.begin(), there.find(hints[r].local_rank));

@@ -9,10 +9,10 @@
 namespace weft {
 
 // Both counted from 0.
-struct Place {
+struct RankPlace {
   int node = 0;
   int local_rank = 0;
-  bool operator==(const Place&) const = default;
+  bool operator==(const RankPlace&) const = default;
 };
 
 // What one rank knows of its place; -1: nothing.
@@ -29,13 +29,13 @@ std::string to_text(const PlaceHint& hint);
 PlaceHint hint_from(const std::string& text);
 
 // By rank, each rank's machine: nodes in the order of their lowest ranks.
-std::vector<Place> places_by_machine(const std::vector<int>& host_of_rank);
+std::vector<RankPlace> places_by_machine(const std::vector<int>& host_of_rank);
 
 // By what all ranks were told, and their machines. Nodes are as they are numbered; where they are
 // not, a node is ranks of one machine with different local ranks, in the order of the lowest rank.
 // Local ranks of which some are missing (ranks were lost) move up. By machine where a rank was told
 // nothing, or two of a node the same.
-std::vector<Place> places_by_launcher(const std::vector<PlaceHint>& hints,
-                                      const std::vector<int>& host_of_rank);
+std::vector<RankPlace> places_by_launcher(const std::vector<PlaceHint>& hints,
+                                          const std::vector<int>& host_of_rank);
 
 }  // namespace weft

@@ -6,11 +6,9 @@
 #include <vector>
 
 #include "bootstrap/rendezvous.h"
+#include "tests/support/mode.h"
 
 namespace weft::test {
-
-enum class Mode { threads, processes };
-inline std::string name(Mode mode) { return mode == Mode::threads ? "threads" : "processes"; }
 
 // What `body` returned on each rank; a process that died gives "died". Must be called while the
 // process has one thread.

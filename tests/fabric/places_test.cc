@@ -6,7 +6,7 @@
 namespace weft::test {
 namespace {
 
-using Places = std::vector<Place>;
+using Places = std::vector<RankPlace>;
 
 TEST(Places, ByMachine) {
   EXPECT_EQ(places_by_machine({0, 1, 0, 1}), (Places{{0, 0}, {1, 0}, {0, 1}, {1, 1}}));

@@ -85,6 +85,4 @@ void run_ranks(const Cluster& cluster, const std::function<void(Communicator&)>&
   });
 }
 
-std::string name(Mode mode) { return mode == Mode::threads ? "threads" : "processes"; }
-
 }  // namespace weft::test

@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "engine/communicator.h"
+#include "tests/support/mode.h"
 
 namespace weft::test {
-
-enum class Mode { threads, processes };
 
 struct Cluster {
   int ranks = 2;
@@ -26,7 +25,5 @@ void run_ranks(const Cluster& cluster, const std::function<void(Communicator&)>&
 
 // The same without a communicator: the body gets its rank and the rendezvous.
 void run_bare_ranks(const Cluster& cluster, const std::function<void(Rendezvous&)>& body);
-
-std::string name(Mode mode);
 
 }  // namespace weft::test

@@ -38,7 +38,8 @@ EDGES = {
     "fabric/": ["base/", "bootstrap/", "kernels/number.h", "engine/communicator.h",
                 "engine/gather_texts.h"],
     "examples/": ["fabric/"],
-    "nccl/": ["base/", "bootstrap/", "engine/communicator.h", "engine/call.h"],
+    "nccl/": ["base/", "bootstrap/", "engine/communicator.h", "engine/call.h",
+              "engine/device/gpu.h", "engine/device/cuda.h"],
     "plot/": ["base/"],
     "bench/": ["base/", "bootstrap/", "engine/communicator.h", "fabric/", "plot/"],
     "bench/tune": ["base/", "bench/", "bootstrap/", "engine/measure.h", "engine/tuner/tuning.h"],
@@ -223,6 +224,34 @@ def find_cycles(graph):
     return cycles
 
 
+NAMESPACE = re.compile(r"^(?:inline )?namespace ([\w:]*) ?\{|^(\}  // namespace)", re.MULTILINE)
+TYPE = re.compile(r"^(?:class|struct|union|enum(?: class)?) (?:alignas\(.*?\) |\[\[\w+\]\] )?(\w+)(?: final)?(?: :.*)? \{")
+
+
+def types(text):
+    """(line, name) of every type that a namespace with a name defines, as clang-format lays it out."""
+    spaces = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := NAMESPACE.match(line):
+            if match.group(2):
+                del spaces[-1:]
+            else:
+                spaces.append(match.group(1))
+        elif (match := TYPE.match(line)) and "" not in spaces:
+            yield number, "::".join([*spaces, match.group(1)])
+
+
+def check_types(files):
+    """Two types of one name are one to the linker, which keeps one's functions for both."""
+    home = {}
+    for path, text in files.items():
+        program = path if path.startswith(("tests/", "examples/")) and path.endswith(".cc") else ""
+        for line, name in types(text) if pathlib.PurePosixPath(path).suffix in CPP else []:
+            first = home.setdefault((program, name), path)
+            if first != path:
+                yield f"{path}:{line}: {name} is the name of another type, in {first}"
+
+
 def tree(root):
     """Text of every source file below root, by path; build folders and hidden ones left out."""
     found = {}
@@ -244,6 +273,7 @@ def check(files):
             problems += check_own_header(path, text, files)
         for line, what in problems:
             yield f"{path}:{line}: {what}"
+    yield from check_types(files)
     graph = {path: [t for _, t in includes(text) if t in files] for path, text in files.items()}
     for cycle in find_cycles(graph):
         yield f"{cycle[0]}:1: includes go in a circle: {' -> '.join(cycle)}"

@@ -78,6 +78,24 @@ class Edges(unittest.TestCase):
                                  "base/a.h -> base/b.h -> base/a.h"])
 
 
+class Types(unittest.TestCase):
+    def test_one_name_for_two_types(self):
+        a = HEADER + "namespace weft {\nstruct Place {\n};\n}  // namespace weft\n"
+        self.assertEqual(violations(base__a_h=a, base__b_h=a),
+                         ["base/b.h:3: weft::Place is the name of another type, in base/a.h"])
+        for other in [a.replace("struct Place {", "class Place final : public X {"),
+                      a.replace("struct Place", "class [[nodiscard]] Place"),
+                      a.replace("struct Place", "enum class Place : int")]:
+            self.assertEqual(len(violations(base__a_h=a, base__b_h=other)), 1, other)
+
+    def test_names_of_their_own(self):
+        a = HEADER + "namespace weft {\nstruct Place {\n};\n}  // namespace weft\n"
+        for other in [a.replace("weft", "weft::fabric"), a.replace("struct Place {\n}", "struct Place"),
+                      a.replace("Place", "Way::Place"), "namespace {\nstruct Place {\n};\n}  // namespace\n",
+                      a.replace("weft {", "weft {\nnamespace {").replace("}  //", "}  // namespace\n}  //")]:
+            self.assertEqual(violations(base__a_h=a, base__b_h=HEADER + other.replace(HEADER, "")), [], other)
+
+
 class Text(unittest.TestCase):
     def test_file_size(self):
         self.assertEqual(violations(base__a_cc="\n" * 500), [])
