@@ -329,6 +329,7 @@ class Engine final : public Communicator {
   uint64_t device_made_ = 0;                 // calls on the device, at the last look
   Deadline device_due_ = Deadline::after(0), device_look_due_ = Deadline::after(0);
   std::optional<Deadline> device_lost_;  // when calls end because a peer is lost
+  Status device_gone_;                   // and why they did
 
   // For dumps: what this rank waits for, guarded by failure_mutex_.
   struct Blocked {

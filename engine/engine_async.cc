@@ -99,7 +99,7 @@ bool Engine::poll() { return advance(false); }
 ProgressThread::Pause Engine::step() {
   if (advance(true)) return std::chrono::microseconds(0);
   if (failed_.load(std::memory_order_acquire)) return kAnswerEvery;
-  if (!device_ || device_->outstanding() == 0) return std::nullopt;
+  if (!device_ || !device_->needs_care()) return std::nullopt;
   return std::chrono::microseconds(device_pause_us_.load(std::memory_order_relaxed));
 }
 

@@ -175,13 +175,20 @@ Status Engine::put_behind(Stream first, Stream then) {
 }
 
 Status Engine::synchronize(Stream stream) {
-  return config_.device ? config_.device->synchronize(stream) : Status();
+  if (!config_.device) return {};
+  const Result<uint64_t> graph = config_.device->capture_of(stream);
+  if (!graph.ok()) return graph.status();
+  if (*graph != 0)
+    return invalid_argument(
+        "The stream is being captured into a graph, and nothing can wait for it; calls on memory "
+        "that only the host reaches cannot be captured");
+  return config_.device->synchronize(stream);
 }
 
 Status Engine::synchronize() {
-  if (!device_ || device_->outstanding() == 0) return {};
+  if (!device_) return {};
   wait_for_device([this] { return device_->outstanding() == 0; });
-  return health();
+  return device_->outstanding() > 0 || device_->cut_short() ? health() : Status();
 }
 
 size_t Engine::on_streams() const { return device_ ? device_->outstanding() : 0; }
@@ -224,7 +231,7 @@ void Engine::wait_for_device(const std::function<bool()>& done) {
 
 // Soon where somebody waits for a new call, later and later where nothing happens.
 void Engine::watch_device(bool alone) {
-  if (device_->outstanding() == 0) return device_lost_.reset();
+  if (!device_->needs_care()) return device_lost_.reset();
   const uint64_t made = device_->made();
   const bool news = device_->awaited() > 0 && made != device_made_;
   if (!news && !device_due_.expired() && !failed_.load(std::memory_order_relaxed)) return;
@@ -243,7 +250,8 @@ void Engine::watch_device(bool alone) {
 
 void Engine::look_after_device(bool alone) {
   if (const Status status = device_->settle(); !status.ok()) return fail_device(status);
-  if (const Status status = device_->health(); !status.ok()) return fail_device(status);
+  if (const Status status = device_->health(); !status.ok())
+    return fail_device(device_gone_.ok() ? status : device_gone_);
   if (!device_look_due_.expired()) return;
   device_look_due_ = Deadline::after(kLookEvery_s, media_->clock());
   if (alone) {
@@ -258,6 +266,7 @@ void Engine::look_after_device(bool alone) {
                                            "streams before it go on")));
 }
 
+// A graph that is not running takes no harm: what it does later ends at once.
 void Engine::look_for_lost() {
   Status lost;
   for (Rank r = 0; r < size() && lost.ok(); ++r) lost = media_->peer_status(r);
@@ -265,7 +274,8 @@ void Engine::look_for_lost() {
   if (!device_lost_) device_lost_ = Deadline::after(kLostGrace_s, media_->clock());
   if (!device_lost_->expired()) return;
   device_->abort();
-  fail_device(lost.within(concat(device_->oldest(), " on rank ", rank(), "'s device")));
+  device_gone_ = lost.within(concat(device_->oldest(), " on rank ", rank(), "'s device"));
+  if (device_->outstanding() > 0) fail_device(device_gone_);
 }
 
 // A rank that has waited too long may have waited for this one: it tells whom it waits for itself.

@@ -15,6 +15,8 @@ constexpr size_t kAlignment = 256;
 // At the begin of the words: whether to abort, and the reports.
 constexpr size_t kFixedWords = 3 * kAlignment;
 constexpr size_t kBytesPerCopy = 256 << 10;  // of a message, for every copy of its lanes
+// In reports: and the place in in_graph_.
+constexpr uint64_t kInGraph = uint64_t{1} << 63;
 
 // The most that any rank's steps name, and one more.
 struct Uses {
@@ -35,13 +37,15 @@ Uses uses_of(const Program& program) {
 
 }  // namespace
 
-bool DeviceCalls::Arena::has_room(size_t bytes) const { return bytes <= memory.size() - used; }
+bool DeviceCalls::Arena::has_room(size_t bytes) const {
+  return round_up(bytes, kAlignment) <= memory.size() - used - kept;
+}
 
-std::byte* DeviceCalls::Arena::take(size_t bytes) {
+std::byte* DeviceCalls::Arena::take(size_t bytes, Stay stay) {
   WEFT_CHECK(has_room(bytes));
-  std::byte* const begin = memory.data() + used;
-  used = std::min(memory.size(), used + round_up(bytes, kAlignment));
-  return begin;
+  const size_t taken = round_up(bytes, kAlignment);
+  if (stay == Stay::for_ever) return memory.data() + memory.size() - (kept += taken);
+  return memory.data() + (used += taken) - taken;
 }
 
 DeviceCalls::DeviceCalls(Gpu& device, std::unique_ptr<DeviceMedia> media, const Options& options)
@@ -74,7 +78,9 @@ DeviceCalls::~DeviceCalls() {
   (void)await_all(true);
   for (const UnderWay& call : under_way_) device_.destroy_event(call.event);
   for (const Gpu::Event event : spare_) device_.destroy_event(event);
-  if (own_stream_) device_.destroy_stream(own_stream_);
+  for (const auto& [graph, event] : ends_) device_.destroy_event(event);
+  for (const Gpu::Stream stream : {own_stream_, copies_})
+    if (stream) device_.destroy_stream(stream);
   for (const Bytes memory : {tables_.memory, scratch_, barrier_})
     if (!memory.empty()) device_.release(memory);
   if (!words_.memory.empty()) device_.release_host(words_.memory);
@@ -85,18 +91,22 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
     if (made.ok()) to = *made;
     return made.status();
   };
-  WEFT_TRY(get(device_.allocate(room.tables), tables_.memory));
+  WEFT_TRY(get(device_.allocate(round_up(room.tables, kAlignment)), tables_.memory));
   WEFT_TRY(get(device_.allocate(room.scratch), scratch_));
   WEFT_TRY(get(device_.allocate(kAlignment), barrier_));
-  WEFT_TRY(get(device_.allocate_host(std::max(room.words, kFixedWords)), words_.memory));
-  abort_ = reinterpret_cast<uint32_t*>(words_.take(sizeof *abort_));
+  const size_t words = round_up(std::max(room.words, kFixedWords), kAlignment);
+  WEFT_TRY(get(device_.allocate_host(words), words_.memory));
+  constexpr Stay kFirst = Stay::until_there_is_no_room;  // and then, see make_room()
+  abort_ = reinterpret_cast<uint32_t*>(words_.take(sizeof *abort_, kFirst));
   for (device::Report*& report : reports_)
-    report = new (words_.take(sizeof(device::Report))) device::Report{};
+    report = new (words_.take(sizeof(device::Report), kFirst)) device::Report{};
   WEFT_CHECK(words_.used == kFixedWords);
+  WEFT_TRY(get(device_.make_stream(), copies_));
   return get(device_.make_stream(), own_stream_);
 }
 
-// Of the first launch that gave up, as far as is known; null: none has.
+// Of the first launch that gave up, as far as is known: one on a stream, if there is one; null:
+// none has.
 const device::Report* DeviceCalls::first_report() const {
   const device::Report* first = nullptr;
   for (device::Report* const report : reports_) {
@@ -109,8 +119,11 @@ const device::Report* DeviceCalls::first_report() const {
 Status DeviceCalls::failure() const {
   const device::Report* const report = first_report();
   if (!report) return {};
-  const UnderWay& call = under_way_[report->number - 1 - ended_.load(std::memory_order_relaxed)];
-  return explain(*report, call.entry->algorithm, rank()).within(describe(call.call));
+  const auto told = [&](const auto& call) {
+    return explain(*report, call.entry->algorithm, rank()).within(describe(call.call));
+  };
+  if (report->number >= kInGraph) return told(in_graph_[report->number - kInGraph]).within("graph");
+  return told(under_way_[report->number - 1 - ended_.load(std::memory_order_relaxed)]);
 }
 
 Status DeviceCalls::health() const {
@@ -130,7 +143,9 @@ Status DeviceCalls::reap() {
     if (!done.ok()) return done.status();
     if (!*done) break;
     const device::Report* const gave_up = first_report();  // there before the event
-    if (gave_up && gave_up->number == ended_.load(std::memory_order_relaxed) + 1) break;
+    if (gave_up && (gave_up->number >= kInGraph ||
+                    gave_up->number == ended_.load(std::memory_order_relaxed) + 1))
+      break;
     spare_.push_back(under_way_.front().event);
     under_way_.pop_front();
     ended_.fetch_add(1, std::memory_order_acq_rel);
@@ -175,7 +190,8 @@ Status DeviceCalls::await_all(bool even_lost) {
   }
 }
 
-// Where there is no room it waits until all calls have ended, forgets all shapes, and begins anew.
+// Where there is no room it waits until all calls have ended, forgets all shapes but those that
+// graphs refer to, and begins anew.
 Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
   if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
   WEFT_TRY(await_all(false).within("there is no room for another call"));
@@ -185,26 +201,29 @@ Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
   tables_.used = 0;
   words_.used = kFixedWords;
   if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
-  return unsupported(concat("A call's tables take ", table_bytes, " bytes of device memory and ",
-                            word_bytes, " of pinned memory, of which there are ",
-                            tables_.memory.size(), " and ", words_.memory.size(),
-                            "; make it in smaller groups, or with fewer lanes"));
+  const bool kept = tables_.kept + words_.kept > 0;
+  return unsupported(concat(
+      "A call's tables take ", table_bytes, " bytes of device memory and ", word_bytes,
+      " of pinned memory, of which there are ", tables_.memory.size() - tables_.kept, " and ",
+      words_.memory.size() - kFixedWords - words_.kept, kept ? " that graphs have not taken" : "",
+      "; make it in smaller groups, or with fewer lanes",
+      kept ? ", or use another communicator for other graphs" : ""));
 }
 
-Status DeviceCalls::check_not_captured(Gpu::Stream stream) const {
-  const Result<bool> captured = device_.is_captured(stream);
-  if (!captured.ok()) return captured.status();
-  if (!*captured) return {};
-  return unsupported("The stream is being captured into a graph, which is not supported yet");
-}
-
-// Behind the call before.
-Status DeviceCalls::begin(Gpu::Stream stream) {
+// Behind the call before, or behind the one before in the same graph: to that the number.
+Result<uint64_t> DeviceCalls::begin(Gpu::Stream stream) {
   WEFT_TRY(failure());
-  WEFT_TRY(check_not_captured(stream));
-  // Also on what seems to be the same stream: a handle may be a stream of each thread's, or one
-  // that was made after another one was destroyed.
-  return under_way_.empty() ? Status() : device_.wait(stream, under_way_.back().event);
+  const Result<uint64_t> graph = device_.capture_of(stream);
+  if (!graph.ok()) return graph;
+  if (*graph != 0) {
+    const auto end = ends_.find(*graph);
+    if (end != ends_.end()) WEFT_TRY(device_.wait(stream, end->second));
+  } else if (!under_way_.empty()) {
+    // Also on what seems to be the same stream: a handle may be a stream of each thread's, or one
+    // that was made after another one was destroyed.
+    WEFT_TRY(device_.wait(stream, under_way_.back().event));
+  }
+  return graph;
 }
 
 Result<Choice> DeviceCalls::choose_for(const Call& call) const {
@@ -239,7 +258,7 @@ int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
 // Puts the tables where the device finds them. `more_words`: that the call will take.
 Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
                                                     const Arranged& arranged, size_t more_words,
-                                                    Gpu::Stream stream) {
+                                                    const Where& where) {
   const auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
   if (!image.ok()) return image.status();
   const auto refused = [&](const std::string& why) {
@@ -252,19 +271,25 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
   if (image->touches_peers())
     return refused("reads and writes peers' buffers, which are not mapped on devices");
   WEFT_TRY(make_room(image->table_bytes(), more_words));
-  std::byte* const at = tables_.take(image->table_bytes());
-  Entry& entry = entries_[key];
+  const bool stays = where.stay() == Stay::for_ever;
+  std::byte* const at = tables_.take(image->table_bytes(), where.stay());
+  Entry& entry = (stays ? kept_ : entries_)[key];
   entry.tables.resize(image->table_bytes());
   entry.program = image->place(entry.tables, at, scratch_.data());
   entry.blocks = std::clamp(image->lanes(), 1u, media_->choice().blocks);
   entry.algorithm = arranged.request.algorithm;
-  WEFT_TRY(device_.copy(at, entry.tables.data(), entry.tables.size(), stream));
-  return &entry;
+  const Gpu::Stream stream = stays ? copies_ : where.stream;
+  Status copied = device_.copy(at, entry.tables.data(), entry.tables.size(), stream);
+  if (copied.ok() && stays) copied = device_.synchronize(stream);
+  if (copied.ok()) return &entry;
+  (stays ? kept_ : entries_).erase(key);
+  return copied;
 }
 
-DeviceCalls::Entry* DeviceCalls::known() {
+DeviceCalls::Entry* DeviceCalls::known(Stay stay) {
+  if (const auto at = kept_.find(key_); at != kept_.end()) return &at->second;
   const auto at = entries_.find(key_);
-  return at != entries_.end() ? &at->second : nullptr;
+  return stay != Stay::for_ever && at != entries_.end() ? &at->second : nullptr;
 }
 
 Result<Gpu::Event> DeviceCalls::take_event() {
@@ -278,7 +303,13 @@ Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
   if (first == then) return {};
   const std::lock_guard lock(mutex_);
   WEFT_TRY(failure());
-  for (const Gpu::Stream stream : {first, then}) WEFT_TRY(check_not_captured(stream));
+  const Result<uint64_t> from = device_.capture_of(first), to = device_.capture_of(then);
+  for (const Result<uint64_t>& graph : {from, to})
+    if (!graph.ok()) return graph.status();
+  if (*to != 0 && *from != *to)
+    return invalid_argument(
+        "A stream is being captured into a graph, and another one that it has to wait for is not; "
+        "capture all streams of a group, or none");
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
   Status status = device_.record(*event, first);
@@ -288,21 +319,46 @@ Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
 }
 
 Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const Signature& signature,
-                           double timeout_s, Gpu::Stream stream, Launched* launched) {
+                           double timeout_s, const Where& where, Launched* launched) {
+  const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
+  device::Report* const report = reports_[signature.kind == Kind::exchange];
+  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report};
+  WEFT_TRY(where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where.stream)
+                            : launch_in_graph(entry, call, signature, limits, where));
+  if (launched) *launched = {where.graph == 0 ? launched_ : 0, entry.algorithm};
+  return {};
+}
+
+Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& call,
+                                     const Signature& signature, device::Limits limits,
+                                     Gpu::Stream stream) {
   WEFT_TRY(reap());
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
-  const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
-  device::Report* const report = reports_[signature.kind == Kind::exchange];
-  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report,
-                              launched_ + 1};
+  limits.number = launched_ + 1;
   Status status = device_.launch(entry.program, call, limits, entry.blocks, stream);
   if (status.ok()) status = device_.record(*event, stream);
   if (!status.ok()) return spare_.push_back(*event), status;
   under_way_.push_back({*event, &entry, signature});
   ++launched_;
-  if (launched) *launched = {launched_, entry.algorithm};
   return {};
+}
+
+// Nobody can be told of an event in a graph whether it has come: only the next call waits for it.
+Status DeviceCalls::launch_in_graph(const Entry& entry, const device::Call& call,
+                                    const Signature& signature, device::Limits limits,
+                                    const Where& where) {
+  Gpu::Event& end = ends_[where.graph];
+  if (!end) {
+    const Result<Gpu::Event> event = device_.make_event();
+    if (!event.ok()) return ends_.erase(where.graph), event.status();
+    end = *event;
+  }
+  limits.number = kInGraph + in_graph_.size();
+  in_graph_.push_back({&entry, signature});  // a launch of the graph may be whenever it likes
+  in_graphs_.store(true, std::memory_order_release);
+  WEFT_TRY(device_.launch(entry.program, call, limits, entry.blocks, where.stream));
+  return device_.record(end, where.stream);
 }
 
 // What differs between calls of one shape.
@@ -331,18 +387,20 @@ Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* lau
   WEFT_TRY(validate(asked, size(), rank()));
   const Call call = with_barrier_bytes(asked, barrier_.data(), barrier_.data() + 1);
   const std::lock_guard lock(mutex_);
-  WEFT_TRY(begin(stream));
+  const Result<uint64_t> graph = begin(stream);
+  if (!graph.ok()) return graph.status();
+  const Where where{stream, *graph};
   const bool aliased = in_place(call, size(), rank());
   make_key(call, aliased, Purpose::user, key_);
-  Entry* entry = known();
+  Entry* entry = known(where.stay());
   if (!entry) {
     const auto what = arranged(call, aliased);
     if (!what.ok()) return what.status();
-    const auto made = make_entry(key_, *what, 0, stream);
+    const auto made = make_entry(key_, *what, 0, where);
     if (!made.ok()) return made.status();
     entry = *made;
   }
-  return launch(*entry, arguments(call), signature(asked), call.timeout_s, stream, launched);
+  return launch(*entry, arguments(call), signature(asked), call.timeout_s, where, launched);
 }
 
 Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
@@ -350,23 +408,25 @@ Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
   WEFT_TRY(validate(group, size()));
   if (group.empty()) return {};
   const std::lock_guard lock(mutex_);
-  WEFT_TRY(begin(stream));
+  const Result<uint64_t> graph = begin(stream);
+  if (!graph.ok()) return graph.status();
+  const Where where{stream, *graph};
   const size_t words = group.size() * sizeof(void*);
   WEFT_TRY(make_room(0, words));
   make_key(group, key_);
-  Entry* entry = known();
+  Entry* entry = known(where.stay());
   if (!entry) {
     const auto choice = choose_for({.kind = Kind::exchange});
     if (!choice.ok()) return choice.status();
-    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), words, stream);
+    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), words, where);
     if (!made.ok()) return made.status();
     entry = *made;
   }
-  auto* const transfers = reinterpret_cast<void**>(words_.take(words));
+  auto* const transfers = reinterpret_cast<void**>(words_.take(words, where.stay()));
   for (size_t i = 0; i < group.size(); ++i) transfers[i] = group[i].memory;
   device::Call what{};
   what.transfers = transfers;
-  return launch(*entry, what, signature(group), 0, stream, launched);
+  return launch(*entry, what, signature(group), 0, where, launched);
 }
 
 }  // namespace weft

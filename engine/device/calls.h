@@ -5,6 +5,11 @@
 // they are put on. As with a Communicator all ranks make the same calls in the same order, except
 // that groups of sends and receives only need both ends of each transfer.
 //
+// A stream may be in the course of being captured into a graph. What is put there runs whenever the
+// graph does, behind the calls that the same graph has captured before; how a launch of the graph
+// is ordered with others and with calls on streams is up to who launches it, and the same for all
+// ranks. All of that stays as long as this object does.
+//
 // Thread safety: any call from any thread; see above about their order.
 #pragma once
 
@@ -49,22 +54,26 @@ class DeviceCalls {
 
   // What was put on a stream.
   struct Launched {
-    uint64_t number = 0;    // among all calls, from 1
+    uint64_t number = 0;    // among the calls on streams, from 1; 0: it went into a graph
     std::string algorithm;  // that it runs
   };
   // Memory is the device's, or host memory that it can reach at the same address. What Call says
-  // of the arguments holds; the timeout is for each wait of the call. Streams that are being
-  // captured into a graph are refused. A group of nothing is not put there.
+  // of the arguments holds; the timeout is for each wait of the call. A group of nothing is not put
+  // there.
   Status enqueue(const Call& call, Gpu::Stream stream, Launched* launched = nullptr);
   Status enqueue(std::span<const Transfer> group, Gpu::Stream stream, Launched* launched = nullptr);
-  // What `then` is given from now on waits for what `first` has been given so far.
+  // What `then` is given from now on waits for what `first` has been given so far. Of two streams
+  // of which one is captured into a graph, the other one has to be, into the same.
   Status put_behind(Gpu::Stream first, Gpu::Stream then);
   // A stream of this rank's own, for those who have none. It waits for no other stream but where
   // calls do.
   Gpu::Stream own_stream() const { return own_stream_; }
 
-  // How many calls have ended, as far as is known: nothing is waited for. None from the first that
-  // gave up on.
+  // Whether graphs have calls that may run at any time.
+  bool in_graphs() const { return in_graphs_.load(std::memory_order_acquire); }
+
+  // How many calls on streams have ended, as far as is known: nothing is waited for. None from the
+  // first that gave up on, and none once one of a graph has.
   Result<uint64_t> ended();
   // Whether all have ended, however they did.
   Result<bool> idle();
@@ -92,25 +101,32 @@ class DeviceCalls {
     uint32_t blocks = 1;
     std::string algorithm;
   };
+  using Entries = std::map<PlanCache::Key, Entry>;
   // A call that is on a stream, and what is recorded there behind it.
   struct UnderWay {
     Gpu::Event event = nullptr;
     const Entry* entry = nullptr;
     Signature call;
   };
-  // Memory that is given out piece by piece, and taken back as a whole.
+  struct InGraph {
+    const Entry* entry = nullptr;
+    Signature call;
+  };
+  // How long what a call needs has to stay.
+  enum class Stay : uint8_t { until_there_is_no_room, for_ever };
+  // Memory that is given out piece by piece: from its begin what is taken back as a whole, from its
+  // end what is never.
   struct Arena {
     Bytes memory{};
-    size_t used = 0;
+    size_t used = 0, kept = 0;
     bool has_room(size_t bytes) const;
-    std::byte* take(size_t bytes);  // REQUIRES: has_room(bytes)
+    std::byte* take(size_t bytes, Stay stay);  // REQUIRES: has_room(bytes)
   };
 
   DeviceCalls(Gpu& device, std::unique_ptr<DeviceMedia> media, const Options& options);
   Status prepare(const DeviceRoom& room);
   Status await_all(bool even_lost);
-  Status check_not_captured(Gpu::Stream stream) const;
-  Status begin(Gpu::Stream stream);
+  Result<uint64_t> begin(Gpu::Stream stream);
   const device::Report* first_report() const;
   // REQUIRES: mutex_ is held, for these
   Status failure() const;
@@ -122,19 +138,30 @@ class DeviceCalls {
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   device::Call arguments(const Call& call) const;
-  Entry* known();  // the entry of key_; nullptr where there is none
+  // Where a call is put: on a stream, or by one into a graph.
+  struct Where {
+    Gpu::Stream stream;
+    uint64_t graph;  // 0: none
+    Stay stay() const { return graph == 0 ? Stay::until_there_is_no_room : Stay::for_ever; }
+  };
+  Entry* known(Stay stay);  // the entry of key_; nullptr where there is none
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
-                            Gpu::Stream stream);
+                            const Where& where);
   Status make_room(size_t table_bytes, size_t word_bytes);
   Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
-                double timeout_s, Gpu::Stream stream, Launched* launched);
+                double timeout_s, const Where& where, Launched* launched);
+  Status launch_on_stream(const Entry& entry, const device::Call& call, const Signature& signature,
+                          device::Limits limits, Gpu::Stream stream);
+  Status launch_in_graph(const Entry& entry, const device::Call& call, const Signature& signature,
+                         device::Limits limits, const Where& where);
 
   Gpu& device_;
   const std::unique_ptr<DeviceMedia> media_;
   const Options options_;
 
   mutable std::mutex mutex_;  // guards what follows
-  std::map<PlanCache::Key, Entry> entries_;
+  Entries entries_;
+  Entries kept_;  // those that graphs refer to; calls on streams use them as well
   PlanCache::Key key_;
   Arena tables_;     // in device memory
   Arena words_;      // in host memory that the device reads and writes: reports, transfers
@@ -143,12 +170,16 @@ class DeviceCalls {
   std::deque<UnderWay> under_way_;  // in order; not those that are known to have ended well
   std::vector<Gpu::Event> spare_;
   uint64_t launched_ = 0;
+  std::deque<InGraph> in_graph_;
+  std::map<uint64_t, Gpu::Event> ends_;  // by graph: behind its last call so far
 
   std::atomic<uint64_t> ended_{0};  // that are not under_way_ any more; who holds mutex_ writes it
+  std::atomic<bool> in_graphs_{false};
   // Set once. In words_:
   uint32_t* abort_ = nullptr;
   std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups
   Gpu::Stream own_stream_ = nullptr;
+  Gpu::Stream copies_ = nullptr;  // which nobody captures, and which waits for nothing
 };
 
 }  // namespace weft

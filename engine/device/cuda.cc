@@ -260,17 +260,52 @@ class CudaDevice final : public Gpu {
     WEFT_TRY(status_of(state, "ask for an event"));
     return true;
   }
-  Result<bool> is_captured(Stream stream) override {
-    const Current current(driver_, ordinal_);
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    WEFT_TRY(current.run("ask whether a stream is captured",
-                         [&] { return cudaStreamIsCapturing(stream_of(stream), &status); }));
-    return status != cudaStreamCaptureStatusNone;
-  }
   Status synchronize(Stream stream) override {
     const Current current(driver_, ordinal_);
     return current.run("wait for a stream",
                        [&] { return cudaStreamSynchronize(stream_of(stream)); });
+  }
+
+  // -- graphs -------------------------------------------------------------------------------------
+
+  Result<uint64_t> capture_of(Stream stream) override {
+    const Current current(driver_, ordinal_);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long graph = 0;
+    WEFT_TRY(current.run("ask whether a stream is captured", [&] {
+      return cudaStreamGetCaptureInfo(stream_of(stream), &status, &graph);
+    }));
+    if (status == cudaStreamCaptureStatusInvalidated)
+      return invalid_argument("the capture of the stream into a graph has failed before");
+    return status == cudaStreamCaptureStatusNone ? 0 : uint64_t{graph};
+  }
+  Status begin_capture(Stream stream) override {
+    const Current current(driver_, ordinal_);
+    return current.run("begin to capture a stream", [&] {
+      return cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal);
+    });
+  }
+  Result<Graph> end_capture(Stream stream) override {
+    const Current current(driver_, ordinal_);
+    cudaGraph_t captured = nullptr;
+    WEFT_TRY(current.run("capture a stream into a graph",
+                         [&] { return cudaStreamEndCapture(stream_of(stream), &captured); }));
+    cudaGraphExec_t graph = nullptr;
+    const Status made =
+        current.run("make a graph", [&] { return cudaGraphInstantiate(&graph, captured, 0); });
+    cudaGraphDestroy(captured);
+    if (!made.ok()) return made;
+    return Graph{graph};
+  }
+  Status launch_graph(Graph graph, Stream stream) override {
+    const Current current(driver_, ordinal_);
+    return current.run("launch a graph", [&] {
+      return cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream));
+    });
+  }
+  void destroy_graph(Graph graph) override {
+    const Current current(driver_, ordinal_);
+    cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
   }
 
  private:

@@ -30,6 +30,7 @@ class Gpu {
  public:
   using Stream = void*;  // CUDA: cudaStream_t, also those of others
   using Event = void*;   // CUDA: cudaEvent_t
+  using Graph = void*;   // CUDA: cudaGraphExec_t
 
   virtual ~Gpu() = default;
   virtual const DeviceIdentity& identity() const = 0;
@@ -71,8 +72,17 @@ class Gpu {
   virtual Status wait(Stream stream, Event event) = 0;    // the stream goes on after that
   virtual Result<bool> is_done(Event event) = 0;          // true where it was never recorded
   virtual Status synchronize(Stream stream) = 0;
-  // Whether what is put on the stream goes into a graph instead of being run.
-  virtual Result<bool> is_captured(Stream stream) = 0;
+
+  // The graph that what is put on the stream goes into instead of being run: a number that no other
+  // capture has, 0 where it is run. A stream that is made to wait for an event of a captured one is
+  // captured, too, and has to be waited for by the first one before the capture ends.
+  virtual Result<uint64_t> capture_of(Stream stream) = 0;
+  virtual Status begin_capture(Stream stream) = 0;
+  virtual Result<Graph> end_capture(Stream stream) = 0;
+  // Once more, with the arguments that were captured. REQUIRES: the last time has ended, or is
+  // before it on the stream.
+  virtual Status launch_graph(Graph graph, Stream stream) = 0;
+  virtual void destroy_graph(Graph graph) = 0;
 };
 
 }  // namespace weft

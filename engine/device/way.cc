@@ -124,16 +124,21 @@ Status DeviceWay::put(const What& what, Gpu::Stream stream, UnderWay call) {
     const std::lock_guard lock(mutex_);
     DeviceCalls::Launched launched;
     WEFT_TRY(calls_->enqueue(what, stream, &launched));
-    call.number = launched.number;
-    call.record = recorder_.begin(call.call.kind == Kind::exchange ? 0 : ++sequence_, call.call,
-                                  recorder_.label(concat("device/", launched.algorithm)));
-    awaited_.fetch_add(waits, std::memory_order_acq_rel);
-    made_.fetch_add(1, std::memory_order_acq_rel);
-    under_way_.push_back(std::move(call));
-    first = outstanding_.fetch_add(1, std::memory_order_acq_rel) == 0;
+    first = launched.number == 0 || outstanding() == 0;
+    if (launched.number > 0) add(launched, std::move(call));
   }
   if (first || waits) wake_();
   return {};
+}
+
+void DeviceWay::add(const DeviceCalls::Launched& launched, UnderWay call) {
+  call.number = launched.number;
+  call.record = recorder_.begin(call.call.kind == Kind::exchange ? 0 : ++sequence_, call.call,
+                                recorder_.label(concat("device/", launched.algorithm)));
+  awaited_.fetch_add(call.work != nullptr, std::memory_order_acq_rel);
+  made_.fetch_add(1, std::memory_order_acq_rel);
+  under_way_.push_back(std::move(call));
+  outstanding_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 Status DeviceWay::enqueue(const Call& call, Gpu::Stream stream) { return put(call, stream, {}); }
@@ -196,12 +201,13 @@ void DeviceWay::end(const Status& why) {
   if (!lock.owns_lock() || under_way_.empty()) return;
   const Result<bool> idle = calls_->idle();
   if (idle.ok() && !*idle) return;  // else a device that is broken runs nothing any more
+  cut_short_.store(true, std::memory_order_release);
   while (!under_way_.empty()) finish(Recorder::State::failed, why);
 }
 
 std::string DeviceWay::oldest() const {
   const std::lock_guard lock(mutex_);
-  return under_way_.empty() ? std::string() : describe(under_way_.front().call);
+  return under_way_.empty() ? "calls of graphs" : describe(under_way_.front().call);
 }
 
 bool DeviceWay::oldest_has_default_timeout() const {

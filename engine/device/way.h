@@ -53,11 +53,15 @@ class DeviceWay {
   Work start(const Call& call, const Deadline& deadline);
   Work start(std::span<const Transfer> group, const Deadline& deadline);
 
-  // Calls that are not known to have ended, those among them that somebody waits for, and those
-  // that have ever been made.
+  // Whether somebody has to look around: calls are on streams, or graphs have some.
+  bool needs_care() const { return outstanding() > 0 || (calls_ && calls_->in_graphs()); }
+  // Calls on streams that are not known to have ended, those among them that somebody waits for,
+  // and those that have ever been made.
   size_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
   size_t awaited() const { return awaited_.load(std::memory_order_acquire); }
   uint64_t made() const { return made_.load(std::memory_order_acquire); }
+  // Whether end() has completed any.
+  bool cut_short() const { return cut_short_.load(std::memory_order_acquire); }
 
   // Completes what has ended well. An error is the device's.
   Status settle();
@@ -68,8 +72,9 @@ class DeviceWay {
   // After abort(): once all kernels have ended, completes everything with `why`.
   void end(const Status& why);
 
-  // Of the oldest call that is outstanding, in words, and whether its timeout is the
-  // communicator's. They wait for who puts a call on a stream: abort() ends that.
+  // Of the oldest call that is outstanding, in words (or that there may be some of graphs), and
+  // whether its timeout is the communicator's. They wait for who puts a call on a stream: abort()
+  // ends that.
   std::string oldest() const;
   bool oldest_has_default_timeout() const;
   // Whether somebody has waited for a call until its deadline.
@@ -94,7 +99,9 @@ class DeviceWay {
   Status put(const What& what, Gpu::Stream stream, UnderWay call);
   template <class What>
   Work start_any(const What& what, const Deadline& deadline);
-  void finish(Recorder::State state, const Status& status);  // REQUIRES: mutex_ is held
+  // REQUIRES, for these: mutex_ is held
+  void add(const DeviceCalls::Launched& launched, UnderWay call);
+  void finish(Recorder::State state, const Status& status);
 
   const int ranks_;
   const Rank me_;
@@ -110,6 +117,7 @@ class DeviceWay {
 
   std::atomic<size_t> outstanding_{0}, awaited_{0};
   std::atomic<uint64_t> made_{0};
+  std::atomic<bool> cut_short_{false};
 };
 
 }  // namespace weft

@@ -174,6 +174,48 @@ TEST(DeviceCalls, MakeRoomForNewShapes) {
   });
 }
 
+// What graphs refer to stays while other shapes come and go, until it leaves no room for them.
+TEST(DeviceCalls, KeepWhatGraphsReferTo) {
+  World world{.ranks = 2};
+  world.room = {16 << 10, 8 << 10, 64 << 10};
+  run_ranks(world, [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+    std::vector<int32_t> in(50, me), out(50, -1);
+    const auto reduce = [&](size_t count) {
+      return calls.enqueue({.kind = Kind::all_reduce,
+                            .input = in.data(),
+                            .output = out.data(),
+                            .count = count,
+                            .type = DataType::int32,
+                            .op = ReduceOp::sum},
+                           streams[0]);
+    };
+    const auto capture = [&](size_t count, std::vector<Gpu::Graph>& graphs) {
+      EXPECT_TRUE(device.begin_capture(streams[0]).ok());
+      const Status put = reduce(count);
+      graphs.push_back(device.end_capture(streams[0]).take());
+      return put;
+    };
+    std::vector<Gpu::Graph> graphs;
+    ASSERT_TRUE(reduce(50).ok());  // is forgotten, what the graph has is not
+    ASSERT_TRUE(capture(50, graphs).ok());
+    for (size_t i = 0; i < 200; ++i) {
+      ASSERT_TRUE(reduce(i % 50 + 1).ok());
+      ASSERT_TRUE(device.synchronize(streams[0]).ok());
+      out.assign(50, -1);
+      ASSERT_TRUE(device.launch_graph(graphs[0], streams[0]).ok());
+      ASSERT_TRUE(device.synchronize(streams[0]).ok());
+      ASSERT_EQ(out, std::vector<int32_t>(50, 1));
+    }
+    Status full;
+    for (size_t count = 1; full.ok() && count <= 50; ++count) full = capture(count, graphs);
+    EXPECT_EQ(full.code(), Code::unsupported);
+    EXPECT_NE(full.message().find("that graphs have not taken"), std::string_view::npos)
+        << full.to_string();
+    EXPECT_TRUE(calls.health().ok());
+    for (const Gpu::Graph graph : graphs) device.destroy_graph(graph);
+  });
+}
+
 TEST(DeviceCalls, RefuseWrongArguments) {
   run_ranks({.ranks = 2}, [](Rank, Gpu&, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     int32_t x = 0;

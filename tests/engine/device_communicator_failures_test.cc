@@ -65,6 +65,7 @@ void expect_ended(const World& world, const std::function<void(const Here&)>& la
     here.synchronize();  // its kernels have ended, or do so now
     EXPECT_LT(watch.seconds(), kSoon_s);
     EXPECT_EQ(here.comm.health().code(), status.code()) << here.comm.health().to_string();
+    EXPECT_EQ(here.comm.synchronize().code(), status.code());
     EXPECT_EQ(here.comm.enqueue(call, here.streams[0]).code(), status.code());
     EXPECT_EQ(here.comm.run(call).code(), status.code());
     int32_t x = 1, sum = 0;

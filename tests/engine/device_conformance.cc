@@ -60,6 +60,46 @@ void orders_streams(Gpu& device) {
   for (const Bytes memory : {a, b}) device.release(memory);
 }
 
+// A chain over two streams, captured; it reads what is there whenever it is launched.
+void captures_graphs(Gpu& device) {
+  const Bytes in = must(device.allocate_host(1000)), out = must(device.allocate_host(1000));
+  const Bytes between = must(device.allocate(1000));
+  const auto one = must(device.make_stream()), two = must(device.make_stream());
+  const auto fork = must(device.make_event()), join = must(device.make_event());
+  EXPECT_EQ(must(device.capture_of(one)), 0u);
+  ASSERT_TRUE(device.begin_capture(one).ok());
+  const uint64_t number = must(device.capture_of(one));
+  EXPECT_NE(number, 0u);
+  EXPECT_EQ(must(device.capture_of(two)), 0u);
+  EXPECT_TRUE(device.copy(between.data(), in.data(), in.size(), one).ok());
+  EXPECT_TRUE(device.record(fork, one).ok());
+  EXPECT_TRUE(device.wait(two, fork).ok());
+  EXPECT_EQ(must(device.capture_of(two)), number);
+  EXPECT_TRUE(device.copy(out.data(), between.data(), in.size(), two).ok());
+  EXPECT_TRUE(device.record(join, two).ok());
+  EXPECT_TRUE(device.wait(one, join).ok());
+  const Gpu::Graph graph = must(device.end_capture(one));
+  EXPECT_EQ(must(device.capture_of(one)), 0u);
+  EXPECT_EQ(must(device.capture_of(two)), 0u);
+  for (int turn = 1; turn < 4; ++turn) {
+    std::fill(in.begin(), in.end(), static_cast<std::byte>(turn));
+    EXPECT_TRUE(device.launch_graph(graph, one).ok());
+    EXPECT_TRUE(device.synchronize(one).ok());
+    for (const std::byte b : out) ASSERT_EQ(b, static_cast<std::byte>(turn));
+  }
+  device.destroy_graph(graph);
+  // What waits for nothing of a graph is not let in; the capture is lost then.
+  EXPECT_TRUE(device.record(fork, two).ok());
+  ASSERT_TRUE(device.begin_capture(one).ok());
+  EXPECT_FALSE(device.wait(one, fork).ok());
+  if (const auto lost = device.end_capture(one); lost.ok()) device.destroy_graph(*lost);
+  EXPECT_TRUE(device.synchronize(one).ok());
+  for (const auto event : {fork, join}) device.destroy_event(event);
+  for (const auto stream : {one, two}) device.destroy_stream(stream);
+  for (const Bytes memory : {in, out}) device.release_host(memory);
+  device.release(between);
+}
+
 // A communicator of one rank or more, as bare as it can be: a ring of all_reduce in float32.
 class BareRanks {
  public:
@@ -159,6 +199,7 @@ void conforms(Gpu& device) {
   EXPECT_FALSE(device.identity().uuid.empty());
   keeps_memory(device);
   orders_streams(device);
+  captures_graphs(device);
   runs_programs(device);
 }
 

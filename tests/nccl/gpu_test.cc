@@ -59,6 +59,19 @@ class Gpu {
     for (void* stream : streams_) EXPECT_TRUE(device_->synchronize(stream).ok());
   }
 
+  // As often as is asked for: what the first stream is given in between.
+  void run_graph(const std::function<void()>& capture, const std::function<bool()>& again) {
+    ASSERT_TRUE(device_->begin_capture(streams_[0]).ok());
+    capture();
+    const auto graph = device_->end_capture(streams_[0]);
+    ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+    while (again()) {
+      EXPECT_TRUE(device_->launch_graph(*graph, streams_[0]).ok());
+      synchronize();
+    }
+    device_->destroy_graph(*graph);
+  }
+
  private:
   std::shared_ptr<weft::Gpu> device_;
   void* streams_[2] = {};
@@ -409,6 +422,39 @@ TEST(Gpu, AbortAndRevokeEndWhatIsOnStreams) {
       ended.count_down();
     });
   }
+}
+
+// A training step of a captured kind: a sum, and a group that goes around on both streams.
+TEST_P(GpuRanks, GraphsRunAgainAndAgain) {
+  on_ranks(GetParam(), [](Rank& r) {
+    int32_t* const values = r.gpu.allocate(kCount);
+    int32_t* const moved = r.gpu.allocate(kCount);
+    const auto capture = [&] {
+      EXPECT_EQ(ncclAllReduce(values, values, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+                ncclSuccess);
+      const int next = (r.me + 1) % r.size, before = (r.me + r.size - 1) % r.size;
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(ncclSend(values, kCount, ncclInt32, next, r.comm, r.gpu.stream()), ncclSuccess);
+      EXPECT_EQ(ncclRecv(moved, kCount, ncclInt32, before, r.comm, r.gpu.stream()), ncclSuccess);
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+      int32_t host = 1;  // cannot wait for the stream, and the capture goes on
+      EXPECT_EQ(ncclAllReduce(&host, &host, 1, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+                ncclInvalidArgument);
+    };
+    int runs = 0;
+    Values expected = sums(r.size), fresh;
+    r.gpu.run_graph(capture, [&] {
+      if (runs > 0) {
+        EXPECT_EQ(r.gpu.get(moved, kCount), expected) << runs;
+      }
+      fresh = part(r.me, 0);
+      for (int32_t& value : fresh) value += runs;
+      for (size_t i = 0; i < kCount; ++i) expected[i] = sums(r.size)[i] + runs * r.size;
+      r.gpu.put(values, fresh);
+      return ++runs < 4;
+    });
+    EXPECT_EQ(r.gpu.get(moved, kCount).size(), kCount);
+  });
 }
 
 // The second call of a rank may have to wait for its first, which waits for all others' first.

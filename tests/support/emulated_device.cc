@@ -4,9 +4,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "kernels/cuda/kernels.h"
@@ -16,10 +19,68 @@ namespace {
 
 constexpr int kThreads = 32;
 
-// How often it was recorded, and how many of these the stream has come to.
+struct Line;
+
+// What was captured, of however many streams. When it is launched those but the first one have
+// streams of the graph's own, and wait for each other only where they were made to.
+struct Captured {
+  struct Piece {
+    Line* line;
+    std::function<void(emulator::Stream&)>
+        run;  // null: the line comes to the event, or waits for it
+    size_t event = 0;
+    bool waits = false;
+  };
+  using Come = std::vector<std::atomic<bool>>;  // by event
+
+  uint64_t number;
+  Line* origin;
+  std::vector<Piece> pieces{};
+  size_t events = 0;
+  std::map<Line*, bool> joined{};  // other streams: whether the first one waits for all they did
+  std::map<Line*, std::unique_ptr<emulator::Stream>> streams{};
+
+  void launch(emulator::Stream& first) const {
+    const auto come = std::make_shared<Come>(events);
+    for (const Piece& piece : pieces) {
+      emulator::Stream& on = piece.line == origin ? first : *streams.at(piece.line);
+      if (piece.run)
+        piece.run(on);
+      else
+        on.launch(1, 1, [come, at = piece.event, waits = piece.waits] {
+          if (!waits) (*come)[at] = true;
+          while (!(*come)[at]) std::this_thread::yield();
+        });
+    }
+  }
+};
+
+// A stream.
+struct Line {
+  explicit Line(emulator::Device& gpu) : stream(gpu) {}
+  emulator::Stream stream;
+  std::shared_ptr<Captured> capture{};  // into which it is captured
+};
+
+// How often it was recorded, and how many of these the stream has come to; or where it was
+// captured.
 struct Recorded {
   std::atomic<uint64_t> asked{0}, come{0};
+  std::shared_ptr<Captured> capture{};
+  Line* line = nullptr;
+  size_t number = 0;  // in that graph
 };
+
+void capture(Line& line, Captured::Piece piece) {
+  line.capture->pieces.push_back(std::move(piece));
+  if (&line != line.capture->origin) line.capture->joined[&line] = false;
+}
+
+// Runs it on the stream, or adds it to what that is captured into.
+void put(Line& line, std::function<void(emulator::Stream&)> what) {
+  if (!line.capture) return what(line.stream);
+  capture(line, {&line, std::move(what)});
+}
 
 // What any device of the process has given: as with unified addressing, all know it.
 struct Given {
@@ -76,12 +137,15 @@ class EmulatedDevice final : public Gpu {
   void unmap(std::byte*) override {}
   Status reach(std::byte*) override { return {}; }
 
-  Result<Stream> make_stream() override { return Stream{new emulator::Stream(gpu_)}; }
-  void destroy_stream(Stream stream) override { delete &stream_of(stream); }
+  Result<Stream> make_stream() override { return Stream{new Line(gpu_)}; }
+  void destroy_stream(Stream stream) override { delete &line_of(stream); }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
-    if (pageable_copies_wait() && kind_of(from) == MemoryKind::host)
-      stream_of(stream).synchronize();
-    if (bytes > 0) stream_of(stream).launch(1, 1, [=] { std::memcpy(to, from, bytes); });
+    Line& line = line_of(stream);
+    if (pageable_copies_wait() && !line.capture && kind_of(from) == MemoryKind::host)
+      line.stream.synchronize();
+    if (bytes > 0)
+      put(line,
+          [=](emulator::Stream& on) { on.launch(1, 1, [=] { std::memcpy(to, from, bytes); }); });
     return {};
   }
 
@@ -91,9 +155,10 @@ class EmulatedDevice final : public Gpu {
   }
   Status launch(const device::Program& program, const device::Call& call,
                 const device::Limits& limits, uint32_t blocks, Stream stream) override {
-    stream_of(stream).launch(static_cast<int>(blocks), kThreads,
-                             device::interpret_kernel(program.op, program.type), program, call,
-                             limits);
+    put(line_of(stream), [=](emulator::Stream& on) {
+      on.launch(static_cast<int>(blocks), kThreads,
+                device::interpret_kernel(program.op, program.type), program, call, limits);
+    });
     return {};
   }
 
@@ -101,7 +166,11 @@ class EmulatedDevice final : public Gpu {
   void destroy_event(Event event) override { delete &recorded(event); }
   Status record(Event event, Stream stream) override {
     Recorded& r = recorded(event);
-    stream_of(stream).launch(1, 1, [&r, number = ++r.asked] {
+    Line& line = line_of(stream);
+    r.capture = line.capture;
+    r.line = &line;
+    if (r.capture) return capture(line, {&line, {}, r.number = r.capture->events++}), Status();
+    line.stream.launch(1, 1, [&r, number = ++r.asked] {
       uint64_t come = r.come;  // a later record may be over already, on another stream
       while (come < number && !r.come.compare_exchange_weak(come, number)) {
       }
@@ -110,18 +179,54 @@ class EmulatedDevice final : public Gpu {
   }
   Status wait(Stream stream, Event event) override {
     Recorded& r = recorded(event);
-    stream_of(stream).launch(1, 1, [&r, number = r.asked.load()] {
+    Line& line = line_of(stream);
+    if (r.capture || line.capture) return join(line, r);
+    line.stream.launch(1, 1, [&r, number = r.asked.load()] {
       while (r.come < number) std::this_thread::yield();
     });
     return {};
   }
   Result<bool> is_done(Event event) override {
+    if (recorded(event).capture) return Status(Code::system, "the event is in a graph");
     return recorded(event).come == recorded(event).asked;
   }
-  Result<bool> is_captured(Stream) override { return false; }
   Status synchronize(Stream stream) override {
-    stream_of(stream).synchronize();
+    if (line_of(stream).capture) return Status(Code::system, "the stream is captured");
+    line_of(stream).stream.synchronize();
     return {};
+  }
+
+  Result<uint64_t> capture_of(Stream stream) override {
+    const Line& line = line_of(stream);
+    return line.capture ? line.capture->number : 0;
+  }
+  Status begin_capture(Stream stream) override {
+    static std::atomic<uint64_t> captures{0};
+    Line& line = line_of(stream);
+    if (line.capture) return Status(Code::system, "the stream is captured already");
+    line.capture = std::make_shared<Captured>(Captured{++captures, &line});
+    return {};
+  }
+  Result<Graph> end_capture(Stream stream) override {
+    const auto graph = std::exchange(line_of(stream).capture, nullptr);
+    if (!graph || graph->origin != &line_of(stream))
+      return Status(Code::system, "no capture began on the stream");
+    bool whole = true;
+    for (const auto& [line, all] : graph->joined) {
+      line->capture.reset();
+      graph->streams[line] = std::make_unique<emulator::Stream>(gpu_);
+      whole &= all;
+    }
+    if (!whole) return Status(Code::system, "a captured stream was not waited for");
+    return Graph{new std::shared_ptr<Captured>(graph)};
+  }
+  Status launch_graph(Graph graph, Stream stream) override {
+    if (line_of(stream).capture) return Status(Code::system, "graphs of graphs are not emulated");
+    (*static_cast<std::shared_ptr<Captured>*>(graph))->launch(line_of(stream).stream);
+    return {};
+  }
+  void destroy_graph(Graph graph) override {
+    delete static_cast<std::shared_ptr<Captured>*>(graph);
   }
 
  private:
@@ -134,8 +239,15 @@ class EmulatedDevice final : public Gpu {
     addresses().given[given.data()] = {bytes, kind};
     return given;
   }
-  static emulator::Stream& stream_of(Stream stream) {
-    return *static_cast<emulator::Stream*>(stream);
+  static Line& line_of(Stream stream) { return *static_cast<Line*>(stream); }
+  // Of waits where one or the other is captured.
+  static Status join(Line& line, const Recorded& r) {
+    if (!r.capture || (line.capture && line.capture != r.capture))
+      return Status(Code::system, "a captured stream waits for what is not in its graph");
+    line.capture = r.capture;
+    capture(line, {&line, {}, r.number, true});
+    if (&line == r.capture->origin && r.line != &line) r.capture->joined[r.line] = true;
+    return {};
   }
   static Recorded& recorded(Event event) { return *static_cast<Recorded*>(event); }
 

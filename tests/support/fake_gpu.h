@@ -79,7 +79,11 @@ class FakeGpu final : public Gpu {
   Status wait(Stream, Event) override { return none(); }
   Result<bool> is_done(Event) override { return none(); }
   Status synchronize(Stream) override { return none(); }
-  Result<bool> is_captured(Stream) override { return none(); }
+  Result<uint64_t> capture_of(Stream) override { return none(); }
+  Status begin_capture(Stream) override { return none(); }
+  Result<Graph> end_capture(Stream) override { return none(); }
+  Status launch_graph(Graph, Stream) override { return none(); }
+  void destroy_graph(Graph) override {}
 
  private:
   static Status none() { return unsupported("the fake GPU has no streams"); }
