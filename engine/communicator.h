@@ -34,14 +34,15 @@ namespace weft {
 
 class Gpu;  // engine/device/gpu.h
 
-// What a call of these arguments would run, for benchmarks and logs.
+// What run() of a call of these arguments would run, for benchmarks and logs. Of calls on device
+// memory it says the algorithm, its radix and lanes.
 struct CallInfo {
   std::string algorithm;  // as `weft-schedule list` names it
   std::string protocol;   // "ll" or "simple"
-  std::string
-      transports;  // "shm", "tcp", "verbs", "shm+tcp": those that the plan's links and windows use
-  int lanes = 1;   // copies of the algorithm's lanes
-  int radix = 2;   // of algorithms that take one
+  // "shm", "tcp", "verbs", "shm+tcp": those that the plan's links and windows use; "gpu": kernels.
+  std::string transports;
+  int lanes = 1;             // copies of the algorithm's lanes
+  int radix = 2;             // of algorithms that take one
   size_t rounds = 0;         // in which the message is cut
   size_t segment_bytes = 0;  // bytes of a chunk in one round
   // A way to run the call that was considered.

@@ -275,6 +275,11 @@ Status Engine::health() const {
 
 Result<CallInfo> Engine::explain(const Call& call) try {
   WEFT_TRY(validate(call, size(), rank()));
+  if (device_) {
+    const Result<bool> taken = device_->takes(call);
+    if (!taken.ok()) return taken.status();
+    if (*taken) return device_->would_run(call);
+  }
   const Visit visit(driver_);
   Operation op(*media_, shared_);
   op.call = complete(call);

@@ -255,12 +255,9 @@ int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
   return std::max(1, static_cast<int>(std::min<size_t>(wanted, static_cast<size_t>(room))));
 }
 
-// Puts the tables where the device finds them. `more_words`: that the call will take.
-Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
-                                                    const Arranged& arranged, size_t more_words,
-                                                    const Where& where) {
-  const auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
-  if (!image.ok()) return image.status();
+Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged) const {
+  auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
+  if (!image.ok()) return image;
   const auto refused = [&](const std::string& why) {
     return unsupported(concat("algorithm ", arranged.request.algorithm, " ", why));
   };
@@ -270,6 +267,15 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
                           " on its device; set a smaller WEFT_CHUNK"));
   if (image->touches_peers())
     return refused("reads and writes peers' buffers, which are not mapped on devices");
+  return image;
+}
+
+// Puts the tables where the device finds them. `more_words`: that the call will take.
+Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
+                                                    const Arranged& arranged, size_t more_words,
+                                                    const Where& where) {
+  const auto image = lowered(arranged);
+  if (!image.ok()) return image.status();
   WEFT_TRY(make_room(image->table_bytes(), more_words));
   const bool stays = where.stay() == Stay::for_ever;
   std::byte* const at = tables_.take(image->table_bytes(), where.stay());
@@ -381,6 +387,18 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   // Ranks that do not know the same sizes would not come to the same number.
   if (!pair_sizes(call)) choice->copies = copies_for(*choice, collective, message_bytes(call));
   return arrange(call, aliased, *choice, size(), rank());
+}
+
+Result<CallInfo> DeviceCalls::would_run(const Call& call) const {
+  WEFT_TRY(validate(call, size(), rank()));
+  const auto what = arranged(call, in_place(call, size(), rank()));
+  if (!what.ok()) return what.status();
+  WEFT_TRY(lowered(*what).status());
+  return CallInfo{.algorithm = std::string(what->request.algorithm),
+                  .protocol = "simple",
+                  .transports = "gpu",
+                  .lanes = what->program.copies,
+                  .radix = what->request.radix};
 }
 
 Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* launched) {

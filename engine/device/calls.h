@@ -25,6 +25,7 @@
 #include "base/options.h"
 #include "engine/arrange.h"
 #include "engine/call.h"
+#include "engine/communicator.h"
 #include "engine/device/media.h"
 #include "engine/executor/device_lower.h"
 #include "engine/plan_cache.h"
@@ -62,8 +63,10 @@ class DeviceCalls {
   // there.
   Status enqueue(const Call& call, Gpu::Stream stream, Launched* launched = nullptr);
   Status enqueue(std::span<const Transfer> group, Gpu::Stream stream, Launched* launched = nullptr);
-  // What `then` is given from now on waits for what `first` has been given so far. Of two streams
-  // of which one is captured into a graph, the other one has to be, into the same.
+  // What enqueue() would run; an error where it would refuse the call.
+  Result<CallInfo> would_run(const Call& call) const;
+  // What `then` is given from now on waits for what `first` has been given so far. Where `then` is
+  // captured into a graph, `first` has to be, into the same.
   Status put_behind(Gpu::Stream first, Gpu::Stream then);
   // A stream of this rank's own, for those who have none. It waits for no other stream but where
   // calls do.
@@ -138,6 +141,7 @@ class DeviceCalls {
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   device::Call arguments(const Call& call) const;
+  Result<DeviceImage> lowered(const Arranged& arranged) const;
   // Where a call is put: on a stream, or by one into a graph.
   struct Where {
     Gpu::Stream stream;

@@ -151,6 +151,10 @@ Status DeviceWay::put_behind(Gpu::Stream first, Gpu::Stream then) {
   return calls_ ? calls_->put_behind(first, then) : none_;
 }
 
+Result<CallInfo> DeviceWay::would_run(const Call& call) const {
+  return calls_ ? calls_->would_run(call) : Result<CallInfo>(none_);
+}
+
 template <class What>
 Work DeviceWay::start_any(const What& what, const Deadline& deadline) {
   if (!calls_) return Work::failed(none_);

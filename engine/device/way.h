@@ -49,6 +49,8 @@ class DeviceWay {
   Status enqueue(std::span<const Transfer> group, Gpu::Stream stream);
   // See Communicator::put_behind().
   Status put_behind(Gpu::Stream first, Gpu::Stream then);
+  // See DeviceCalls::would_run().
+  Result<CallInfo> would_run(const Call& call) const;
   // On a stream of the communicator's own. The deadline is of overdue().
   Work start(const Call& call, const Deadline& deadline);
   Work start(std::span<const Transfer> group, const Deadline& deadline);

@@ -269,6 +269,26 @@ void expect_not_made(const World& world, std::string_view why) {
   });
 }
 
+// What would run goes by the memory, and an algorithm that does not serve the call is an error.
+TEST(DeviceCommunicator, ExplainsCallsOnDeviceMemory) {
+  World world{.ranks = 2};
+  world.options.algorithm = "ring";
+  run_ranks(world, [](const Here& here) {
+    auto there = here.on_device<int32_t>(100, 1);
+    std::vector<int32_t> at_home(100, 1);
+    const auto device = here.comm.explain(sum_call(there.data(), there.data(), 100));
+    ASSERT_TRUE(device.ok()) << device.status().to_string();
+    EXPECT_EQ(device->algorithm, "ring");
+    EXPECT_EQ(device->transports, "gpu");
+    const auto host = here.comm.explain(sum_call(at_home.data(), at_home.data(), 100));
+    ASSERT_TRUE(host.ok()) << host.status().to_string();
+    EXPECT_EQ(host->transports, "shm");
+    Call gather = sum_call(there.data(), there.data(), 50);
+    gather.kind = Kind::gather;
+    EXPECT_EQ(here.comm.explain(gather).status().code(), Code::unsupported);
+  });
+}
+
 TEST(DeviceCommunicator, SaysWhichRankHasNoDevice) {
   World world{.ranks = 3, .without = 1};
   const std::string_view why =
