@@ -250,8 +250,7 @@ Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp) {
   return calibration;
 }
 
-double copy_rate(const Calibration& calibration, double bytes) {
-  const auto& copies = calibration.copies;
+double copy_rate(std::span<const Calibration::CopyRate> copies, double bytes) {
   if (copies.empty()) return 0;
   if (bytes <= copies.front().bytes) return copies.front().bytes_per_second;
   for (size_t i = 1; i < copies.size(); ++i) {
@@ -263,8 +262,29 @@ double copy_rate(const Calibration& calibration, double bytes) {
   return copies.back().bytes_per_second;
 }
 
+namespace {
+
+std::optional<double> gpu_floor_seconds(const Calibration& calibration, const Traffic& traffic) {
+  if (calibration.gpus.empty()) return std::nullopt;
+  double floor = 0;
+  for (const Calibration::OfGpu& gpu : calibration.gpus) {
+    double bytes = 0;
+    for (const Rank rank : gpu.ranks)
+      bytes += static_cast<double>(traffic.moved_by_rank[static_cast<size_t>(rank)]) / 2;
+    const double rate = copy_rate(gpu.copies, bytes);
+    if (rate == 0) return std::nullopt;
+    floor = std::max(floor, bytes / rate);
+  }
+  const double leaving = calibration.leaving_gpu_bytes_per_second;
+  if (leaving == 0) return floor;
+  return std::max(floor, static_cast<double>(traffic.bytes_crossing) / traffic.ranks / leaving);
+}
+
+}  // namespace
+
 std::optional<double> floor_seconds(const Calibration& calibration, std::string_view transports,
                                     const Traffic& traffic) {
+  if (transports == "gpu") return gpu_floor_seconds(calibration, traffic);
   const bool alone = traffic.ranks == 1;
   if (transports == "shm" || alone) {
     const double bytes =

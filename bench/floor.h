@@ -11,12 +11,18 @@
 //     rate            of loopback connections, as many at once as pairs of cores, at least one
 //     hop             half a round trip of one byte, both ends polling
 //
+//   memory of GPUs:   for each GPU (bytes read + bytes written by its ranks) / 2 / rate
+//     rate            bytes copied per second within its memory, in copies of that size or larger
+//     where no two ranks share a GPU, also bytes crossing / ranks / rate
+//     rate            bytes copied per second from one GPU to all others at once
+//
 // No wait, no flag and no copy besides those is counted, so a figure cannot be below its floor but
 // by noise. In place less may have to move: the floor is that of the out-of-place form. Between
 // hosts nothing is measured and there is no floor.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -34,6 +40,13 @@ struct Calibration {
   std::vector<CopyRate> copies;  // by size, ascending
   double tcp_hop_s = 0;          // 0: not measured
   double tcp_bytes_per_second = 0;
+
+  struct OfGpu {
+    std::vector<Rank> ranks;       // whose memory it is
+    std::vector<CopyRate> copies;  // as above
+  };
+  std::vector<OfGpu> gpus{};  // where data is in their memory; then nothing else is measured
+  double leaving_gpu_bytes_per_second = 0;  // 0: not measured
 };
 
 // Takes about a quarter of a second; nothing else of the job should run meanwhile. `max_bytes`: the
@@ -49,9 +62,14 @@ struct Traffic {
   size_t bytes_read = 0;
   size_t bytes_written = 0;
   size_t bytes_crossing = 0;
+  std::vector<uint64_t> moved_by_rank{};  // bytes that each reads and writes; of GPUs' memory
 };
 
-double copy_rate(const Calibration& calibration, double bytes);
+// `copies` by size, ascending; 0 where there are none.
+double copy_rate(std::span<const Calibration::CopyRate> copies, double bytes);
+inline double copy_rate(const Calibration& calibration, double bytes) {
+  return copy_rate(calibration.copies, bytes);
+}
 
 // Seconds; `transports` as CallInfo has them. nullopt where nothing is known.
 std::optional<double> floor_seconds(const Calibration& calibration, std::string_view transports,

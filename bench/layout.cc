@@ -55,6 +55,8 @@ class Maker {
       case Kind::exchange: exchange(); break;
       case Kind::barrier: break;
     }
+    if (!varying()) layout_.read_here = layout_.input_count;  // else there are gaps
+    for (const Piece& piece : layout_.pieces) layout_.written_here += piece.count;
     return std::move(layout_);
   }
 
@@ -111,7 +113,7 @@ class Maker {
     const bool everywhere = kind() == Kind::all_gather;
     const bool receives = everywhere || is_root();
     block_arguments(blocks, receives);
-    layout_.input_count = blocks.counts[me_];
+    layout_.input_count = layout_.read_here = blocks.counts[me_];
     if (receives) {
       layout_.output_count = blocks.span;
       layout_.shared_input = blocks.offsets[me_];
@@ -131,6 +133,7 @@ class Maker {
     block_arguments(blocks, sends);
     layout_.output_count = blocks.counts[me_];
     layout_.input_count = sends ? blocks.span : 0;
+    layout_.read_here = sends ? blocks.total : 0;
     if (sends) layout_.shared_output = blocks.offsets[me_];
     add(reduced ? Piece::kAllRanks : what_.root_or_0(), blocks.offsets[me_], 0, blocks.counts[me_]);
     const size_t leaving =
@@ -167,6 +170,7 @@ class Maker {
       add(static_cast<Rank>(from), rows[from].offsets[me_], incoming.offsets[from],
           incoming.counts[from]);
     layout_.input_count = rows[me_].span;
+    layout_.read_here = rows[me_].total;
     layout_.output_count = incoming.span;
     layout_.count = total_ / n_;
     if (varying()) {
@@ -208,7 +212,7 @@ class Maker {
         if (!sends.empty()) queues.push_back(std::move(sends));
         if (!receives.empty()) queues.push_back(std::move(receives));
       }
-      if (from == me_) layout_.input_count = sent;
+      if (from == me_) layout_.input_count = layout_.read_here = sent;
       everything += sent;
     }
     merge(queues);

@@ -57,6 +57,10 @@ struct Layout {
   std::vector<size_t> counts, offsets, recv_counts, recv_offsets;
   std::vector<Move> moves;
 
+  // This rank's part of elements_read and elements_written.
+  size_t read_here = 0;
+  size_t written_here = 0;
+
   // The same on all ranks.
   size_t block_count = 0;        // the count column
   size_t message_count = 0;      // the size column, in elements

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace weft::bench {
 namespace {
 
@@ -37,6 +39,20 @@ TEST(Floor, NoneWhereNothingWasMeasured) {
   Calibration without_tcp = example();
   without_tcp.tcp_bytes_per_second = 0;
   EXPECT_FALSE(floor_seconds(without_tcp, "tcp", {2, 8, 8, 8}));
+}
+
+// The GPU that takes longest, or what leaves each of them.
+TEST(Floor, GpusReadAndWriteWhatTheirRanksDo) {
+  Calibration gpus;
+  gpus.gpus = {{{0, 2}, {{1 << 20, 4e12}, {1 << 28, 2e12}}}, {{1}, {{1 << 20, 1e12}}}};
+  Traffic traffic{3, 0, 0, 3'000'000, {1 << 19, 1 << 20, 1 << 19}};
+  EXPECT_DOUBLE_EQ(*floor_seconds(gpus, "gpu", traffic), (1 << 19) / 1e12);
+  traffic.moved_by_rank[2] = size_t{1} << 40;
+  EXPECT_NEAR(*floor_seconds(gpus, "gpu", traffic), std::pow(2, 39) / 2e12, 1e-6);
+  gpus.leaving_gpu_bytes_per_second = 1e4;
+  EXPECT_DOUBLE_EQ(*floor_seconds(gpus, "gpu", traffic), 100);
+  EXPECT_FALSE(floor_seconds(example(), "gpu", traffic));
+  EXPECT_FALSE(floor_seconds(gpus, "shm", traffic));
 }
 
 TEST(Floor, CalibrationIsPlausible) {

@@ -72,7 +72,10 @@ TEST(Layout, SendRecvIsARing) {
 // Pieces ascend, do not overlap, stay in the output, and come from inside the source's input.
 void expect_sound(const Case& what, int ranks) {
   const std::vector<Layout> all = layouts(what, ranks);
+  size_t read = 0, written = 0;
   for (const Layout& layout : all) {
+    read += layout.read_here;
+    written += layout.written_here;
     size_t end = 0;
     for (const Piece& piece : layout.pieces) {
       EXPECT_GE(piece.to, end) << describe(what);
@@ -87,6 +90,8 @@ void expect_sound(const Case& what, int ranks) {
     EXPECT_EQ(layout.message_count, all[0].message_count);
     EXPECT_EQ(layout.elements_crossing, all[0].elements_crossing);
   }
+  EXPECT_EQ(read, all[0].elements_read) << describe(what);
+  EXPECT_EQ(written, all[0].elements_written) << describe(what);
 }
 
 TEST(Layout, EveryOperationIsSound) {
