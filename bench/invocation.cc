@@ -36,8 +36,8 @@ Invocation::Invocation(const Case& what, const Layout& layout, Bytes input, Byte
     return;
   }
   call_.kind = info(what.operation).kind;
-  call_.input = input.empty() ? nullptr : input.data();
-  call_.output = output.empty() ? nullptr : output.data();
+  call_.input = input.data();
+  call_.output = output.data();
   call_.count = layout.count;
   call_.type = what.type;
   call_.op = what.op.value_or(ReduceOp::sum);
@@ -56,6 +56,10 @@ Status Invocation::run(Communicator& communicator) const {
 
 Work Invocation::start(Communicator& communicator) const {
   return grouped_ ? communicator.start(group_) : communicator.start(call_);
+}
+
+Status Invocation::enqueue(Communicator& communicator, Stream stream) const {
+  return grouped_ ? communicator.enqueue(group_, stream) : communicator.enqueue(call_, stream);
 }
 
 Result<CallInfo> Invocation::explain(Communicator& communicator) const {

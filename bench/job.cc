@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "bench/gpu_floor.h"
 #include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/run.h"
@@ -36,19 +37,40 @@ Status validate(const BenchOptions& options, int ranks) {
   return {};
 }
 
+using Word = std::array<char, 64>;
 struct Card {  // fixed size, to be gathered
-  std::array<char, 64> host{};
+  Word host{};
   int pid = 0;
+  bool has_gpu = false;
+  Word gpu_name{}, gpu_uuid{};
+  int gpu_ordinal = 0;
 };
 
-Result<std::vector<RankInfo>> meet(Communicator& control, const Machine& machine) {
+Word word_of(const std::string& text) {
+  Word word{};
+  std::strncpy(word.data(), text.c_str(), word.size() - 1);
+  return word;
+}
+
+// `gpu` of this rank: null where data is in the host's memory.
+Result<std::vector<RankInfo>> meet(Communicator& control, const Machine& machine, const Gpu* gpu) {
   Card mine;
-  std::strncpy(mine.host.data(), machine.host.c_str(), mine.host.size() - 1);
+  mine.host = word_of(machine.host);
   mine.pid = ::getpid();
+  mine.has_gpu = gpu != nullptr;
+  if (gpu) {
+    mine.gpu_name = word_of(gpu->identity().name);
+    mine.gpu_uuid = word_of(gpu->identity().uuid);
+    mine.gpu_ordinal = gpu->identity().ordinal;
+  }
   Result<std::vector<Card>> cards = gather_values(control, mine);
   if (!cards.ok()) return cards.status();
   std::vector<RankInfo> ranks;
-  for (const Card& card : *cards) ranks.push_back({card.host.data(), card.pid});
+  for (const Card& card : *cards) {
+    ranks.push_back({card.host.data(), card.pid});
+    if (card.has_gpu)
+      ranks.back().gpu = {card.gpu_name.data(), card.gpu_uuid.data(), card.gpu_ordinal};
+  }
   return ranks;
 }
 
@@ -92,9 +114,20 @@ class Reporter {
   std::vector<Row> rows_;
 };
 
-// Rank 0 measures what the machine could do, while the others wait, asleep.
-Result<std::optional<Calibration>> calibrate_for(const BenchOptions& options, const Job& job) {
+// Rank 0 measures what the machine could do, while the others wait, asleep; or each GPU's first
+// rank what that can do. Nothing where there is no floor.
+Result<std::optional<Calibration>> calibrate_for(const BenchOptions& options, const Job& job,
+                                                 Communicator& control,
+                                                 const std::shared_ptr<Gpu>& gpu,
+                                                 const std::vector<RankInfo>& ranks) {
   std::optional<Calibration> calibration;
+  if (!options.floor) return calibration;
+  if (gpu) {
+    Result<Calibration> measured = calibrate_gpus(gpu, control, ranks);
+    if (!measured.ok()) return measured.status();
+    return std::optional(measured.take());
+  }
+  if (!job.meet_asleep || !one_machine(ranks)) return calibration;
   const bool tcp = options.engine.transport == "tcp" || options.hosts > 1;
   if (job.rank == 0) calibration = calibrate(job.local_size, options.max_bytes, tcp);
   WEFT_TRY(job.meet_asleep());
@@ -136,7 +169,7 @@ Status write_files(const RunInfo& run, const Environment& environment, const std
   return draw(chart_of(rows, run), options.plot_file, environment);
 }
 
-Result<int> run_all(const BenchOptions& options, const Job& job) {
+RunInfo describe_run(const BenchOptions& options, const Job& job) {
   RunInfo info;
   info.version = WEFT_VERSION;
   info.date = utc_now();
@@ -145,25 +178,36 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
   info.options = options;
   for (const auto& [key, value] : job.environment.values())
     if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
+  return info;
+}
+
+Result<int> run_all(const BenchOptions& options, const Job& job) {
+  RunInfo info = describe_run(options, job);
   const bool reports = job.rank == 0;
   if (reports && !options.plot_file.empty()) WEFT_TRY(find_gnuplot(job.environment).status());
   Result<Team> team = job.make_team(options);
   if (!team.ok()) return team.status();
   info.library = team->library;
-  Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine);
+  std::shared_ptr<Gpu> gpu;
+  if (options.gpu_memory) {
+    Result<std::shared_ptr<Gpu>> device = team->measured->device();
+    if (!device.ok()) return device.status();
+    gpu = device.take();
+  }
+  Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine, gpu.get());
   if (!ranks.ok()) return ranks.status();
   info.ranks = ranks.take();
-  if (options.floor && job.meet_asleep && one_machine(info.ranks)) {
-    auto calibration = calibrate_for(options, job);
-    if (!calibration.ok()) return calibration.status();
-    info.calibration = calibration.take();
-  }
+  auto calibration = calibrate_for(options, job, team->control(), gpu, info.ranks);
+  if (!calibration.ok()) return calibration.status();
+  info.calibration = calibration.take();
 
   Reporter reporter(options, reports);
   reporter.begin(info);
   WEFT_TRY(warm_up(team->control()));
+  const auto place = make_place(*team->measured, team->control(), options);
+  if (!place.ok()) return place.status();
   Tracer tracer(*team->measured, team->control());
-  Runner runner({*team->measured, team->control(), options, info.calibration,
+  Runner runner({*team->measured, team->control(), options, **place, info.calibration,
                  options.trace_file.empty() ? nullptr : &tracer});
   WEFT_TRY(run_cycles(options, runner, reporter, job.rank));
   const Totals& totals = runner.totals();
@@ -184,6 +228,7 @@ Result<Team> make_weft_team(Rendezvous& rendezvous, const BenchOptions& options)
   if (options.engine.algorithm == "auto" && options.engine.protocol == "auto") return team;
   Options free = options.engine;
   free.algorithm = free.protocol = "auto";
+  if (options.gpu_memory) free.device = "none";
   Result<std::unique_ptr<Communicator>> control = Communicator::create(rendezvous, free);
   if (!control.ok()) return control.status();
   team.own_control = control.take();

@@ -1,14 +1,26 @@
 #include "bench/launch.h"
 
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <thread>
 
 #include "base/text.h"
 #include "bench/price_job.h"
 #include "bootstrap/local_job.h"
+#include "engine/device/cuda.h"
 
 namespace weft::bench {
 namespace {
+
+// As one rank has them: which GPU, where data is in GPUs' memory.
+BenchOptions options_of(const BenchOptions& options, Rank rank) {
+  BenchOptions mine = options;
+  if (options.gpu_memory)
+    mine.engine.device =
+        std::to_string(options.gpus[static_cast<size_t>(rank) % options.gpus.size()]);
+  return mine;
+}
 
 // The job of a rank that meets the others in `rendezvous`. Refers to what it is given.
 Job make_job(Rendezvous& rendezvous, const BenchOptions& options, std::string launcher,
@@ -36,8 +48,9 @@ int join(const BenchOptions& options, const Membership& member, const Environmen
     complain(concat("rank ", member.rank, ": ", rendezvous.status().to_string()));
     return kExitFailed;
   }
-  return run_here(options, make_job(**rendezvous, options, member.launcher, member.local_size,
-                                    environment, make_team));
+  const BenchOptions mine = options_of(options, member.rank);
+  return run_here(mine, make_job(**rendezvous, mine, member.launcher, member.local_size,
+                                 environment, make_team));
 }
 
 int run_threads(const BenchOptions& options, const Environment& environment,
@@ -48,7 +61,7 @@ int run_threads(const BenchOptions& options, const Environment& environment,
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank, i = static_cast<size_t>(rank)] {
-      BenchOptions mine = options;
+      BenchOptions mine = options_of(options, rank);
       const std::string host = host_of_local_rank(options, ranks, rank);
       if (!host.empty()) mine.engine.host = host;
       statuses[i] =
@@ -114,9 +127,36 @@ std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank
   return concat("host", static_cast<int64_t>(rank) * options.hosts / ranks);
 }
 
-int launch(const BenchOptions& options, const Environment& environment, const MakeTeam& make_team) {
+Result<std::vector<int>> gpus_in_turn(const BenchOptions& options) {
+  if (!options.gpus.empty()) return options.gpus;
+  const Result<int> count = cuda_device_count();
+  if (!count.ok()) return count.status().within("--device cuda");
+  std::vector<int> all(static_cast<size_t>(*count));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+bool share_gpus(const std::vector<int>& gpus, int ranks) {
+  std::set<int> used;
+  for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank)
+    if (!used.insert(gpus[rank % gpus.size()]).second) return true;
+  return false;
+}
+
+Result<Start> place_on_gpus(BenchOptions& options, Start start) {
+  Result<std::vector<int>> gpus = gpus_in_turn(options);
+  if (!gpus.ok() && start != Start::join) return gpus.status();
+  // In a job the engine tells all ranks why this one has none.
+  options.gpus = gpus.ok() ? gpus.take() : std::vector{0};
+  const bool alone = start == Start::processes && options.meet.empty();
+  return alone && share_gpus(options.gpus, ranks_to_start(options)) ? Start::threads : start;
+}
+
+int launch(const BenchOptions& asked, const Environment& environment, const MakeTeam& make_team) {
+  BenchOptions options = asked;
   const Result<Membership> member = membership_from(environment);
-  const Result<Start> start = member.ok() ? how_to_start(options, *member) : member.status();
+  Result<Start> start = member.ok() ? how_to_start(options, *member) : member.status();
+  if (start.ok() && options.gpu_memory) start = place_on_gpus(options, *start);
   if (!start.ok()) {
     complain(start.status().message());
     return kExitUsage;

@@ -17,6 +17,16 @@ Result<Start> how_to_start(const BenchOptions& options, const Membership& member
 // Name of the host that a local rank plays; empty where there is one host.
 std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank);
 
+// The GPUs that ranks have in turn: those that are named, or all that there are.
+Result<std::vector<int>> gpus_in_turn(const BenchOptions& options);
+
+// Whether two of so many ranks have the same one of `gpus` in turn. Those have to be threads.
+bool share_gpus(const std::vector<int>& gpus, int ranks);
+
+// With --device cuda: fills in the GPUs of the ranks, and makes those that share one threads where
+// all are started here.
+Result<Start> place_on_gpus(BenchOptions& options, Start start);
+
 // Runs the whole benchmark and gives the exit status.
 int launch(const BenchOptions& options, const Environment& environment, const MakeTeam& make_team);
 

@@ -33,7 +33,12 @@ floor is what this machine could do at best, measured at the start of the run:
     hop    half a round trip of one byte over a loopback connection
     bytes  bytes that must leave some rank
     rate   bytes per second over loopback connections that use all cores
-Between hosts no floor is given.
+Between hosts no floor is given. With --device cuda it is, of the GPU that takes longest, bytes / rate:
+    bytes  (bytes that its ranks must read + bytes that they must write) / 2
+    rate   bytes copied per second within its memory
+  and where each rank has a GPU of its own, if that is more, bytes / ranks / rate:
+    bytes  bytes that must leave some rank
+    rate   bytes copied per second from one GPU to all others
 
 Exit status: 0 all right, 1 wrong values, 2 wrong arguments, 3 the run failed.)";
 
@@ -46,7 +51,7 @@ struct Flags {
   std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, chunk, slot,
       slots, radix, window, rounds;
   std::string tuning, price_job;
-  std::string device = "cpu", buffers = "malloc", seed, misalign, digest;
+  std::string device = "cpu", gpus, buffers = "malloc", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
 
@@ -73,8 +78,10 @@ void declare_sweep(CLI::App& app, Flags& f) {
                  "whose memory the data is in: malloc, or communicator (Communicator::allocate; "
                  "with --vs, weft's only) (malloc)")
       ->type_name("NAME");
-  app.add_option("-z,--blocking", f.blocking,
-                 "1: blocking calls; 0: start the calls of an iteration, then wait (1)")
+  app.add_option(
+         "-z,--blocking", f.blocking,
+         "1: blocking calls; 0: start the calls of an iteration, then wait (1). With --device "
+         "cuda calls are enqueued; 1: wait after each iteration, 0: once for a figure's (0)")
       ->type_name("0|1");
 }
 
@@ -104,16 +111,10 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_option("--meet", options.meet, "where rank 0's host can be reached, with a free port")
       ->type_name("HOST:PORT");
   app.add_flag("!--no-bind", options.bind, "leave local ranks to the scheduler");
-  app.add_flag("--threads", f.threads, "ranks are threads of one process");
+  app.add_flag("--threads", f.threads,
+               "ranks are threads of one process; the default where "
+               "ranks that are started here share a GPU");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
-  app.add_option("--transport", f.transport, "auto, shm, tcp, verbs")->type_name("NAME");
-  app.add_option("--algorithm", f.algorithm,
-                 "auto, one that weft-schedule list names, or a file that holds one (my.json)")
-      ->type_name("NAME");
-  app.add_option("--protocol", f.protocol, "auto, ll, simple")->type_name("NAME");
-  app.add_option("--tuning", f.tuning,
-                 "prices to choose by: auto (those that --tune left, if any), off, or a file")
-      ->type_name("FILE");
   app.add_flag("--tune", options.tune,
                "measure this machine's links and kernels, keep the prices for all jobs, and end");
   app.add_flag("--check-prices", options.check_prices,
@@ -123,14 +124,11 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_option("--price-job", f.price_job, "what --check-prices starts")->group("");
   app.add_flag("--explain", options.explain,
                "print below each row what the choice was made from, and how far prices are off");
-  app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");
-  app.add_option("--chunk", f.chunk, "bytes of a chunk in one round; 0 chooses")->type_name("SIZE");
-  app.add_option("--slot", f.slot, "bytes of a link's slot; 0 chooses")->type_name("SIZE");
-  app.add_option("--slots", f.slots, "slots of a link; 0 chooses")->type_name("N");
-  app.add_option("--radix", f.radix, "of algorithms that take one; 0 chooses")->type_name("N");
-  app.add_option("--window", f.window, "bytes of a rank's window; 0 chooses")->type_name("SIZE");
-  app.add_flag("--deterministic", f.deterministic, "only schedules that reduce in rank order");
-  app.add_option("--device", f.device, "where the data is: cpu")->type_name("NAME");
+  app.add_option("--device", f.device, "where the data is: cpu, or cuda: in GPUs' memory (cpu)")
+      ->type_name("NAME");
+  app.add_option("--gpus", f.gpus,
+                 "with --device cuda: the GPUs that ranks have in turn, as 0,0,1 (all there are)")
+      ->type_name("N,...");
   app.add_option("--seed", f.seed, "of inputs, uneven counts and orders (1)")->type_name("N");
   app.add_option("--misalign", f.misalign, "shift all buffers by this many bytes (0)")
       ->type_name("BYTES");
@@ -144,6 +142,24 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       "measure what other libraries have, too: a broadcast in place, everything else out of "
       "place, no v-forms, no sends and receives");
   app.add_flag("--no-floor", f.no_floor, "do not measure what the machine could do");
+}
+
+void declare_engine(CLI::App& app, Flags& f) {
+  app.add_option("--transport", f.transport, "auto, shm, tcp, verbs")->type_name("NAME");
+  app.add_option("--algorithm", f.algorithm,
+                 "auto, one that weft-schedule list names, or a file that holds one (my.json)")
+      ->type_name("NAME");
+  app.add_option("--protocol", f.protocol, "auto, ll, simple")->type_name("NAME");
+  app.add_option("--tuning", f.tuning,
+                 "prices to choose by: auto (those that --tune left, if any), off, or a file")
+      ->type_name("FILE");
+  app.add_option("--lanes", f.lanes, "copies of an algorithm's lanes; 0 chooses")->type_name("N");
+  app.add_option("--chunk", f.chunk, "bytes of a chunk in one round; 0 chooses")->type_name("SIZE");
+  app.add_option("--slot", f.slot, "bytes of a link's slot; 0 chooses")->type_name("SIZE");
+  app.add_option("--slots", f.slots, "slots of a link; 0 chooses")->type_name("N");
+  app.add_option("--radix", f.radix, "of algorithms that take one; 0 chooses")->type_name("N");
+  app.add_option("--window", f.window, "bytes of a rank's window; 0 chooses")->type_name("SIZE");
+  app.add_flag("--deterministic", f.deterministic, "only schedules that reduce in rank order");
 }
 
 std::string accepted_operations() {
@@ -293,17 +309,48 @@ Status store_here(const Flags& f, BenchOptions& o) {
                port);
 }
 
+// What has no meaning where data is in GPUs' memory.
+Status check_for_gpus(const BenchOptions& o) {
+  const std::pair<bool, const char*> refused[] = {
+      {o.communicator_buffers,
+       "--buffers communicator: what a communicator allocates is the host's memory"},
+      {!o.peers.empty(), "--vs: libraries are compared on the host's memory"},
+      {o.tune || o.check_prices || o.prices || o.explain,
+       "--tune, --check-prices, --explain: there are no prices for GPUs"},
+      {!o.trace_file.empty(), "--trace: what lanes do on a GPU is not noted"},
+      {o.hosts > 1, "--hosts: ranks on several hosts have no calls on GPUs' memory"},
+      {o.engine.protocol == "ll", "--protocol ll: calls on GPUs' memory have one, simple"},
+  };
+  for (const auto& [is, what] : refused)
+    if (is) return invalid_argument(concat(what, "; leave that or --device cuda out."));
+  return {};
+}
+
+Status store_device(const Flags& f, BenchOptions& o) {
+  constexpr std::string_view kDevices[] = {"cpu", "cuda"};
+  std::string device;
+  WEFT_TRY(store("--device", parse_word(f.device, kDevices), device));
+  o.gpu_memory = device == "cuda";
+  if (!o.gpu_memory) {
+    if (f.gpus.empty()) return {};
+    return invalid_argument("--gpus says which GPUs ranks have; give --device cuda, too.");
+  }
+  if (f.blocking.empty()) o.blocking = false;
+  const auto parse = [](const std::string& word) {
+    const Result<int64_t> number = parse_int(word, 0, 1 << 16);
+    return number.ok() ? std::optional(static_cast<int>(*number)) : std::nullopt;
+  };
+  if (!f.gpus.empty())
+    WEFT_TRY(store_list("--gpus", f.gpus, 0, parse, "all, 0, 1, ... (numbers of GPUs)", o.gpus));
+  return check_for_gpus(o);
+}
+
 Status store_ranks(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--ranks", f.ranks, 1, kMaxRanks, o.ranks));
   WEFT_TRY(store_int("--hosts", f.hosts, 1, kMaxRanks, o.hosts));
   o.threads = f.threads;
   WEFT_TRY(store_here(f, o));
-  if (f.device == "cuda")
-    return invalid_argument(
-        "--device: \"cuda\" is not built into this weft-bench; it has cpu. Leave --device out.");
-  if (f.device != "cpu")
-    return invalid_argument(concat("--device: \"", f.device, "\" is not one of cpu."));
-  return {};
+  return store_device(f, o);
 }
 
 Status keep_one_form(BenchOptions& o) {
@@ -378,6 +425,7 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   Flags flags;
   declare_sweep(app, flags);
   declare_run(app, flags, options);
+  declare_engine(app, flags);
   app.footer(concat("Collectives: ", accepted_operations(), ".\n", kFooter));
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
@@ -434,7 +482,8 @@ std::vector<size_t> message_sizes(const BenchOptions& options) {
 int iterations_for(const BenchOptions& options, size_t bytes, int ranks) {
   if (options.iterations > 0) return options.iterations;
   constexpr size_t kBytes = size_t{32} << 20;
-  const size_t at_most = std::max(20, 2000 / ranks);
+  // Fewer on GPUs, whose queues are to hold them all at once.
+  const size_t at_most = options.gpu_memory ? 200 : std::max(20, 2000 / ranks);
   return static_cast<int>(std::clamp<size_t>(kBytes / std::max<size_t>(bytes, 1), 20, at_most));
 }
 

@@ -53,6 +53,10 @@ struct BenchOptions {
   std::string meet;
   int first_here = 0;
   int ranks_here = 0;
+  // Data is in GPUs' memory, and calls are enqueued on streams. Rank r has the GPU gpus[r mod
+  // size]; empty: all that there are, in turn.
+  bool gpu_memory = false;
+  std::vector<int> gpus;
   bool bind = true;  // local ranks, to a CPU each
   std::string output_file;
   bool json_lines = false;

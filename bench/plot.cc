@@ -120,9 +120,12 @@ Chart chart_of(std::span<const Row> rows, const RunInfo& run) {
       if (times[curve]) sweeps.back().add_spot(curve, bytes, factor, {bytes, *times[curve]});
   }
   const std::string& algorithm = run.options.engine.algorithm;
-  return lay_out(concat(run.machine.cpu, ", ", run.machine.cores, " cores, ", run.date, ": ",
-                        run.library, algorithm == "auto" ? "" : concat(", ", algorithm)),
-                 std::move(sweeps));
+  const bool on_gpus = !run.ranks.empty() && run.ranks[0].gpu;
+  return lay_out(
+      concat(on_gpus ? run.ranks[0].gpu->name
+                     : concat(run.machine.cpu, ", ", run.machine.cores, " cores"),
+             ", ", run.date, ": ", run.library, algorithm == "auto" ? "" : concat(", ", algorithm)),
+      std::move(sweeps));
 }
 
 }  // namespace weft::bench

@@ -61,7 +61,8 @@ class PriceJob {
       return Status(Code::system, "There is no memory for its buffers; lower -e/--maxbytes.");
     std::fill_n(input_.data(in).data(), in, std::byte{});
     std::fill_n(output_.data(out).data(), out, std::byte{});
-    const Invocation invocation(what, layout, input_.data(in), output_.data(out), {});
+    const Invocation invocation(what, layout, input_.of_calls(input_.data(in)),
+                                output_.of_calls(output_.data(out)), {});
     const Result<CallInfo> told = invocation.explain(control());
     if (!told.ok()) return told.status();
     if (told->prices.empty())

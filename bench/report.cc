@@ -35,11 +35,36 @@ std::string step_text(const BenchOptions& o) {
   return o.step_bytes > 0 ? concat(o.step_bytes, "(bytes)") : concat(o.step_factor, "(factor)");
 }
 
-std::string floor_text(const Calibration& c) {
-  std::string text = format("# floor: flag hop %.3f us; copies", c.flag_hop_s * 1e6);
-  for (const Calibration::CopyRate& copy : c.copies)
+std::string device_text(const RankInfo& rank) {
+  return rank.gpu ? concat("GPU ", rank.gpu->ordinal, " ", rank.gpu->name) : "cpu";
+}
+
+std::string copies_text(const std::vector<Calibration::CopyRate>& copies) {
+  std::string text = "copies";
+  for (const Calibration::CopyRate& copy : copies)
     text += format(" %.0fK:%.1f", copy.bytes / 1024, copy.bytes_per_second * 1e-9);
-  text += " GB/s";
+  return text + " GB/s";
+}
+
+std::string gpu_floor_text(const RunInfo& run) {
+  const Calibration& c = *run.calibration;
+  std::string text;
+  for (const Calibration::OfGpu& gpu : c.gpus) {
+    const RankInfo& first = run.ranks[static_cast<size_t>(gpu.ranks.front())];
+    text.append(
+        concat("# floor: ", device_text(first), gpu.ranks.size() > 1 ? ", ranks" : ", rank"));
+    for (const Rank rank : gpu.ranks) text.append(concat(" ", rank));
+    text.append(concat(": ", copies_text(gpu.copies), " within its memory\n"));
+  }
+  if (c.leaving_gpu_bytes_per_second > 0)
+    text += format("# floor: %.1f GB/s from rank 0's GPU to the others\n",
+                   c.leaving_gpu_bytes_per_second * 1e-9);
+  return text;
+}
+
+std::string floor_text(const Calibration& c) {
+  std::string text = format("# floor: flag hop %.3f us; ", c.flag_hop_s * 1e6);
+  text += copies_text(c.copies);
   if (c.tcp_bytes_per_second > 0)
     text += format("; loopback tcp hop %.2f us, %.2f GB/s", c.tcp_hop_s * 1e6,
                    c.tcp_bytes_per_second * 1e-9);
@@ -76,14 +101,18 @@ std::string header_text(const RunInfo& run) {
       run.version.c_str(), o.min_bytes, o.max_bytes, step_text(o).c_str(), o.warmup,
       iterations.c_str(), o.calls_per_iteration, o.checks);
   for (size_t rank = 0; rank < std::min(run.ranks.size(), kRanksShown); ++rank)
-    text += format("#  Rank %2zu Pid %6d on %10s device cpu\n", rank, run.ranks[rank].pid,
-                   run.ranks[rank].host.c_str());
+    text += format("#  Rank %2zu Pid %6d on %10s device %s\n", rank, run.ranks[rank].pid,
+                   run.ranks[rank].host.c_str(), device_text(run.ranks[rank]).c_str());
   if (run.ranks.size() > kRanksShown)
     text += format("#  and %zu more\n", run.ranks.size() - kRanksShown);
   if (!run.library.empty()) text += format("# Library %s\n", run.library.c_str());
   text += format("# %s, %d cores\n", run.machine.cpu.c_str(), run.machine.cores);
   if (o.communicator_buffers) text += "# buffers allocated by the communicator\n";
-  if (run.calibration) text += floor_text(*run.calibration);
+  if (o.gpu_memory)
+    text +=
+        concat("# data in GPUs' memory; calls are enqueued, and ",
+               o.blocking ? "each iteration" : "all iterations of a figure", " waited for once\n");
+  if (run.calibration) text += o.gpu_memory ? gpu_floor_text(run) : floor_text(*run.calibration);
   return text + "#\n";
 }
 

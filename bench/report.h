@@ -12,12 +12,14 @@
 #include "bench/machine.h"
 #include "bench/options.h"
 #include "engine/communicator.h"
+#include "engine/device/gpu.h"
 
 namespace weft::bench {
 
 struct RankInfo {
   std::string host;
   int pid = 0;
+  std::optional<DeviceIdentity> gpu{};  // where data is in GPUs' memory
 };
 
 // Times of single iterations on rank 0, microseconds.

@@ -47,15 +47,29 @@ Json to_json(const BenchOptions& o) {
           {"bind", o.bind},
           {"threads", o.threads},
           {"hosts", o.hosts},
+          {"device", o.gpu_memory ? "cuda" : "cpu"},
+          {"gpus", o.gpus},
           {"engine", to_json(o.engine)}};
 }
 
+Json to_json(const std::vector<Calibration::CopyRate>& copies) {
+  Json json = Json::array();
+  for (const Calibration::CopyRate& copy : copies)
+    json.push_back({{"bytes", copy.bytes}, {"bytes_per_second", copy.bytes_per_second}});
+  return json;
+}
+
+Json gpus_to_json(const Calibration& c) {
+  Json gpus = Json::array();
+  for (const Calibration::OfGpu& gpu : c.gpus)
+    gpus.push_back({{"ranks", gpu.ranks}, {"copies", to_json(gpu.copies)}});
+  return {{"gpus", gpus}, {"leaving_gpu_bytes_per_second", c.leaving_gpu_bytes_per_second}};
+}
+
 Json to_json(const Calibration& c) {
-  Json copies = Json::array();
-  for (const Calibration::CopyRate& copy : c.copies)
-    copies.push_back({{"bytes", copy.bytes}, {"bytes_per_second", copy.bytes_per_second}});
+  if (!c.gpus.empty()) return gpus_to_json(c);
   return {{"flag_hop_us", c.flag_hop_s * 1e6},
-          {"copies", copies},
+          {"copies", to_json(c.copies)},
           {"tcp_hop_us", c.tcp_hop_s * 1e6},
           {"tcp_bytes_per_second", c.tcp_bytes_per_second}};
 }
@@ -76,6 +90,15 @@ Json to_json(const std::optional<Figure>& figure) {
   return json;
 }
 
+Json to_json(const RankInfo& rank) {
+  Json json = {{"host", rank.host}, {"pid", rank.pid}};
+  json["device"] =
+      rank.gpu
+          ? Json{{"ordinal", rank.gpu->ordinal}, {"name", rank.gpu->name}, {"uuid", rank.gpu->uuid}}
+          : Json("cpu");
+  return json;
+}
+
 Json prices_of(const CallInfo& info) {
   Json prices = Json::object();
   for (const CallInfo::Price& price : info.prices) prices[price.algorithm] = price.seconds * 1e6;
@@ -91,7 +114,7 @@ Json or_null(const std::optional<T>& value) {
 
 Json to_json(const RunInfo& run) {
   Json ranks = Json::array();
-  for (const RankInfo& rank : run.ranks) ranks.push_back({{"host", rank.host}, {"pid", rank.pid}});
+  for (const RankInfo& rank : run.ranks) ranks.push_back(to_json(rank));
   Json json = {{"version", run.version},
                {"library", run.library},
                {"date", run.date},

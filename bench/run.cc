@@ -14,12 +14,8 @@ namespace {
 constexpr int kSamplesMax = 10000;  // iterations up to which each one is timed on its own
 constexpr int kFaultsReported = 5;  // by a rank in a run
 
-double since_us(int64_t begin_ns) {
-  return static_cast<double>(steady_clock().now_ns() - begin_ns) * 1e-3;
-}
-
 // Ranks whose part of a plan touches no link or window name no transport; others do.
-constexpr std::string_view kTransports[] = {"shm", "tcp", "verbs"};
+constexpr std::string_view kTransports[] = {"shm", "tcp", "verbs", "gpu"};
 
 uint32_t transport_bits(const std::string& names) {
   uint32_t bits = 0;
@@ -62,14 +58,6 @@ double average(Average how, const std::vector<double>& by_rank) {
   return sum / static_cast<double>(by_rank.size());
 }
 
-Source source_of(const Runner::Setup& setup) {
-  if (!setup.options.communicator_buffers) return from_malloc;
-  return [&measured = setup.measured](size_t bytes) {
-    auto memory = measured.allocate(bytes);
-    return memory.ok() ? memory.take() : nullptr;
-  };
-}
-
 }  // namespace
 
 struct Runner::Share {
@@ -78,6 +66,7 @@ struct Runner::Share {
   uint64_t touched[2] = {0, 0};
   uint64_t digest = 0;
   uint32_t transports = 0;  // bits
+  uint64_t moved = 0;       // bytes that this rank has to read and to write
 };
 
 // Memory of a case, filled, and the call on it.
@@ -102,8 +91,8 @@ Runner::Runner(const Setup& setup)
       options_(setup.options),
       ranks_(setup.measured.size()),
       me_(setup.measured.rank()),
-      input_(setup.options.misalign_bytes, source_of(setup)),
-      output_(setup.options.misalign_bytes, source_of(setup)) {}
+      input_(setup.place.make_buffer()),
+      output_(setup.place.make_buffer()) {}
 
 Status Runner::run(const Sink& sink, Progress& progress) {
   const CaseList list = list_cases(options_, ranks_);
@@ -135,6 +124,7 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   }
   Share share;
   share.transports = transport_bits(row.info.transports);
+  share.moved = (layout_.read_here + layout_.written_here) * size_of(what.type);
   if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row.iterations, share));
   if (measures_in_place(what, options_))
     WEFT_TRY(with_way_out(measure(true, row.iterations, share)));
@@ -161,7 +151,8 @@ Status Runner::prepare_case(const Case& what) {
     first = std::max({first, layout.input_count, measures_in_place(what, options_) ? shared : 0});
     second = std::max(second, layout.output_count);
   }
-  if (input_.reserve(first * size) && output_.reserve(second * size)) return {};
+  const Result<bool> has = setup_.place.reserve(input_, first * size, output_, second * size);
+  if (!has.ok() || *has) return has.status();
   return Status(Code::system, concat("There is no memory for buffers of ", first * size, " and ",
                                      second * size, " bytes; lower -e/--maxbytes."));
 }
@@ -170,7 +161,7 @@ Status Runner::prepare_case(const Case& what) {
 Result<bool> Runner::supported(Row& row) {
   Result<Placed> placed = place(false, 0);
   if (!placed.ok()) return placed.status();
-  Result<CallInfo> told = placed->invocation.explain(setup_.measured);
+  Result<CallInfo> told = setup_.place.explain(placed->invocation);
   if (told.ok()) {
     row.info = told.take();
     return true;
@@ -197,18 +188,21 @@ Result<Runner::Placed> Runner::place(bool in_place, int iteration) {
     const Bytes input = input_.data(in), output = output_.data(out);
     prepare(how, me_, input_.whole(in), input);
     prepare(how, me_, output_.whole(out), {});
-    return Placed{
-        how,   input_.whole(in), output_.whole(out),
-        input, output,           Invocation(what_, layout_, input, output, std::move(scalar))};
+    WEFT_TRY(setup_.place.deliver(input_, input_.whole(in)));
+    WEFT_TRY(setup_.place.deliver(output_, output_.whole(out)));
+    Invocation invocation(what_, layout_, input_.of_calls(input), output_.of_calls(output),
+                          std::move(scalar));
+    return Placed{how, input_.whole(in), output_.whole(out), input, output, std::move(invocation)};
   }
   const size_t in_at = layout_.shared_input * size, out_at = layout_.shared_output * size;
   const size_t shared = std::max(in_at + in, out_at + out);
   const Bytes input = input_.data(shared).subspan(in_at, in);
   const Bytes output = input_.data(shared).subspan(out_at, out);
   prepare(how, me_, input_.whole(shared), input);
-  return Placed{how,    input_.whole(shared),
-                {},     input,
-                output, Invocation(what_, layout_, input, output, std::move(scalar))};
+  WEFT_TRY(setup_.place.deliver(input_, input_.whole(shared)));
+  Invocation invocation(what_, layout_, input_.of_calls(input), input_.of_calls(output),
+                        std::move(scalar));
+  return Placed{how, input_.whole(shared), {}, input, output, std::move(invocation)};
 }
 
 Status Runner::measure(bool in_place, int iterations, Share& share) {
@@ -221,35 +215,28 @@ Status Runner::measure(bool in_place, int iterations, Share& share) {
   return options_.checks > 0 ? check_barrier(share) : Status();
 }
 
-Status Runner::run_iteration(const Invocation& invocation) {
-  const int calls = options_.calls_per_iteration;
-  if (options_.blocking) {
-    for (int i = 0; i < calls; ++i) WEFT_TRY(invocation.run(setup_.measured));
-    return {};
-  }
-  std::vector<Work> works;
-  for (int i = 0; i < calls; ++i) works.push_back(invocation.start(setup_.measured));
-  Status status;
-  for (const Work& work : works)
-    if (const Status ended = work.wait(); status.ok()) status = ended;
-  return status;
+// What a call left, to where it is checked.
+Status Runner::fetch(const Placed& placed) {
+  WEFT_TRY(setup_.place.fetch(input_, placed.whole_input));
+  return placed.whole_output.empty() ? Status() : setup_.place.fetch(output_, placed.whole_output);
 }
 
 Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bool in_place) {
-  for (int i = 0; i < options_.warmup; ++i) WEFT_TRY(run_iteration(placed.invocation));
+  const int calls = options_.calls_per_iteration;
+  WEFT_TRY(setup_.place.run(placed.invocation, options_.warmup, calls).status());
   WEFT_TRY(setup_.control.barrier());
-  const int64_t begin = steady_clock().now_ns();
-  for (int i = 0; i < iterations; ++i) WEFT_TRY(run_iteration(placed.invocation));
-  share.time_us[in_place] = since_us(begin) / iterations / options_.calls_per_iteration;
+  const Result<double> all_us = setup_.place.run(placed.invocation, iterations, calls);
+  if (!all_us.ok()) return all_us.status();
+  share.time_us[in_place] = *all_us / iterations / calls;
 
   // Again for single iterations, so that reading the clock does not spoil the figure above.
   std::vector<double>& samples = samples_us_[in_place];
   samples.clear();
   if (options_.output_file.empty() || iterations > kSamplesMax) return {};
   for (int i = 0; i < iterations; ++i) {
-    const int64_t start = steady_clock().now_ns();
-    WEFT_TRY(run_iteration(placed.invocation));
-    samples.push_back(since_us(start) / options_.calls_per_iteration);
+    const Result<double> one_us = setup_.place.run(placed.invocation, 1, calls);
+    if (!one_us.ok()) return one_us.status();
+    samples.push_back(*one_us / calls);
   }
   return {};
 }
@@ -257,18 +244,17 @@ Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bo
 Status Runner::trace_call() {
   Result<Placed> placed = place(!measures_out_of_place(what_, options_), 0);
   if (!placed.ok()) return placed.status();
-  return setup_.tracer->add(describe(what_), [&] { return run_iteration(placed->invocation); });
+  return setup_.tracer->add(describe(what_), [&] {
+    return setup_.place.run(placed->invocation, 1, options_.calls_per_iteration).status();
+  });
 }
 
 Status Runner::check_calls(bool in_place, Share& share) {
   for (int i = 0; i < options_.checks; ++i) {
     Result<Placed> placed = place(in_place, i + 1);
     if (!placed.ok()) return placed.status();
-    if (options_.blocking) {
-      WEFT_TRY(placed->invocation.run(setup_.measured));
-    } else {
-      WEFT_TRY(placed->invocation.start(setup_.measured).wait());
-    }
+    WEFT_TRY(setup_.place.run(placed->invocation, 1, 1).status());
+    WEFT_TRY(fetch(*placed));
     const CheckResult result = placed->check(layout_, me_);
     share.wrong[in_place] += result.wrong;
     share.touched[in_place] += result.touched;
@@ -305,7 +291,8 @@ Status Runner::check_barrier(Share& share) {
 Status Runner::take_digest(Share& share) {
   Result<Placed> placed = place(false, 0);
   if (!placed.ok()) return placed.status();
-  WEFT_TRY(placed->invocation.run(setup_.measured));
+  WEFT_TRY(setup_.place.run(placed->invocation, 1, 1).status());
+  WEFT_TRY(fetch(*placed));
   share.digest = digest(placed->recipe, layout_, placed->output, options_.digest_elements);
   return {};
 }
@@ -318,7 +305,7 @@ Result<Row> Runner::combine(Row row, const Share& mine) {
   uint32_t transports = 0;
   for (const Share& share : *shares) transports |= share.transports;
   if (transports != 0) row.info.transports = transport_names(transports);
-  row.floor_us = floor_us(row.info.transports);
+  row.floor_us = floor_us(row.info.transports, *shares);
   if (options_.digest_elements > 0) combine_digests(row, *shares);
   return row;
 }
@@ -339,11 +326,13 @@ Figure Runner::figure(const std::vector<Share>& shares, int form, size_t bytes) 
   return result;
 }
 
-std::optional<double> Runner::floor_us(std::string_view transports) const {
+std::optional<double> Runner::floor_us(std::string_view transports,
+                                       const std::vector<Share>& shares) const {
   if (!setup_.calibration) return std::nullopt;
   const size_t size = size_of(what_.type);
-  const Traffic traffic{ranks_, layout_.elements_read * size, layout_.elements_written * size,
-                        layout_.elements_crossing * size};
+  Traffic traffic{ranks_, layout_.elements_read * size, layout_.elements_written * size,
+                  layout_.elements_crossing * size};
+  for (const Share& share : shares) traffic.moved_by_rank.push_back(share.moved);
   const auto floor = floor_seconds(*setup_.calibration, transports, traffic);
   return floor ? std::optional(*floor * 1e6) : std::nullopt;
 }

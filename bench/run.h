@@ -4,12 +4,12 @@
 #include <functional>
 #include <optional>
 
-#include "bench/buffer.h"
 #include "bench/cases.h"
 #include "bench/data.h"
 #include "bench/gather.h"
 #include "bench/invocation.h"
 #include "bench/oracle.h"
+#include "bench/place.h"
 #include "bench/report.h"
 #include "bench/tracing.h"
 
@@ -21,6 +21,7 @@ class Runner {
     Communicator& measured;
     Communicator& control;  // for barriers and results, where `measured` is bound to one algorithm
     const BenchOptions& options;
+    Place& place;                            // of `measured`
     std::optional<Calibration> calibration;  // on rank 0, where all ranks share the machine
     Tracer* tracer = nullptr;                // null: no trace
   };
@@ -45,14 +46,15 @@ class Runner {
   Result<Placed> place(bool in_place, int iteration);
   Status measure(bool in_place, int iterations, Share& share);
   Status time_calls(const Placed& placed, int iterations, Share& share, bool in_place);
-  Status run_iteration(const Invocation& invocation);
+  Status fetch(const Placed& placed);
   Status trace_call();
   Status check_calls(bool in_place, Share& share);
   Status check_barrier(Share& share);
   Status take_digest(Share& share);
   Result<Row> combine(Row row, const Share& mine);
   Figure figure(const std::vector<Share>& shares, int form, size_t bytes) const;
-  std::optional<double> floor_us(std::string_view transports) const;
+  std::optional<double> floor_us(std::string_view transports,
+                                 const std::vector<Share>& shares) const;
   void combine_digests(Row& row, const std::vector<Share>& shares) const;
   Recipe recipe(int iteration) const;
   void report_fault(const std::string& first, bool in_place);

@@ -44,8 +44,9 @@ Result<Tuning> measure() {
 // Whether this process is to start ranks whose algorithms are chosen by what the cache holds.
 bool starts_choosing_ranks(const BenchOptions& options, const Environment& environment) {
   const Result<Membership> member = membership_from(environment);
-  return member.ok() && member->launcher == "none" && ranks_to_start(options) > 1 &&
-         options.engine.tuning == "auto" && options.engine.algorithm == "auto";
+  return member.ok() && member->launcher == "none" && !options.gpu_memory &&
+         ranks_to_start(options) > 1 && options.engine.tuning == "auto" &&
+         options.engine.algorithm == "auto";
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ Result<BenchOptions> peer_options(std::span<const std::string> args, const Envir
   Result<BenchOptions> parsed = parse_options(all, env);
   if (!parsed.ok()) return parsed;
   BenchOptions options = parsed.take();
+  if (options.gpu_memory)
+    return invalid_argument(
+        "Other libraries are measured on the host's memory; leave --device out.");
   if (options.threads || options.hosts > 1 || !options.meet.empty())
     return invalid_argument(
         "Other libraries are measured between processes of one host; leave --threads, --hosts, "

@@ -49,6 +49,16 @@ TEST(Launch, OnOneOfSeveralHostsItStartsItsPart) {
   EXPECT_EQ(start(args, member_of("weft", 4)), Start::join);
 }
 
+TEST(Launch, RanksTakeGpusInTurn) {
+  EXPECT_FALSE(share_gpus({0, 1}, 2));
+  EXPECT_TRUE(share_gpus({0, 1}, 3));
+  EXPECT_TRUE(share_gpus({0, 0, 1}, 2));
+  EXPECT_FALSE(share_gpus({1, 0, 1}, 2));
+  BenchOptions options;
+  options.gpus = {1, 5};
+  EXPECT_EQ(*gpus_in_turn(options), (std::vector{1, 5}));
+}
+
 TEST(Launch, RanksAreSpreadOverHostsInBlocks) {
   BenchOptions options;
   EXPECT_EQ(host_of_local_rank(options, 4, 3), "");

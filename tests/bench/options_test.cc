@@ -150,8 +150,18 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--ranks", "4", "--here", "two", "--meet", "a:1"}, {"--here", "two", "0 to 3"}},
       {{"--ranks", "4", "--here", "0", "--meet", "a"}, {"--meet", "HOST:PORT"}},
       {{"--ranks", "4", "--here", "0", "--meet", "a:x"}, {"--meet", "\"x\"", "1 to 65535"}},
-      {{"--device", "cuda"}, {"--device", "not built"}},
-      {{"--device", "tpu"}, {"--device", "tpu", "cpu"}},
+      {{"--device", "tpu"}, {"--device", "tpu", "cpu, cuda"}},
+      {{"--gpus", "0"}, {"--gpus", "--device cuda"}},
+      {{"--device", "cuda", "--gpus", "0,-1"}, {"--gpus", "\"-1\"", "numbers of GPUs"}},
+      {{"--device", "cuda", "--gpus", "0,"}, {"--gpus", "\"\""}},
+      {{"--device", "cuda", "--buffers", "communicator"}, {"--buffers", "--device cuda"}},
+      {{"--device", "cuda", "--vs", "all"}, {"--vs", "--device cuda"}},
+      {{"--device", "cuda", "--tune"}, {"--tune", "--device cuda"}},
+      {{"--device", "cuda", "--check-prices"}, {"--check-prices", "--device cuda"}},
+      {{"--device", "cuda", "--explain"}, {"--explain", "--device cuda"}},
+      {{"--device", "cuda", "--trace", "x.json"}, {"--trace", "--device cuda"}},
+      {{"--device", "cuda", "--hosts", "2"}, {"--hosts", "--device cuda"}},
+      {{"--device", "cuda", "--protocol", "ll"}, {"--protocol", "--device cuda"}},
       {{"--frobnicate"}, {"--frobnicate", "--help"}},
       {{"-b"}, {"minbytes"}},
       {{"all", "8"}, {"8"}},
@@ -160,6 +170,19 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
     for (const std::string& part : wrong.parts)
       EXPECT_NE(error_of(wrong.args).find(part), std::string::npos)
           << part << " is not in: " << error_of(wrong.args);
+}
+
+TEST(Options, OnGpusCallsAreEnqueued) {
+  const Result<BenchOptions> some = parse({"--device", "cuda", "--gpus", "0,0,3"});
+  ASSERT_TRUE(some.ok()) << some.status().message();
+  EXPECT_TRUE(some->gpu_memory);
+  EXPECT_EQ(some->gpus, (std::vector{0, 0, 3}));
+  EXPECT_FALSE(some->blocking);
+  EXPECT_EQ(iterations_for(*some, 8, 2), 200);
+  EXPECT_TRUE(parse({"--device", "cuda", "-z", "1"})->blocking);
+  EXPECT_TRUE(parse({"--device", "cuda", "--gpus", "all"})->gpus.empty());
+  EXPECT_FALSE(parse({"--device", "cpu"})->gpu_memory);
+  EXPECT_TRUE(parse({"--device", "cpu"})->blocking);
 }
 
 TEST(Options, HelpNamesEveryCollectiveAndTheFloor) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -120,7 +121,7 @@ TEST(Program, OneMachinePlaysTwoHosts) {
 
 TEST(Program, WrongArgumentsEndWithTwo) {
   for (const char* arguments :
-       {"nonsense", "-b x", "--ranks 0", "--device cuda", "reduce -r 9 --ranks 2 -e 4",
+       {"nonsense", "-b x", "--ranks 0", "--gpus 0", "reduce -r 9 --ranks 2 -e 4",
         "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4", "all --algorithm rung -e 4",
         "gather --algorithm ring -e 4 --threads"}) {
     const Ended ended = weft_bench(arguments);
@@ -128,6 +129,18 @@ TEST(Program, WrongArgumentsEndWithTwo) {
     EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;
   }
   EXPECT_EQ(weft_bench("--help").status, 0);
+}
+
+// At once, on all ranks, with a reason, however they are started.
+TEST(Program, WithoutAGpuItSaysWhy) {
+  if (std::filesystem::exists("/dev/nvidiactl")) GTEST_SKIP() << "there is a GPU";
+  for (const char* arguments : {"", "--gpus 0", "--gpus 0,1", "--gpus 0,1 --threads"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Ended ended = weft_bench(std::string("--device cuda ") + arguments);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+    EXPECT_EQ(ended.status, 2) << arguments << "\n" << ended.output;
+    EXPECT_NE(ended.output.find("there is no GPU: "), std::string::npos) << ended.output;
+  }
 }
 
 // The machine is measured once, and not where the cache knows it, or nobody asks.

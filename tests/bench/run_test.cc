@@ -84,7 +84,8 @@ struct Ran {
 
 Ran run(FakeCommunicator& fake, const BenchOptions& options) {
   FakeCommunicator control(Flaw::none);
-  Runner runner({fake, control, options, std::nullopt});
+  HostPlace place(fake, options);
+  Runner runner({fake, control, options, place, std::nullopt});
   Progress progress(false);
   Ran ran;
   ran.status = runner.run([&](const Row& row) { ran.rows.push_back(row); }, progress);

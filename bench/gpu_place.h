@@ -1,0 +1,46 @@
+// The memory of each rank's GPU. Calls are enqueued on a stream of the rank's own.
+#pragma once
+
+#include "bench/gpu_memory.h"
+#include "bench/place.h"
+
+namespace weft::bench {
+
+class GpuPlace final : public Place {
+ public:
+  // See make_place(). An error where `measured` has no calls on memory of a GPU.
+  static Result<std::unique_ptr<Place>> make(Communicator& measured, Communicator& control,
+                                             const BenchOptions& options);
+
+  Buffer make_buffer() const override;
+  // Returns when all ranks have their memory: none may get or give back any while another one's
+  // kernels wait.
+  Result<bool> reserve(Buffer& input, size_t input_bytes, Buffer& output,
+                       size_t output_bytes) override;
+  Status deliver(const Buffer& buffer, Bytes whole) override;
+  Status fetch(const Buffer& buffer, Bytes whole) override;
+  Result<CallInfo> explain(const Invocation& invocation) override;
+  // Barriers take the host's way. What a failure was, shows behind the time.
+  Result<double> run(const Invocation& invocation, int iterations, int calls) override;
+
+ private:
+  GpuPlace(Communicator& measured, Communicator& control, const BenchOptions& options,
+           std::shared_ptr<Gpu> gpu, OwnedStream stream)
+      : measured_(measured),
+        control_(control),
+        options_(options),
+        host_(measured, options),
+        gpu_(std::move(gpu)),
+        stream_(std::move(stream)) {}
+  Status enqueue_all(const Invocation& invocation, int iterations, int calls);
+  Status copy(void* to, const void* from, size_t bytes);
+
+  Communicator& measured_;
+  Communicator& control_;
+  const BenchOptions& options_;
+  HostPlace host_;
+  std::shared_ptr<Gpu> gpu_;
+  OwnedStream stream_;
+};
+
+}  // namespace weft::bench
