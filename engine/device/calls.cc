@@ -44,7 +44,7 @@ bool DeviceCalls::Arena::has_room(size_t bytes) const {
 std::byte* DeviceCalls::Arena::take(size_t bytes, Stay stay) {
   WEFT_CHECK(has_room(bytes));
   const size_t taken = round_up(bytes, kAlignment);
-  if (stay == Stay::for_ever) return memory.data() + memory.size() - (kept += taken);
+  if (stay == Stay::for_graphs) return memory.data() + memory.size() - (kept += taken);
   return memory.data() + (used += taken) - taken;
 }
 
@@ -96,7 +96,7 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
   WEFT_TRY(get(device_.allocate(kAlignment), barrier_));
   const size_t words = round_up(std::max(room.words, kFixedWords), kAlignment);
   WEFT_TRY(get(device_.allocate_host(words), words_.memory));
-  constexpr Stay kFirst = Stay::until_there_is_no_room;  // and then, see make_room()
+  constexpr Stay kFirst = Stay::as_room_permits;  // and then, see make_room()
   abort_ = reinterpret_cast<uint32_t*>(words_.take(sizeof *abort_, kFirst));
   for (device::Report*& report : reports_)
     report = new (words_.take(sizeof(device::Report), kFirst)) device::Report{};
@@ -200,6 +200,7 @@ Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
   entries_.clear();
   tables_.used = 0;
   words_.used = kFixedWords;
+  if (!in_graphs()) forget_graphs();
   if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
   const bool kept = tables_.kept + words_.kept > 0;
   return unsupported(concat(
@@ -207,7 +208,16 @@ Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
       " of pinned memory, of which there are ", tables_.memory.size() - tables_.kept, " and ",
       words_.memory.size() - kFixedWords - words_.kept, kept ? " that graphs have not taken" : "",
       "; make it in smaller groups, or with fewer lanes",
-      kept ? ", or use another communicator for other graphs" : ""));
+      kept ? ", or destroy all graphs that you need no more" : ""));
+}
+
+// REQUIRES: there are none, nor calls under way, which use what was made for graphs as well.
+void DeviceCalls::forget_graphs() {
+  kept_.clear();
+  tables_.kept = words_.kept = 0;
+  in_graph_.clear();
+  for (const auto& [graph, event] : ends_) spare_.push_back(event);
+  ends_.clear();
 }
 
 // Behind the call before, or behind the one before in the same graph: to that the number.
@@ -277,7 +287,7 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
   const auto image = lowered(arranged);
   if (!image.ok()) return image.status();
   WEFT_TRY(make_room(image->table_bytes(), more_words));
-  const bool stays = where.stay() == Stay::for_ever;
+  const bool stays = where.stay() == Stay::for_graphs;
   std::byte* const at = tables_.take(image->table_bytes(), where.stay());
   Entry& entry = (stays ? kept_ : entries_)[key];
   entry.tables.resize(image->table_bytes());
@@ -295,7 +305,7 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
 DeviceCalls::Entry* DeviceCalls::known(Stay stay) {
   if (const auto at = kept_.find(key_); at != kept_.end()) return &at->second;
   const auto at = entries_.find(key_);
-  return stay != Stay::for_ever && at != entries_.end() ? &at->second : nullptr;
+  return stay != Stay::for_graphs && at != entries_.end() ? &at->second : nullptr;
 }
 
 Result<Gpu::Event> DeviceCalls::take_event() {
@@ -354,17 +364,17 @@ Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& cal
 Status DeviceCalls::launch_in_graph(const Entry& entry, const device::Call& call,
                                     const Signature& signature, device::Limits limits,
                                     const Where& where) {
-  Gpu::Event& end = ends_[where.graph];
-  if (!end) {
-    const Result<Gpu::Event> event = device_.make_event();
-    if (!event.ok()) return ends_.erase(where.graph), event.status();
-    end = *event;
+  auto end = ends_.find(where.graph);
+  if (end == ends_.end()) {
+    WEFT_TRY(device_.keep(where.stream, graphs_));
+    const Result<Gpu::Event> event = take_event();
+    if (!event.ok()) return event.status();
+    end = ends_.emplace(where.graph, *event).first;
   }
   limits.number = kInGraph + in_graph_.size();
   in_graph_.push_back({&entry, signature});  // a launch of the graph may be whenever it likes
-  in_graphs_.store(true, std::memory_order_release);
   WEFT_TRY(device_.launch(entry.program, call, limits, entry.blocks, where.stream));
-  return device_.record(end, where.stream);
+  return device_.record(end->second, where.stream);
 }
 
 // What differs between calls of one shape.

@@ -8,7 +8,7 @@
 // A stream may be in the course of being captured into a graph. What is put there runs whenever the
 // graph does, behind the calls that the same graph has captured before; how a launch of the graph
 // is ordered with others and with calls on streams is up to who launches it, and the same for all
-// ranks. All of that stays as long as this object does.
+// ranks. What it needs stays until all graphs that have calls are gone.
 //
 // Thread safety: any call from any thread; see above about their order.
 #pragma once
@@ -72,8 +72,8 @@ class DeviceCalls {
   // calls do.
   Gpu::Stream own_stream() const { return own_stream_; }
 
-  // Whether graphs have calls that may run at any time.
-  bool in_graphs() const { return in_graphs_.load(std::memory_order_acquire); }
+  // Whether there are graphs that have calls, which may run at any time.
+  bool in_graphs() const { return graphs_.use_count() > 1; }
 
   // How many calls on streams have ended, as far as is known: nothing is waited for. None from the
   // first that gave up on, and none once one of a graph has.
@@ -115,10 +115,11 @@ class DeviceCalls {
     const Entry* entry = nullptr;
     Signature call;
   };
-  // How long what a call needs has to stay.
-  enum class Stay : uint8_t { until_there_is_no_room, for_ever };
-  // Memory that is given out piece by piece: from its begin what is taken back as a whole, from its
-  // end what is never.
+  // How long what a call needs has to stay: until there is no room for others, or at least until
+  // there are no graphs.
+  enum class Stay : uint8_t { as_room_permits, for_graphs };
+  // Memory that is given out piece by piece, from its begin and from its end, and taken back in two
+  // wholes.
   struct Arena {
     Bytes memory{};
     size_t used = 0, kept = 0;
@@ -146,12 +147,13 @@ class DeviceCalls {
   struct Where {
     Gpu::Stream stream;
     uint64_t graph;  // 0: none
-    Stay stay() const { return graph == 0 ? Stay::until_there_is_no_room : Stay::for_ever; }
+    Stay stay() const { return graph == 0 ? Stay::as_room_permits : Stay::for_graphs; }
   };
   Entry* known(Stay stay);  // the entry of key_; nullptr where there is none
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
                             const Where& where);
   Status make_room(size_t table_bytes, size_t word_bytes);
+  void forget_graphs();
   Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
                 double timeout_s, const Where& where, Launched* launched);
   Status launch_on_stream(const Entry& entry, const device::Call& call, const Signature& signature,
@@ -178,7 +180,7 @@ class DeviceCalls {
   std::map<uint64_t, Gpu::Event> ends_;  // by graph: behind its last call so far
 
   std::atomic<uint64_t> ended_{0};  // that are not under_way_ any more; who holds mutex_ writes it
-  std::atomic<bool> in_graphs_{false};
+  const std::shared_ptr<const bool> graphs_ = std::make_shared<bool>();  // every graph has one
   // Set once. In words_:
   uint32_t* abort_ = nullptr;
   std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups

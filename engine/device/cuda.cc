@@ -297,6 +297,33 @@ class CudaDevice final : public Gpu {
     if (!made.ok()) return made;
     return Graph{graph};
   }
+  Status keep(Stream stream, std::shared_ptr<const void> what) override {
+    const Current current(driver_, ordinal_);
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long number = 0;
+    cudaGraph_t graph = nullptr;
+    WEFT_TRY(current.run("find a captured graph", [&] {
+#if CUDART_VERSION >= 13000
+      return cudaStreamGetCaptureInfo(stream_of(stream), &status, &number, &graph);
+#else
+      return cudaStreamGetCaptureInfo_v2(stream_of(stream), &status, &number, &graph);
+#endif
+    }));
+    using Kept = std::shared_ptr<const void>;
+    auto kept = std::make_unique<Kept>(std::move(what));
+    cudaUserObject_t object = nullptr;
+    WEFT_TRY(current.run("make an object of a graph", [&] {
+      return cudaUserObjectCreate(
+          &object, kept.get(), [](void* it) { delete static_cast<Kept*>(it); }, 1,
+          cudaUserObjectNoDestructorSync);
+    }));
+    static_cast<void>(kept.release());  // the object has it
+    const Status given = current.run("give an object to a graph", [&] {
+      return cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+    });
+    if (!given.ok()) cudaUserObjectRelease(object, 1);
+    return given;
+  }
   Status launch_graph(Graph graph, Stream stream) override {
     const Current current(driver_, ordinal_);
     return current.run("launch a graph", [&] {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -79,6 +80,9 @@ class Gpu {
   virtual Result<uint64_t> capture_of(Stream stream) = 0;
   virtual Status begin_capture(Stream stream) = 0;
   virtual Result<Graph> end_capture(Stream stream) = 0;
+  // Lets go of it when neither the graph that the stream is captured into, nor what is made of
+  // that, can run any more; maybe in another thread. REQUIRES: capture_of(stream) is not 0.
+  virtual Status keep(Stream stream, std::shared_ptr<const void> what) = 0;
   // Once more, with the arguments that were captured. REQUIRES: the last time has ended, or is
   // before it on the stream.
   virtual Status launch_graph(Graph graph, Stream stream) = 0;

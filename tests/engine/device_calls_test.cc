@@ -1,6 +1,7 @@
 // Calls on device memory by all ranks of a process, on a GPU made of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <numeric>
@@ -213,6 +214,19 @@ TEST(DeviceCalls, KeepWhatGraphsReferTo) {
         << full.to_string();
     EXPECT_TRUE(calls.health().ok());
     for (const Gpu::Graph graph : graphs) device.destroy_graph(graph);
+    for (size_t i = 0; i < 100; ++i) {  // what they had is free again
+      graphs.clear();
+      ASSERT_TRUE(capture(i % 50 + 1, graphs).ok());
+      device.destroy_graph(graphs[0]);
+    }
+    graphs.clear();
+    ASSERT_TRUE(capture(7, graphs).ok());
+    out.assign(50, -1);
+    ASSERT_TRUE(device.launch_graph(graphs[0], streams[0]).ok());
+    ASSERT_TRUE(device.synchronize(streams[0]).ok());
+    EXPECT_EQ(std::count(out.begin(), out.end(), 1), 7);
+    device.destroy_graph(graphs[0]);
+    EXPECT_FALSE(calls.in_graphs());
   });
 }
 

@@ -39,6 +39,7 @@ struct Captured {
   size_t events = 0;
   std::map<Line*, bool> joined{};  // other streams: whether the first one waits for all they did
   std::map<Line*, std::unique_ptr<emulator::Stream>> streams{};
+  std::vector<std::shared_ptr<const void>> kept{};
 
   void launch(emulator::Stream& first) const {
     const auto come = std::make_shared<Come>(events);
@@ -217,8 +218,13 @@ class EmulatedDevice final : public Gpu {
       graph->streams[line] = std::make_unique<emulator::Stream>(gpu_);
       whole &= all;
     }
+    if (!whole) graph->kept.clear();
     if (!whole) return Status(Code::system, "a captured stream was not waited for");
     return Graph{new std::shared_ptr<Captured>(graph)};
+  }
+  Status keep(Stream stream, std::shared_ptr<const void> what) override {
+    line_of(stream).capture->kept.push_back(std::move(what));
+    return {};
   }
   Status launch_graph(Graph graph, Stream stream) override {
     if (line_of(stream).capture) return Status(Code::system, "graphs of graphs are not emulated");
@@ -226,7 +232,9 @@ class EmulatedDevice final : public Gpu {
     return {};
   }
   void destroy_graph(Graph graph) override {
-    delete static_cast<std::shared_ptr<Captured>*>(graph);
+    auto* const captured = static_cast<std::shared_ptr<Captured>*>(graph);
+    (*captured)->kept.clear();  // events may refer to it still
+    delete captured;
   }
 
  private:

@@ -82,6 +82,7 @@ class FakeGpu final : public Gpu {
   Result<uint64_t> capture_of(Stream) override { return none(); }
   Status begin_capture(Stream) override { return none(); }
   Result<Graph> end_capture(Stream) override { return none(); }
+  Status keep(Stream, std::shared_ptr<const void>) override { return none(); }
   Status launch_graph(Graph, Stream) override { return none(); }
   void destroy_graph(Graph) override {}
 
