@@ -1,4 +1,4 @@
-// What a GPU gives and takes back by itself: memory and streams.
+// What a GPU gives and takes back by itself: memory, streams and graphs.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,12 @@ inline Result<OwnedStream> stream_of(const std::shared_ptr<Gpu>& gpu) {
     (void)gpu->synchronize(made);
     gpu->destroy_stream(made);
   });
+}
+
+using OwnedGraph = std::shared_ptr<void>;  // get() is a Gpu::Graph
+
+inline OwnedGraph own_graph(const std::shared_ptr<Gpu>& gpu, Gpu::Graph graph) {
+  return OwnedGraph(graph, [gpu](Gpu::Graph made) { gpu->destroy_graph(made); });
 }
 
 }  // namespace weft::bench

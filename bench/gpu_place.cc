@@ -62,16 +62,63 @@ Result<CallInfo> GpuPlace::explain(const Invocation& invocation) {
   return info;
 }
 
-Result<double> GpuPlace::run(const Invocation& invocation, int iterations, int calls) {
+Status GpuPlace::run(const Invocation& invocation, int iterations, int calls) {
   if (invocation.is_barrier()) return host_.run(invocation, iterations, calls);
+  if (options_.graph_launches > 0) return time_graph(invocation, iterations, calls, 1).status();
+  return time_on_stream(invocation, iterations, calls).status();
+}
+
+Result<double> GpuPlace::time(const Invocation& invocation, int iterations, int calls) {
+  if (invocation.is_barrier()) return host_.time(invocation, iterations, calls);
+  const int launches = options_.graph_launches;
+  if (launches > 0) return time_graph(invocation, iterations, calls, launches);
+  return time_on_stream(invocation, iterations, calls);
+}
+
+Result<double> GpuPlace::time_on_stream(const Invocation& invocation, int iterations, int calls) {
   const int64_t begin = steady_clock().now_ns();
   const Status status = enqueue_all(invocation, iterations, calls);
   const double elapsed_us = microseconds_since(begin);
-  // They know why, where kernels gave up: the first one where nobody has ended these calls yet.
+  WEFT_TRY(told(status));
+  return elapsed_us;
+}
+
+// The graph of all iterations, for each of its launches. All ranks have theirs before the first is
+// launched: to make one may take memory of the GPU, for which CUDA waits for kernels.
+Result<double> GpuPlace::time_graph(const Invocation& invocation, int iterations, int calls,
+                                    int launches) {
+  if (iterations == 0) return 0.0;
+  const Result<OwnedGraph> graph = capture(invocation, iterations * calls);
+  if (!graph.ok()) return graph.status();
+  WEFT_TRY(control_.barrier());
+  const int64_t begin = steady_clock().now_ns();
+  Status status;
+  for (int i = 0; i < launches && status.ok(); ++i)
+    status = gpu_->launch_graph(graph->get(), stream_.get());
+  if (status.ok()) status = measured_.synchronize(stream_.get());
+  const double elapsed_us = microseconds_since(begin);
+  WEFT_TRY(told(status));
+  return elapsed_us / launches;
+}
+
+Result<OwnedGraph> GpuPlace::capture(const Invocation& invocation, int calls) {
+  WEFT_TRY(gpu_->begin_capture(stream_.get()));
+  Status status;
+  for (int i = 0; i < calls && status.ok(); ++i)
+    status = invocation.enqueue(measured_, stream_.get());
+  const Result<Gpu::Graph> graph = gpu_->end_capture(stream_.get());
+  if (!graph.ok()) return status.ok() ? graph.status() : status;
+  OwnedGraph made = own_graph(gpu_, *graph);
+  if (!status.ok()) return status;
+  return made;
+}
+
+// The communicator knows why, where kernels gave up: synchronize() where nobody has ended these
+// calls yet.
+Status GpuPlace::told(const Status& status) {
   WEFT_TRY(measured_.synchronize());
   WEFT_TRY(measured_.health());
-  WEFT_TRY(status);
-  return elapsed_us;
+  return status;
 }
 
 // Until the stream has come past them. It is waited for once, but where there are too many calls,

@@ -20,8 +20,9 @@ class GpuPlace final : public Place {
   Status deliver(const Buffer& buffer, Bytes whole) override;
   Status fetch(const Buffer& buffer, Bytes whole) override;
   Result<CallInfo> explain(const Invocation& invocation) override;
-  // Barriers take the host's way. What a failure was, shows behind the time.
-  Result<double> run(const Invocation& invocation, int iterations, int calls) override;
+  // Barriers take the host's way.
+  Status run(const Invocation& invocation, int iterations, int calls) override;
+  Result<double> time(const Invocation& invocation, int iterations, int calls) override;
 
  private:
   GpuPlace(Communicator& measured, Communicator& control, const BenchOptions& options,
@@ -32,7 +33,12 @@ class GpuPlace final : public Place {
         host_(measured, options),
         gpu_(std::move(gpu)),
         stream_(std::move(stream)) {}
+  // Microseconds. What a failure was, shows behind the time.
+  Result<double> time_on_stream(const Invocation& invocation, int iterations, int calls);
+  Result<double> time_graph(const Invocation& invocation, int iterations, int calls, int launches);
+  Result<OwnedGraph> capture(const Invocation& invocation, int calls);
   Status enqueue_all(const Invocation& invocation, int iterations, int calls);
+  Status told(const Status& status);
   Status copy(void* to, const void* from, size_t bytes);
 
   Communicator& measured_;

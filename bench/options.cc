@@ -51,7 +51,7 @@ struct Flags {
   std::string timeout, ranks, hosts, here, transport, algorithm, protocol, lanes, chunk, slot,
       slots, radix, window, rounds;
   std::string tuning, price_job;
-  std::string device = "cpu", gpus, buffers = "malloc", seed, misalign, digest;
+  std::string device = "cpu", gpus, graph_launches, buffers = "malloc", seed, misalign, digest;
   bool threads = false, no_floor = false, deterministic = false;
 };
 
@@ -129,6 +129,11 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
   app.add_option("--gpus", f.gpus,
                  "with --device cuda: the GPUs that ranks have in turn, as 0,0,1 (all there are)")
       ->type_name("N,...");
+  app.add_option(
+         "-G,--cudagraph", f.graph_launches,
+         "with --device cuda: capture the calls of a figure into a graph and launch that so "
+         "often; 0: no graphs (0)")
+      ->type_name("N");
   app.add_option("--seed", f.seed, "of inputs, uneven counts and orders (1)")->type_name("N");
   app.add_option("--misalign", f.misalign, "shift all buffers by this many bytes (0)")
       ->type_name("BYTES");
@@ -319,6 +324,8 @@ Status check_for_gpus(const BenchOptions& o) {
        "--tune, --check-prices, --explain: there are no prices for GPUs"},
       {!o.trace_file.empty(), "--trace: what lanes do on a GPU is not noted"},
       {o.hosts > 1, "--hosts: ranks on several hosts have no calls on GPUs' memory"},
+      {o.blocking && o.graph_launches > 0,
+       "-z/--blocking 1 with -G/--cudagraph: nothing waits there"},
       {o.engine.protocol == "ll", "--protocol ll: calls on GPUs' memory have one, simple"},
   };
   for (const auto& [is, what] : refused)
@@ -331,7 +338,10 @@ Status store_device(const Flags& f, BenchOptions& o) {
   std::string device;
   WEFT_TRY(store("--device", parse_word(f.device, kDevices), device));
   o.gpu_memory = device == "cuda";
+  WEFT_TRY(store_int("-G/--cudagraph", f.graph_launches, 0, 1 << 20, o.graph_launches));
   if (!o.gpu_memory) {
+    if (o.graph_launches > 0)
+      return invalid_argument("-G/--cudagraph is for calls on GPUs; give --device cuda, too.");
     if (f.gpus.empty()) return {};
     return invalid_argument("--gpus says which GPUs ranks have; give --device cuda, too.");
   }

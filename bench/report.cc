@@ -71,6 +71,14 @@ std::string floor_text(const Calibration& c) {
   return text + "\n";
 }
 
+// How calls are put on GPUs.
+std::string calls_text(const BenchOptions& o) {
+  if (o.graph_launches > 0)
+    return concat("the calls of a figure are a graph, launched ", o.graph_launches, " times");
+  return concat("calls are enqueued, and ",
+                o.blocking ? "each iteration" : "all iterations of a figure", " waited for once");
+}
+
 }  // namespace
 
 std::optional<Percentiles> percentiles(std::vector<double> times_us) {
@@ -108,10 +116,7 @@ std::string header_text(const RunInfo& run) {
   if (!run.library.empty()) text += format("# Library %s\n", run.library.c_str());
   text += format("# %s, %d cores\n", run.machine.cpu.c_str(), run.machine.cores);
   if (o.communicator_buffers) text += "# buffers allocated by the communicator\n";
-  if (o.gpu_memory)
-    text +=
-        concat("# data in GPUs' memory; calls are enqueued, and ",
-               o.blocking ? "each iteration" : "all iterations of a figure", " waited for once\n");
+  if (o.gpu_memory) text += concat("# data in GPUs' memory; ", calls_text(o), "\n");
   if (run.calibration) text += o.gpu_memory ? gpu_floor_text(run) : floor_text(*run.calibration);
   return text + "#\n";
 }

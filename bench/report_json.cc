@@ -39,6 +39,7 @@ Json to_json(const BenchOptions& o) {
           {"average", static_cast<int>(o.average)},
           {"checks", o.checks},
           {"blocking", o.blocking},
+          {"graph_launches", o.graph_launches},
           {"seed", o.seed},
           {"misalign_bytes", o.misalign_bytes},
           {"buffers", o.communicator_buffers ? "communicator" : "malloc"},

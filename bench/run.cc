@@ -223,9 +223,9 @@ Status Runner::fetch(const Placed& placed) {
 
 Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bool in_place) {
   const int calls = options_.calls_per_iteration;
-  WEFT_TRY(setup_.place.run(placed.invocation, options_.warmup, calls).status());
+  WEFT_TRY(setup_.place.run(placed.invocation, options_.warmup, calls));
   WEFT_TRY(setup_.control.barrier());
-  const Result<double> all_us = setup_.place.run(placed.invocation, iterations, calls);
+  const Result<double> all_us = setup_.place.time(placed.invocation, iterations, calls);
   if (!all_us.ok()) return all_us.status();
   share.time_us[in_place] = *all_us / iterations / calls;
 
@@ -234,7 +234,7 @@ Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bo
   samples.clear();
   if (options_.output_file.empty() || iterations > kSamplesMax) return {};
   for (int i = 0; i < iterations; ++i) {
-    const Result<double> one_us = setup_.place.run(placed.invocation, 1, calls);
+    const Result<double> one_us = setup_.place.time(placed.invocation, 1, calls);
     if (!one_us.ok()) return one_us.status();
     samples.push_back(*one_us / calls);
   }
@@ -245,7 +245,7 @@ Status Runner::trace_call() {
   Result<Placed> placed = place(!measures_out_of_place(what_, options_), 0);
   if (!placed.ok()) return placed.status();
   return setup_.tracer->add(describe(what_), [&] {
-    return setup_.place.run(placed->invocation, 1, options_.calls_per_iteration).status();
+    return setup_.place.run(placed->invocation, 1, options_.calls_per_iteration);
   });
 }
 
@@ -253,7 +253,7 @@ Status Runner::check_calls(bool in_place, Share& share) {
   for (int i = 0; i < options_.checks; ++i) {
     Result<Placed> placed = place(in_place, i + 1);
     if (!placed.ok()) return placed.status();
-    WEFT_TRY(setup_.place.run(placed->invocation, 1, 1).status());
+    WEFT_TRY(setup_.place.run(placed->invocation, 1, 1));
     WEFT_TRY(fetch(*placed));
     const CheckResult result = placed->check(layout_, me_);
     share.wrong[in_place] += result.wrong;
@@ -291,7 +291,7 @@ Status Runner::check_barrier(Share& share) {
 Status Runner::take_digest(Share& share) {
   Result<Placed> placed = place(false, 0);
   if (!placed.ok()) return placed.status();
-  WEFT_TRY(setup_.place.run(placed->invocation, 1, 1).status());
+  WEFT_TRY(setup_.place.run(placed->invocation, 1, 1));
   WEFT_TRY(fetch(*placed));
   share.digest = digest(placed->recipe, layout_, placed->output, options_.digest_elements);
   return {};

@@ -116,7 +116,7 @@ class Communicator {
   // What `then` is given from now on waits for what `first` has been given so far.
   virtual Status put_behind(Stream first, Stream then);
   // Waits until the stream has come past all that it was given, whoever gave it; not at all where
-  // this rank has no GPU.
+  // this rank has no GPU. An error where a call of this communicator has failed on its GPU by then.
   virtual Status synchronize(Stream stream);
   // Waits until all that enqueue() has put on streams has ended; the reason where it failed.
   virtual Status synchronize();

@@ -182,7 +182,13 @@ Status Engine::synchronize(Stream stream) {
     return invalid_argument(
         "The stream is being captured into a graph, and nothing can wait for it; calls on memory "
         "that only the host reaches cannot be captured");
-  return config_.device->synchronize(stream);
+  WEFT_TRY(config_.device->synchronize(stream));
+  if (!device_ || device_->health().ok()) return {};
+  // Whoever looks after calls will find that kernels gave up, and who is to blame.
+  const Deadline patience = Deadline::after(kEnd_s, media_->clock());
+  wait_for_device([&] { return failed_.load(std::memory_order_acquire) || patience.expired(); });
+  const Status failed = health();
+  return failed.ok() ? device_->health() : failed;
 }
 
 Status Engine::synchronize() {

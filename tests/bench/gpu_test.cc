@@ -158,6 +158,16 @@ TEST(BenchOnGpus, ManyCallsAreRight) {
   EXPECT_EQ(ended.totals["out_of_bounds"], 0);
 }
 
+TEST(BenchOnGpus, GraphsAreRight) {
+  for (const int ranks : {1, 3})
+    expect_right(concat("all --gpus 0 -b 1 -e 3001 -f 55 -G 3 --ranks ", ranks));
+  expect_right("all_reduce --gpus 0,1 -b 8 -e 8 -m 200 -G 2");
+  const Ended ended = bench("all_reduce --gpus 0 -e 4 -n 1 -w 0 -c 0 --no-floor -G 2");
+  EXPECT_NE(ended.output.find("the calls of a figure are a graph, launched 2 times"),
+            std::string::npos)
+      << ended.output << ended.errors;
+}
+
 TEST(BenchOnGpus, AnAlgorithmIsBound) {
   const Ended ended =
       bench(std::string("all_reduce,gather --algorithm ring --gpus 0 -b 64 -e 64") + kQuick);
@@ -184,7 +194,9 @@ TEST(BenchOnGpus, EveryFlawIsSeen) {
   for (const Expected& e :
        {Expected{Flaw::element, 1, 0, 1, 0}, Expected{Flaw::before, 0, 1, 0, 1},
         Expected{Flaw::behind, 0, 1, 0, 1}, Expected{Flaw::input, 0, 1, 0, 0}}) {
-    const Ended ended = bench(std::string("all_reduce --gpus 0 -b 996 -e 996") + kQuick, e.flaw);
+    const bool graphs = e.flaw != Flaw::before;
+    const Ended ended =
+        bench(concat("all_reduce --gpus 0 -b 996 -e 996 -G ", graphs ? 2 : 0, kQuick), e.flaw);
     EXPECT_EQ(ended.status, kExitWrong);
     ASSERT_EQ(ended.rows.size(), 1u) << ended.errors;
     const json &apart = ended.rows[0]["out_of_place"], &together = ended.rows[0]["in_place"];
@@ -200,8 +212,9 @@ TEST(BenchOnGpus, EveryFlawIsSeen) {
 TEST(BenchOnGpus, FailuresEndTheRun) {
   for (const Flaw flaw : {Flaw::aborts, Flaw::refuses}) {
     const auto begin = std::chrono::steady_clock::now();
-    const Ended ended =
-        bench(std::string("all_reduce --gpus 0 --ranks 3 -b 64 -e 64") + kQuick, flaw);
+    const Ended ended = bench(
+        concat("all_reduce --gpus 0 --ranks 3 -b 64 -e 64 -G ", flaw == Flaw::refuses, kQuick),
+        flaw);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
     EXPECT_EQ(ended.status, kExitFailed) << ended.output;
     for (const char* rank : {"rank 0: ", "rank 1: ", "rank 2: "})
@@ -219,11 +232,14 @@ TEST(BenchOnGpus, GpusThatAreNotThereAreNamed) {
 
 // What a call that gave up has left is not checked: it is a failure, not a wrong value.
 TEST(BenchOnGpus, CallsThatGaveUpAreFailures) {
-  const Ended ended =
-      bench("all_reduce --gpus 0 -b 64 -e 64 -n 1 -w 0 --no-floor -T 0.5", Flaw::skips_second);
-  EXPECT_EQ(ended.status, kExitFailed) << ended.output;
-  EXPECT_NE(ended.errors.find("rank 0: timeout"), std::string::npos) << ended.errors;
-  EXPECT_EQ(ended.errors.find("rank 0: wrong"), std::string::npos) << ended.errors;
+  for (const int graphs : {0, 3}) {
+    const Ended ended =
+        bench(concat("all_reduce --gpus 0 -b 64 -e 64 -n 1 -w 0 --no-floor -T 0.5 -G ", graphs),
+              Flaw::skips_second);
+    EXPECT_EQ(ended.status, kExitFailed) << ended.output;
+    EXPECT_NE(ended.errors.find("rank 0: timeout"), std::string::npos) << ended.errors;
+    EXPECT_EQ(ended.errors.find("rank 0: wrong"), std::string::npos) << ended.errors;
+  }
 }
 
 // All GPUs in turn, and threads where two ranks have one.

@@ -136,6 +136,8 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"-d", "int8,"}, {"-d/--datatype", "\"\""}},
       {{"-r", "first"}, {"-r/--root", "first", "all"}},
       {{"-z", "2"}, {"-z/--blocking", "0 to 1"}},
+      {{"-G", "2"}, {"-G/--cudagraph", "--device cuda"}},
+      {{"-G", "2", "-z", "1", "--device", "cuda"}, {"-G/--cudagraph", "-z/--blocking"}},
       {{"-T", "0"}, {"-T/--timeout", "seconds"}},
       {{"--transport", "rdma"}, {"--transport", "rdma", "auto, shm, tcp"}},
       {{"--protocol", "ll128"}, {"--protocol", "ll128", "simple"}},
@@ -180,6 +182,8 @@ TEST(Options, OnGpusCallsAreEnqueued) {
   EXPECT_FALSE(some->blocking);
   EXPECT_EQ(iterations_for(*some, 8, 2), 200);
   EXPECT_TRUE(parse({"--device", "cuda", "-z", "1"})->blocking);
+  EXPECT_EQ(some->graph_launches, 0);
+  EXPECT_EQ(parse({"--device", "cuda", "-G", "7"})->graph_launches, 7);
   EXPECT_TRUE(parse({"--device", "cuda", "--gpus", "all"})->gpus.empty());
   EXPECT_FALSE(parse({"--device", "cpu"})->gpu_memory);
   EXPECT_TRUE(parse({"--device", "cpu"})->blocking);
