@@ -92,19 +92,20 @@ bool none_share(std::span<const RankInfo> ranks) {
 }
 
 // What a rank has measured, to be gathered.
-struct Measured {
+struct CopiesOfRank {
   std::array<CopyRate, kSizes.size()> copies{};
   size_t sizes = 0;  // of these
   double leaving = 0;
 };
 
-Calibration put_together(const std::vector<Measured>& measured, std::span<const RankInfo> ranks) {
+Calibration put_together(const std::vector<CopiesOfRank>& measured,
+                         std::span<const RankInfo> ranks) {
   Calibration calibration;
   std::map<Rank, Calibration::OfGpu> gpus;  // by their first rank
   for (Rank rank = 0; rank < static_cast<Rank>(ranks.size()); ++rank)
     gpus[first_there(ranks, rank)].ranks.push_back(rank);
   for (auto& [first, gpu] : gpus) {
-    const Measured& of_first = measured[static_cast<size_t>(first)];
+    const CopiesOfRank& of_first = measured[static_cast<size_t>(first)];
     gpu.copies.assign(of_first.copies.begin(),
                       of_first.copies.begin() + static_cast<ptrdiff_t>(of_first.sizes));
     calibration.gpus.push_back(std::move(gpu));
@@ -142,7 +143,7 @@ Result<std::vector<CopyRate>> measure_gpu_copies(const std::shared_ptr<Gpu>& gpu
 
 Result<Calibration> calibrate_gpus(const std::shared_ptr<Gpu>& gpu, Communicator& control,
                                    std::span<const RankInfo> ranks) {
-  Measured mine;
+  CopiesOfRank mine;
   // What goes wrong here is told behind the gathering, for which the others wait.
   Status status;
   const auto measure = [&](std::span<const std::shared_ptr<Gpu>> targets) {
@@ -161,7 +162,7 @@ Result<Calibration> calibrate_gpus(const std::shared_ptr<Gpu>& gpu, Communicator
     if (const auto others = gpus_of_others(ranks); !others.empty())
       for (const CopyRate& rate : measure(others))
         mine.leaving = std::max(mine.leaving, rate.bytes_per_second);
-  const Result<std::vector<Measured>> all = gather_values(control, mine);
+  const Result<std::vector<CopiesOfRank>> all = gather_values(control, mine);
   WEFT_TRY(status);
   if (!all.ok()) return all.status();
   return put_together(*all, ranks);
