@@ -51,6 +51,13 @@ test-verbs: build-release ## RDMA on real queue pairs: Debian's kernel with soft
 	@tests/transport/verbs/vm/run.sh build/release build/verbs-vm || \
 	  { status=$$?; [ $$status = 77 ] && echo "test-verbs: SKIPPED (the reason is above)" || exit $$status; }
 
+# Offline, where weft is built: python3 tests/gpu/check.py --help. GPU_CHECK="--nccl-tests FOLDER" gives it more.
+gpu-check: deps ## check and measure weft on this machine's GPUs; results in build/gpu-check
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target weft_gpu_check
+	@python3 -B tests/gpu/check.py $(GPU_CHECK) || \
+	  { status=$$?; [ $$status = 77 ] && echo "gpu-check: SKIPPED (the reason is above)" || exit $$status; }
+
 chaos: build-release ## break jobs on purpose, 20,000 simulated and 300 real ones at least, and count
 	build/release/bin/weft-chaos --real 300 --simulated 25000
 
@@ -86,4 +93,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers test test-verbs deps sanitize clang tidy docs format install clean help
+.PHONY: bench peers gpu-check test test-verbs deps sanitize clang tidy docs format install clean help

@@ -93,7 +93,7 @@ void captures_graphs(Gpu& device) {
   ASSERT_TRUE(device.begin_capture(one).ok());
   EXPECT_FALSE(device.wait(one, fork).ok());
   if (const auto lost = device.end_capture(one); lost.ok()) device.destroy_graph(*lost);
-  EXPECT_TRUE(device.synchronize(one).ok());
+  for (const auto stream : {one, two}) EXPECT_TRUE(device.synchronize(stream).ok());
   for (const auto event : {fork, join}) device.destroy_event(event);
   for (const auto stream : {one, two}) device.destroy_stream(stream);
   for (const Bytes memory : {in, out}) device.release_host(memory);

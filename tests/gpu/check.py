@@ -1,0 +1,302 @@
+#!/usr/bin/env python3
+"""Checks weft on this machine's GPUs, and measures it there: `make gpu-check`.
+
+Prints a line for each step, then a summary, and writes OUT/gpu-check.json and a log of each step. Exit
+status: 0 all steps passed or had a reason to be skipped, 1 some failed, 77 there is no GPU (and why)."""
+
+import argparse
+import dataclasses
+import datetime
+import importlib.util
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+SKIPPED = 77
+NO_SUCH_GPU = "65535"
+
+
+@dataclasses.dataclass
+class Ended:
+    status: int | None  # None: killed at its limit
+    text: str
+    seconds: float
+
+
+def run(command, limit_s, log, environment=None):
+    """Runs a command to its end, or kills all of its processes at the limit."""
+    begin = time.monotonic()
+    with open(log, "w+", encoding="utf-8", errors="replace") as out:
+        print("$", *command, file=out, flush=True)
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                                       start_new_session=True, env={**os.environ, **(environment or {})})
+        except OSError as error:
+            return Ended(127, str(error), 0)
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        out.seek(0)
+        return Ended(status, out.read(), time.monotonic() - begin)
+
+
+@dataclasses.dataclass
+class Step:
+    name: str
+    command: list
+    limit_s: float
+    judge: object = None  # of Ended: what is wrong, or None; raises Skip
+    environment: dict = None
+    skip: str = ""        # why it is not run
+    figures: pathlib.Path = None
+
+
+class Skip(Exception):
+    pass
+
+
+def exited(ended):
+    if ended.status is None:
+        return "it did not end within its limit"
+    lines = [line for line in ended.text.splitlines() if line.strip()]
+    return None if ended.status == 0 else f"exit status {ended.status}: {lines[-1] if lines else 'no output'}"
+
+
+# -- weft-bench -------------------------------------------------------------------------------------
+
+
+class Bench:
+    """Makes steps that are runs of weft-bench on GPUs."""
+
+    def __init__(self, program, out):
+        self.program, self.out = program, out
+
+    def step(self, name, words, limit_s, prefix=()):
+        figures = self.out / f"{name}.json"
+        command = [*prefix, self.program, *words.split(), "--device", "cuda", "-J", str(figures)]
+        return Step(name, command, limit_s, lambda ended: exited(ended) or self.judge(figures), figures=figures)
+
+    @staticmethod
+    def judge(figures):
+        rows = read_rows(figures)
+        wrong = sum(row[form][kind] for row in rows for form in ("out_of_place", "in_place") if row.get(form)
+                    for kind in ("wrong", "touched"))
+        if not rows:
+            return "it measured nothing"
+        return f"{wrong} elements are wrong" if wrong else None
+
+
+def read_rows(figures):
+    try:
+        return json.loads(figures.read_text(encoding="utf-8"))["rows"]
+    except (OSError, ValueError, KeyError):
+        return []
+
+
+def count_gpus(bench, out):
+    """How many there are; Skip says why none. weft-bench is asked for one that is not there."""
+    ended = run([bench, "all_reduce", "--device", "cuda", "--gpus", NO_SUCH_GPU, "--ranks", "1", "-e", "4"], 120,
+                out / "devices.log")
+    if found := re.search(rf"there is no GPU {NO_SUCH_GPU}; there are (\d+)", ended.text):
+        return int(found.group(1))
+    if found := re.search(r"there is no GPU: .*", ended.text):
+        raise Skip(found.group(0))
+    raise RuntimeError(f"{bench} does not say how many GPUs there are: {ended.text}")
+
+
+def correctness(bench, gpus, quick, threads_only):
+    types = "-d float32,bfloat16 -o sum,avg" if quick else "-d all -o all"
+    sweep = f"all {types} -r all -b 1 -e {'3001 -f 55' if quick else '64K -f 7'} -n 1 -w 0 -c 1 --no-floor"
+    for ranks in (1, 2) if quick else range(1, 9):
+        yield bench.step(f"sweep-{ranks}", f"{sweep} --gpus 0 --threads --ranks {ranks}", 900)
+    some = "-n 1 -w 0 --no-floor --gpus 0 --threads"
+    yield bench.step("misaligned", f"all -d float64 -b 1001 -e 64K -f 64 --misalign 3 --ranks 3 {some}", 300)
+    large = "64K" if quick else "64M"
+    yield bench.step("large", f"all -b {large} -e {large} --ranks 2 {some}", 300)
+    end = "8K" if quick else "4M"
+    collectives = "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast"
+    yield bench.step("graphs", f"{collectives} -b 8 -e {end} -f 16 -n 3 -w 1 -G 3 --no-floor --gpus 0 --threads --ranks 3",
+                     300)
+    if gpus > 1:
+        several = f"all -d float32 -b 1 -e {end} -f 16 -n 2 -w 0 --ranks {gpus}"
+        yield bench.step("gpus-threads", f"{several} --threads", 600)
+        # Processes that share GPUs are not served yet; each has its own here.
+        step = bench.step("gpus-processes", several, 600)
+        yield dataclasses.replace(step, skip=threads_only)
+    sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
+    step = bench.step("memcheck", f"all_reduce,all_to_all -b 4 -e 4K -f 32 --ranks 2 {some}", 900,
+                      [sanitizer or "compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"])
+    yield step if sanitizer else dataclasses.replace(step, skip="there is no compute-sanitizer")
+
+
+def benchmarks(bench, gpus, quick, threads_only):
+    yield bench.step("launch-1", "all_reduce -b 8 -e 8 --ranks 1 --gpus 0", 120)
+    latency = "all_reduce -b 8 -e 8 --ranks 2 --gpus 0 --threads"
+    yield bench.step("latency-2", latency, 120)
+    yield bench.step("latency-2-graph", f"{latency} -G {3 if quick else 50}", 120)
+    sizes = "-b 1K -e 64K -f 8 -n 2 -w 1" if quick else "-b 64K -e 256M -f 4"
+    for ranks in (2,) if quick else (2, 4, 8):
+        yield bench.step(f"bandwidth-{ranks}", f"all_reduce {sizes} --ranks {ranks} --gpus 0 --threads", 600)
+    if gpus > 1:
+        step = bench.step("bandwidth-gpus", f"all_reduce {sizes} --ranks {gpus}", 600)
+        yield dataclasses.replace(step, skip=threads_only)
+
+
+def targets(out):
+    """What is aimed at on an H200: (what, measured, wanted, met). A miss is no failure of the check."""
+    def best(name, size):
+        found = [row for row in read_rows(out / f"{name}.json") if row["size_bytes"] == size]
+        return found[0] if found else None
+
+    if row := best("latency-2-graph", 8):
+        us = row["out_of_place"]["time_us"]
+        yield "8 bytes, 2 ranks, from a graph", f"{us:.2f} us", "at most 6 us", us <= 6
+    for ranks in (2, 4, 8):
+        row = best(f"bandwidth-{ranks}", 256 << 20)
+        if row and row.get("floor_us"):
+            part = row["floor_us"] / row["out_of_place"]["time_us"]
+            yield f"256 MiB, {ranks} ranks, of the memory's floor", f"{part:.2f}", "at least 0.8", part >= 0.8
+
+
+# -- everything else --------------------------------------------------------------------------------
+
+
+def google_test(build, name):
+    program = build / "bin" / name
+
+    def judge(ended):
+        if ended.status == SKIPPED:
+            skip(ended)
+        if wrong := exited(ended):
+            return wrong
+        if re.search(r"^\[  PASSED  \] 0 tests", ended.text, re.MULTILINE):
+            raise Skip("all of its tests were skipped")
+        return None if "[  PASSED  ]" in ended.text else "it ran no test"
+
+    return Step(name, [str(program)], 300, judge, skip="" if program.exists() else f"there is no {program}")
+
+
+def programs_of_nccl_tests(folder, build, gpus):
+    """Those of nccl-tests, built against NCCL or weft: `make` in its folder makes build/*_perf."""
+    programs = sorted(pathlib.Path(folder).glob("**/*_perf")) if folder else []
+    if not programs:
+        yield Step("nccl-tests", [], 0, skip="give its folder, with programs built: --nccl-tests FOLDER")
+    for program in programs:
+        def judge(ended):
+            said = re.search(r"# Out of bounds values : (\d+) (\w+)", ended.text)
+            return exited(ended) or (None if said and said.group(1) == "0" else "it does not say that 0 values are wrong")
+        yield Step(f"nccl-tests-{program.name}", [str(program), "-b", "8", "-e", "64M", "-f", "4", "-g", str(gpus)], 600,
+                   judge, {"LD_PRELOAD": str(build / "lib" / "libnccl.so.2")})
+
+
+def python_packages(build, python, gpus):
+    here = pathlib.Path(__file__).resolve().parent
+    for name in ("torch", "cupy"):
+        has = python != sys.executable or importlib.util.find_spec(name)
+        yield Step(f"python-{name}", [python, "-B", str(here / f"{name}_check.py"), str(min(gpus, 2))], 900,
+                   lambda ended: exited(ended) if ended.status != SKIPPED else skip(ended),
+                   {"LD_PRELOAD": str(build / "lib" / "libnccl.so.2")}, "" if has else f"{python} has no {name}")
+
+
+def skip(ended):
+    raise Skip(ended.text.strip().splitlines()[-1])
+
+
+def steps_of(options, out, gpus):
+    build = options.build
+    bench = Bench(options.bench or str(build / "bin" / "weft-bench"), out)
+    yield google_test(build, "device_cuda_test")
+    yield google_test(build, "nccl_cuda_test")
+    threads_only = "--threads-only" if options.threads_only else ""
+    yield from correctness(bench, gpus, options.quick, threads_only)
+    yield from programs_of_nccl_tests(options.nccl_tests, build, gpus)
+    yield from python_packages(build, options.python, gpus)
+    yield from benchmarks(bench, gpus, options.quick, threads_only)
+
+
+def take(step, out):
+    """(outcome, note, seconds)"""
+    if step.skip:
+        return "skipped", step.skip, 0
+    ended = run(step.command, step.limit_s, out / f"{step.name}.log", step.environment)
+    try:
+        wrong = (step.judge or exited)(ended)
+    except Skip as why:
+        return "skipped", str(why), ended.seconds
+    return ("FAILED", wrong, ended.seconds) if wrong else ("passed", "", ended.seconds)
+
+
+def told_by(command):
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def facts(gpus):
+    return {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "host": platform.node(), "system": platform.platform(), "gpus": gpus,
+            "commit": told_by(["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "HEAD"]),
+            "nvidia_smi": told_by(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"])}
+
+
+def check(options, out):
+    gpus = count_gpus(options.bench or str(options.build / "bin" / "weft-bench"), out)
+    result = {"format": "weft gpu-check 1", **facts(gpus), "steps": [], "targets": []}
+    for step in steps_of(options, out, gpus):
+        outcome, note, seconds = take(step, out)
+        print(f"{step.name:24} {outcome:8} {seconds:6.1f} s  {note}", flush=True)
+        result["steps"].append({"name": step.name, "outcome": outcome, "note": note, "seconds": round(seconds, 2),
+                                "command": step.command, "rows": read_rows(step.figures) if step.figures else []})
+    for what, measured, wanted, met in targets(out):
+        result["targets"].append({"what": what, "measured": measured, "wanted": wanted, "met": met})
+    (out / "gpu-check.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    return result
+
+
+def summary(result, out):
+    counts = {kind: [step["name"] for step in result["steps"] if step["outcome"] == kind]
+              for kind in ("passed", "skipped", "FAILED")}
+    print("\n" + ", ".join(f"{len(names)} {kind}" for kind, names in counts.items()))
+    for name in counts["FAILED"]:
+        print(f"  {name}: see {out / (name + '.log')}")
+    for target in result["targets"]:
+        print(f"  {target['what']}: {target['measured']}, {target['wanted']}: {'met' if target['met'] else 'MISSED'}")
+    print(f"All of it is in {out / 'gpu-check.json'}")
+    return 1 if counts["FAILED"] else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build/release"), help="where weft is built")
+    parser.add_argument("--bench", help="another weft-bench than that of the build")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/gpu-check"), help="for logs and results")
+    parser.add_argument("--quick", action="store_true", help="few types, ranks and sizes")
+    parser.add_argument("--threads-only", action="store_true", help="no ranks that are processes")
+    parser.add_argument("--nccl-tests", metavar="FOLDER", help="with nccl-tests' programs")
+    parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch or CuPy")
+    options = parser.parse_args()
+    options.build, out = options.build.resolve(), options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        return summary(check(options, out), out)
+    except Skip as why:
+        print(f"gpu-check: {why}")
+        return SKIPPED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+// What emulated_cuda.h and emulated_device.h promise to tests of whole programs, on this machine's
+// GPUs; without any the program ends with status 77.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "engine/device/cuda.h"
+#include "tests/support/emulated_cuda.h"
+#include "tests/support/emulated_device.h"
+
+namespace weft::test {
+namespace {
+
+class GpusAreThere final : public testing::Environment {
+ public:
+  void SetUp() override {
+    const Result<int> gpus = cuda_device_count();
+    if (gpus.ok()) return;
+    std::printf("%s\n", std::string(gpus.status().message()).c_str());
+    std::exit(77);  // tests that an environment skips would count as passed
+  }
+};
+
+[[maybe_unused]] testing::Environment* const gpus_are_there =
+    testing::AddGlobalTestEnvironment(new GpusAreThere);
+
+}  // namespace
+
+void use_gpu(int ordinal) {
+  if (ordinal < 0) return;  // a thread has always one
+  EXPECT_EQ(cudaSetDevice(ordinal), cudaSuccess);
+  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
+}
+
+// CUDA decides by itself.
+std::atomic<bool>& pageable_copies_wait() {
+  static std::atomic<bool> wait{false};
+  return wait;
+}
+
+}  // namespace weft::test
