@@ -164,6 +164,9 @@ def targets(out):
     if row := best("latency-2-graph", 8):
         us = row["out_of_place"]["time_us"]
         yield "8 bytes, 2 ranks, from a graph", f"{us:.2f} us", "at most 6 us", us <= 6
+    weft, linked = (time_of_nccl_tests(out / f"launch-1-{name}.log") for name in ("weft", "linked"))
+    if weft and linked:
+        yield "8 bytes, 1 rank, nccl-tests", f"{weft:.2f} us", f"at most {linked:.2f} us, by what it is linked with", weft <= linked
     for ranks in (2, 4, 8):
         row = best(f"bandwidth-{ranks}", 256 << 20)
         if row and row.get("floor_us"):
@@ -190,16 +193,28 @@ def google_test(build, name):
 
 
 def programs_of_nccl_tests(folder, build, gpus):
-    """Those of nccl-tests, built against NCCL or weft: `make` in its folder makes build/*_perf."""
+    """Those of nccl-tests, built against NCCL or weft: `make` in its folder makes build/*_perf. One is run on what it
+    was linked with, too, to compare."""
+    def judge(ended):
+        said = re.search(r"# Out of bounds values : (\d+) (\w+)", ended.text)
+        return exited(ended) or (None if said and said.group(1) == "0" else "it does not say that 0 values are wrong")
+
     programs = sorted(pathlib.Path(folder).glob("**/*_perf")) if folder else []
     if not programs:
         yield Step("nccl-tests", [], 0, skip="give its folder, with programs built: --nccl-tests FOLDER")
+    weft = {"LD_PRELOAD": str(build / "lib" / "libnccl.so.2")}
     for program in programs:
-        def judge(ended):
-            said = re.search(r"# Out of bounds values : (\d+) (\w+)", ended.text)
-            return exited(ended) or (None if said and said.group(1) == "0" else "it does not say that 0 values are wrong")
         yield Step(f"nccl-tests-{program.name}", [str(program), "-b", "8", "-e", "64M", "-f", "4", "-g", str(gpus)], 600,
-                   judge, {"LD_PRELOAD": str(build / "lib" / "libnccl.so.2")})
+                   judge, weft)
+        if program.name == "all_reduce_perf":
+            for name, environment in (("launch-1-weft", weft), ("launch-1-linked", None)):
+                yield Step(name, [str(program), "-b", "8", "-e", "8", "-n", "1000", "-g", "1"], 120, judge, environment)
+
+
+def time_of_nccl_tests(log):
+    """Microseconds of 8 bytes, out of place."""
+    found = re.search(r"^ +8 +\d+ +\w+ +\w+ +-?\d+ +([\d.]+)", log.read_text(), re.MULTILINE) if log.exists() else None
+    return float(found.group(1)) if found else None
 
 
 def python_packages(build, python, gpus):

@@ -37,11 +37,11 @@ class Check(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def pretend(self, does):
+    def pretend(self, does, *arguments):
         program = pathlib.Path(self.out) / "weft-bench"
         program.write_text(PRETENDER.format(does))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        return check(self.out, "--bench", str(program))
+        return check(self.out, "--bench", str(program), *arguments)
 
     def failed(self, result):
         return {step["name"]: step["note"] for step in result["steps"] if step["outcome"] == "FAILED"}
@@ -79,6 +79,23 @@ class Check(unittest.TestCase):
             {"rows": [{"size_bytes": 8, "out_of_place": {"wrong": 1, "touched": 2, "time_us": 1}, "in_place": null}]}
 END""".replace("{", "{{").replace("}", "}}").format())
         self.assertEqual(self.failed(result)["sweep-1"], "3 elements are wrong")
+
+    def test_programs_of_nccl_tests(self):
+        folder = pathlib.Path(self.out) / "build"
+        folder.mkdir()
+        for name, wrong in (("all_reduce_perf", 0), ("broadcast_perf", 2)):
+            program = folder / name
+            program.write_text(f"""#!/bin/sh
+echo "           8             2     float     sum      -1    ${{LD_PRELOAD:+1}}1.50    0.00    0.00      0"
+echo "# Out of bounds values : {wrong} OK"
+""")
+            program.chmod(0o755)
+        _, result = self.pretend("exit 3", "--nccl-tests", self.out)
+        failed = self.failed(result)
+        self.assertNotIn("nccl-tests-all_reduce_perf", failed)
+        self.assertEqual(failed["nccl-tests-broadcast_perf"], "it does not say that 0 values are wrong")
+        self.assertEqual(result["targets"], [{"what": "8 bytes, 1 rank, nccl-tests", "measured": "11.50 us", "met": False,
+                                              "wanted": "at most 1.50 us, by what it is linked with"}])
 
     def test_no_rows_fail(self):
         _, result = self.pretend("exit 0")
