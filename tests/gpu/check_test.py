@@ -5,15 +5,18 @@ import json
 import os
 import pathlib
 import py_compile
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 CHECK, BIN = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 EMULATED = sys.argv[3] if len(sys.argv) > 3 else None
 SKIPPED = 77
+COMMAND = [sys.executable, "-B", CHECK, "--build", BIN.parent, "--quick", "--python", "/bin/false"]
 
 # Finds a GPU, and then does what each test says.
 PRETENDER = """#!/bin/sh
@@ -23,8 +26,7 @@ case "$*" in *"--gpus 65535"*) echo "there is no GPU 65535; there are 1"; exit 2
 
 
 def check(out, *arguments):
-    ended = subprocess.run([sys.executable, "-B", CHECK, "--build", BIN.parent, "--out", out, "--quick",
-                            "--python", "/bin/false", *arguments], capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run([*COMMAND, "--out", out, *arguments], capture_output=True, text=True, timeout=100, check=False)
     file = pathlib.Path(out) / "gpu-check.json"
     return ended, json.loads(file.read_text()) if file.exists() else None
 
@@ -37,11 +39,26 @@ class Check(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def pretend(self, does, *arguments):
+    def pretender(self, does):
         program = pathlib.Path(self.out) / "weft-bench"
         program.write_text(PRETENDER.format(does))
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
-        return check(self.out, "--bench", str(program), *arguments)
+        return str(program)
+
+    def pretend(self, does, *arguments):
+        return check(self.out, "--bench", self.pretender(does), *arguments)
+
+    def module(self):
+        sys.path.insert(0, str(CHECK.parent))
+        sys.dont_write_bytecode = True
+        import check as module  # pylint: disable=import-outside-toplevel
+        return module
+
+    def wait_until(self, true):
+        deadline = time.monotonic() + 30
+        while not true():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def failed(self, result):
         return {step["name"]: step["note"] for step in result["steps"] if step["outcome"] == "FAILED"}
@@ -65,8 +82,13 @@ class Check(unittest.TestCase):
         self.assertEqual(set(outcome.values()), {"passed"}, ended.stdout)
         for name in ("sweep-2", "graphs", "gpus-threads", "latency-2-graph", "bandwidth-2"):
             self.assertIn(name, outcome)
-        self.assertEqual([target["what"] for target in result["targets"]], ["8 bytes, 2 ranks, from a graph"])
-        self.assertEqual(result["gpus"], 2)
+        measured = [target["what"] for target in result["targets"] if target["outcome"] != "not measured"]
+        self.assertEqual(measured, ["8 bytes, 2 ranks, from a graph"])
+        self.assertEqual((result["gpus"], result["complete"]), (2, True))
+        steps = {step["name"]: step for step in result["steps"]}
+        self.assertRegex(steps["bandwidth-2"]["note"], r"^65536 bytes: [\d.]+ us, [\d.]+ GB/s, [\d.]+ of the floor$")
+        self.assertEqual([rank["device"]["ordinal"] for rank in steps["gpus-threads"]["ranks"]], [0, 1])
+        self.assertTrue(steps["bandwidth-2"]["floor"]["gpus"])
 
     def test_what_fails_is_named(self):
         ended, result = self.pretend("echo no luck; exit 3")
@@ -94,21 +116,50 @@ echo "# Out of bounds values : {wrong} OK"
         failed = self.failed(result)
         self.assertNotIn("nccl-tests-all_reduce_perf", failed)
         self.assertEqual(failed["nccl-tests-broadcast_perf"], "it does not say that 0 values are wrong")
-        self.assertEqual(result["targets"], [{"what": "8 bytes, 1 rank, nccl-tests", "measured": "11.50 us", "met": False,
-                                              "wanted": "at most 1.50 us, by what it is linked with"}])
+        target = result["targets"][1]
+        self.assertEqual((target["measured"], target["wanted"]), (11.5, 1.5))
+        self.assertEqual(target["outcome"], "MISSED by a factor of 7.67")
 
     def test_no_rows_fail(self):
         _, result = self.pretend("exit 0")
         self.assertEqual(self.failed(result)["large"], "it measured nothing")
 
     def test_a_step_that_hangs_is_killed(self):
-        sys.path.insert(0, str(CHECK.parent))
-        sys.dont_write_bytecode = True
-        import check as module  # pylint: disable=import-outside-toplevel
+        module = self.module()
         step = module.Step("hangs", ["sh", "-c", "sleep 1000 & sleep 1000"], 0.2)
         outcome, note, seconds = module.take(step, pathlib.Path(self.out))
         self.assertEqual((outcome, note), ("FAILED", "it did not end within its limit"))
         self.assertLess(seconds, 10)
+
+    def test_targets(self):
+        module = self.module()
+        row = {"size_bytes": 256 << 20, "floor_us": 90, "out_of_place": {"time_us": 100}}
+        passed = {"bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]}}
+        outcomes = [target.outcome() for target in module.targets(passed, pathlib.Path(self.out))]
+        self.assertEqual(outcomes, ["not measured", "not measured", "met", "not measured", "MISSED by a factor of 2.00"])
+
+    def test_figures_of_earlier_runs_do_not_count(self):
+        figures = pathlib.Path(self.out) / "old.json"
+        figures.write_text('{"rows": [1]}')
+        module = self.module()
+        module.take(module.Step("old", ["true"], 10, figures=figures), pathlib.Path(self.out))
+        self.assertFalse(figures.exists())
+
+    def test_who_ends_it_ends_its_steps(self):
+        program = self.pretender("echo $$ > $(dirname $0)/pid; exec sleep 1000")
+        pid = pathlib.Path(self.out) / "pid"
+        with subprocess.Popen([*COMMAND, "--out", self.out, "--bench", program], stdout=subprocess.DEVNULL) as process:
+            self.wait_until(pid.exists)
+            self.wait_until(lambda: pid.read_text().strip())
+            process.terminate()
+            self.assertEqual(process.wait(30), 128 + signal.SIGTERM)
+        self.wait_until(lambda: not os.path.exists(f"/proc/{pid.read_text().strip()}"))
+        self.assertFalse(json.loads((pathlib.Path(self.out) / "gpu-check.json").read_text())["complete"])
+
+    def test_without_weft_bench_it_fails(self):
+        ended, result = check(self.out, "--bench", "/nonexistent")
+        self.assertEqual((ended.returncode, result), (1, None))
+        self.assertIn("/nonexistent does not say how many GPUs there are", ended.stderr)
 
     def test_the_scripts_compile(self):
         for script in CHECK.parent.glob("*.py"):
