@@ -75,7 +75,8 @@ class Check(unittest.TestCase):
         ended, result = check(self.out, "--bench", EMULATED, "--threads-only")
         outcome = {step["name"]: step["outcome"] for step in result["steps"]}
         # These would need the GPU itself, or what is not there.
-        for name in ("device_cuda_test", "nccl_cuda_test", "nccl-tests", "memcheck", "gpus-processes", "bandwidth-gpus"):
+        for name in ("device_cuda_test", "nccl_cuda_test", "nccl-tests", "memcheck", "gpus-processes", "bandwidth-gpus",
+                     "python-ctypes"):
             outcome.pop(name, None)
         for name in ("python-torch", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
@@ -105,17 +106,23 @@ END""".replace("{", "{{").replace("}", "}}").format())
     def test_programs_of_nccl_tests(self):
         folder = pathlib.Path(self.out) / "build"
         folder.mkdir()
-        for name, wrong in (("all_reduce_perf", 0), ("broadcast_perf", 2)):
+        for name, wrong in (("all_reduce_perf", "0 OK"), ("broadcast_perf", "2 FAILED")):
             program = folder / name
             program.write_text(f"""#!/bin/sh
+echo "NCCL version 2.28.9${{LD_PRELOAD:+ (weft 0.1.0)}}"
 echo "           8             2     float     sum      -1    ${{LD_PRELOAD:+1}}1.50    0.00    0.00      0"
-echo "# Out of bounds values : {wrong} OK"
+echo "# Out of bounds values : {wrong}"
 """)
             program.chmod(0o755)
+        program = folder / "static_perf"  # the preloaded library does not reach it
+        program.write_text("#!/bin/sh\necho NCCL version 2.28.9; echo '# Out of bounds values : 0 OK'\n")
+        program.chmod(0o755)
         _, result = self.pretend("exit 3", "--nccl-tests", self.out)
         failed = self.failed(result)
-        self.assertNotIn("nccl-tests-all_reduce_perf", failed)
+        for name in ("all_reduce_perf", "all_reduce_perf-graph"):
+            self.assertNotIn(f"nccl-tests-{name}", failed)
         self.assertEqual(failed["nccl-tests-broadcast_perf"], "it does not say that 0 values are wrong")
+        self.assertEqual(failed["nccl-tests-static_perf"], "it did not use weft, but another NCCL")
         target = result["targets"][1]
         self.assertEqual((target["measured"], target["wanted"]), (11.5, 1.5))
         self.assertEqual(target["outcome"], "MISSED by a factor of 7.67")
