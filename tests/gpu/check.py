@@ -308,6 +308,7 @@ def python_packages(build, python, gpus):
                     on_weft(build), "" if has else f"{python} has no {package}")
 
     yield step("python-torch", "torch", str(min(gpus, 2)))
+    yield step("python-torch-one-gpu", "torch", "2", "--refused")
     yield step("python-cupy", "cupy")
 
 

@@ -78,7 +78,7 @@ class Check(unittest.TestCase):
         for name in ("device_cuda_test", "nccl_cuda_test", "nccl-tests", "memcheck", "gpus-processes", "bandwidth-gpus",
                      "python-ctypes"):
             outcome.pop(name, None)
-        for name in ("python-torch", "python-cupy"):
+        for name in ("python-torch", "python-torch-one-gpu", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
         self.assertEqual(set(outcome.values()), {"passed"}, ended.stdout)
         for name in ("sweep-2", "graphs", "gpus-threads", "latency-2-graph", "bandwidth-2"):

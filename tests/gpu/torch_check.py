@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch on weft: torch.distributed with backend nccl, where libnccl.so.2 is weft's (LD_PRELOAD). Usage:
-torch_check.py RANKS; a GPU for each. Exit status 77 where PyTorch or its CUDA is not there."""
+torch_check.py RANKS [--refused]; a GPU for each, or all on one GPU, which weft has to refuse with its reason as long
+as it does not serve that. Exit status 77 where PyTorch or its CUDA is not there."""
 
 import os
 import socket
@@ -19,7 +20,7 @@ def free_port():
 
 def start_ranks(ranks):
     environment = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    children = [subprocess.Popen([sys.executable, "-B", __file__], env={**environment, "RANK": str(rank)})
+    children = [subprocess.Popen([sys.executable, "-B", *sys.argv], env={**environment, "RANK": str(rank)})
                 for rank in range(ranks)]
     return max(abs(child.wait(600)) for child in children)
 
@@ -105,6 +106,19 @@ def graphs(torch, dist, rank, size):
         expect(torch, "a graph's all_reduce", value, torch.full((COUNT,), float(sum(turn + r for r in range(size)))))
 
 
+def refused(torch, dist, rank, size):
+    """By an error of the first collective, on every rank."""
+    try:
+        dist.all_reduce(mine(torch, rank))
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        if f"{size} processes share GPU" not in str(error):
+            raise
+        print(f"rank {rank} of {size} is refused, as it has to be: {error}", flush=True)
+        os._exit(0)  # of a communicator that has failed PyTorch's own end may wait
+    raise SystemExit("processes that share a GPU are not refused any more: check what they compute")
+
+
 def main():
     try:
         import torch
@@ -118,8 +132,11 @@ def main():
     if "RANK" not in os.environ:
         return start_ranks(int(sys.argv[1]))
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+    device = torch.device("cuda", 0 if "--refused" in sys.argv else rank)
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    if "--refused" in sys.argv:
+        refused(torch, dist, rank, size)
     collectives(torch, dist, rank, size)
     neighbours(torch, dist, rank, size)
     training(torch, rank, size)
