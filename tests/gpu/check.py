@@ -224,7 +224,7 @@ def part_of_floor(row):
 def told_of(row):
     figure, part = row["out_of_place"], part_of_floor(row)
     return (f"{row['size_bytes']} bytes: {figure['time_us']:.2f} us, {figure['algbw_gbps']:.2f} GB/s"
-            + (f", {part:.2f} of the floor" if part else ""))
+            + (f", {part:.2f} of the floor" if part and part >= 0.01 else ""))
 
 
 # -- everything else --------------------------------------------------------------------------------
@@ -324,6 +324,12 @@ def skip(ended):
     raise Skip(ended.text.strip().splitlines()[-1])
 
 
+def chosen(options, out, gpus):
+    for step in steps_of(options, out, gpus):
+        if re.search(options.only, step.name):
+            yield dataclasses.replace(step, limit_s=min(step.limit_s, options.limit))
+
+
 def steps_of(options, out, gpus):
     build = options.build
     bench = Bench(options.bench or str(build / "bin" / "weft-bench"), out)
@@ -367,7 +373,7 @@ def facts(gpus, out):
 def check(options, out):
     gpus = count_gpus(options.bench or str(options.build / "bin" / "weft-bench"), out)
     result = {"format": "weft gpu-check 2", **facts(gpus, out), "complete": False, "steps": [], "targets": []}
-    for step in steps_of(options, out, gpus):
+    for step in chosen(options, out, gpus):
         outcome, note, seconds = take(step, out)
         figures = read_figures(step.figures) if step.figures else {}
         rows, machine = figures.get("rows", []), figures.get("run", {})
@@ -411,6 +417,8 @@ def main():
     parser.add_argument("--bench", help="another weft-bench than that of the build")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/gpu-check"), help="for logs and results")
     parser.add_argument("--quick", action="store_true", help="few types, ranks and sizes")
+    parser.add_argument("--only", metavar="REGEX", default="", help="steps whose names have a match: ^bandwidth")
+    parser.add_argument("--limit", metavar="SECONDS", type=float, default=900, help="for each step, at most")
     parser.add_argument("--threads-only", action="store_true", help="no ranks that are processes")
     parser.add_argument("--nccl-tests", metavar="FOLDER", help="with nccl-tests' programs")
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch or CuPy")
