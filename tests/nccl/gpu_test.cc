@@ -5,103 +5,23 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/device/cuda.h"
 #include "nccl/nccl.h"
-#include "tests/nccl/threads.h"
+#include "tests/nccl/gpu_ranks.h"
 #include "tests/support/emulated_cuda.h"
 #include "tests/support/emulated_device.h"
 
 namespace {
 
+using weft::test::Gpu;
 using weft::test::not_blocking;
-using weft::test::on_threads;
+using weft::test::on_ranks;
 using weft::test::pageable_copies_wait;
+using weft::test::Rank;
 using weft::test::settled;
 using weft::test::use_gpu;
-using Values = std::vector<int32_t>;
-
-// What a program has of its GPU: streams, and memory by ncclMemAlloc that it reaches by copies on
-// streams only.
-class Gpu {
- public:
-  explicit Gpu(int ordinal) : device_(weft::open_cuda_device(ordinal).take()) {
-    use_gpu(ordinal);
-    for (void*& stream : streams_) stream = device_->make_stream().take();
-  }
-  ~Gpu() {
-    synchronize();
-    for (void* stream : streams_) device_->destroy_stream(stream);
-    for (void* memory : memory_) EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
-  }
-  Gpu(const Gpu&) = delete;
-
-  cudaStream_t stream(size_t i = 0) const { return static_cast<cudaStream_t>(streams_[i]); }
-  int32_t* allocate(size_t count) {
-    void* memory = nullptr;
-    EXPECT_EQ(ncclMemAlloc(&memory, count * sizeof(int32_t)), ncclSuccess);
-    memory_.push_back(memory);
-    return static_cast<int32_t*>(memory);
-  }
-  // `values` stay until the stream has come past this.
-  void put(int32_t* to, const Values& values, size_t stream = 0) {
-    copy(to, values.data(), values.size(), stream);
-  }
-  void copy(void* to, const void* from, size_t count, size_t stream = 0) {
-    EXPECT_TRUE(device_->copy(to, from, count * sizeof(int32_t), streams_[stream]).ok());
-  }
-  Values get(const int32_t* from, size_t count, size_t stream = 0) {
-    Values values(count);
-    copy(values.data(), from, count, stream);
-    synchronize();
-    return values;
-  }
-  void synchronize() {
-    for (void* stream : streams_) EXPECT_TRUE(device_->synchronize(stream).ok());
-  }
-
-  // What the first stream is given in between, as often as is asked for.
-  void run_graph(const std::function<void()>& capture, const std::function<bool()>& again) {
-    ASSERT_TRUE(device_->begin_capture(streams_[0]).ok());
-    capture();
-    const auto graph = device_->end_capture(streams_[0]);
-    ASSERT_TRUE(graph.ok()) << graph.status().to_string();
-    while (again()) {
-      EXPECT_TRUE(device_->launch_graph(*graph, streams_[0]).ok());
-      synchronize();
-    }
-    device_->destroy_graph(*graph);
-  }
-
- private:
-  std::shared_ptr<weft::Gpu> device_;
-  void* streams_[2] = {};
-  std::vector<void*> memory_;
-};
-
-struct Rank {
-  int me, size;
-  ncclComm_t comm;
-  Gpu& gpu;
-};
-
-// Every rank in a thread, on one GPU that they share.
-void on_ranks(int ranks, const std::function<void(Rank&)>& body,
-              ncclConfig_t config = NCCL_CONFIG_INITIALIZER) {
-  ncclUniqueId id;
-  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-  on_threads(ranks, [&](int me) {
-    Gpu gpu(0);
-    ncclComm_t comm = nullptr;
-    ncclConfig_t own = config;
-    const ncclResult_t made = ncclCommInitRankConfig(&comm, ranks, id, me, &own);
-    ASSERT_TRUE(made == ncclSuccess || made == ncclInProgress) << ncclGetLastError(nullptr);
-    ASSERT_EQ(settled(comm), ncclSuccess);
-    Rank rank{me, ranks, comm, gpu};
-    body(rank);
-    gpu.synchronize();
-    EXPECT_EQ(ncclCommDestroy(rank.comm), ncclSuccess);
-  });
-}
+using weft::test::Values;
 
 constexpr size_t kCount = 700;
 
@@ -300,7 +220,7 @@ TEST_P(GpuRanks, FinalizeWaitsForWhatIsOnStreams) {
     ASSERT_EQ(ncclAllReduce(values, values, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
               ncclSuccess);
     EXPECT_EQ(ncclCommFinalize(r.comm), ncclSuccess);
-    EXPECT_EQ(Values(values, values + kCount), sums(r.size));  // the host reads this GPU's memory
+    EXPECT_EQ(r.gpu.get(values, kCount, 1), sums(r.size));  // a stream that waits for no other
   });
 }
 
@@ -360,7 +280,7 @@ TEST_P(GpuRanks, CommunicatorsThatDoNotBlock) {
         EXPECT_EQ(settled(r.comm), ncclSuccess);
         (void)ncclCommFinalize(r.comm);
         EXPECT_EQ(settled(r.comm), ncclSuccess);
-        EXPECT_EQ(Values(out, out + kCount), sums(r.size));  // the host reads this GPU's memory
+        EXPECT_EQ(r.gpu.get(out, kCount, 1), sums(r.size));  // a stream that waits for no other
       },
       not_blocking());
 }
@@ -395,13 +315,16 @@ TEST(Gpu, OneThreadHasACommunicatorOfEveryGpu) {
 }
 
 TEST(Gpu, DevicesThatAreNotThereAreNamed) {
-  const int devices[] = {0, 7};
+  const int count = *weft::cuda_device_count();
+  const int devices[] = {0, count};
   ncclComm_t comms[2] = {};
   use_gpu(0);
   EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclInvalidArgument);
-  EXPECT_NE(std::string(ncclGetLastError(nullptr)).find("no GPU 7; there are 2"),
+  EXPECT_NE(std::string(ncclGetLastError(nullptr))
+                .find(weft::concat("no GPU ", count, "; there are ", count)),
             std::string::npos);
-  use_gpu(-1);  // where the program uses none they are numbers
+  if (!use_gpu(-1)) return;
+  // Where the program uses none they are numbers.
   EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclSuccess);
   for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }

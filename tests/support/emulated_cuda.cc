@@ -50,7 +50,10 @@ Result<std::shared_ptr<Gpu>> find_current_cuda_device() { return find_cuda_devic
 
 namespace test {
 
-void use_gpu(int ordinal) { current = ordinal; }
+bool use_gpu(int ordinal) {
+  current = ordinal;
+  return true;
+}
 
 }  // namespace test
 }  // namespace weft

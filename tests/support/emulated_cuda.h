@@ -6,7 +6,8 @@ namespace weft::test {
 
 inline constexpr int kGpus = 2;
 
-// The calling thread's current GPU from now on; -1: it has made no context.
-void use_gpu(int ordinal);
+// The calling thread's current GPU from now on; -1: it has made no context, and false where that
+// cannot be, because CUDA's threads always have one.
+bool use_gpu(int ordinal);
 
 }  // namespace weft::test

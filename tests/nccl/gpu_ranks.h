@@ -1,0 +1,118 @@
+// Ranks as threads that share a GPU, and what each has of it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/device/cuda.h"
+#include "nccl/nccl.h"
+#include "tests/nccl/threads.h"
+#include "tests/support/emulated_cuda.h"
+
+namespace weft::test {
+
+using Values = std::vector<int32_t>;
+
+// What a program has of its GPU: streams, and memory by ncclMemAlloc that it reaches by copies on
+// streams only. To get and give back memory CUDA may wait for all kernels, also for those that wait
+// for calls yet to be made: so all of it is got at once. No peer's kernels may be waiting then, nor
+// where this goes.
+class Gpu {
+ public:
+  explicit Gpu(int ordinal) : device_(open_cuda_device(ordinal).take()) {
+    use_gpu(ordinal);
+    for (void*& stream : streams_) stream = device_->make_stream().take();
+    EXPECT_EQ(ncclMemAlloc(&memory_, kMemory * sizeof(int32_t)), ncclSuccess);
+  }
+  ~Gpu() {
+    synchronize();
+    for (void* stream : streams_) device_->destroy_stream(stream);
+    EXPECT_EQ(ncclMemFree(memory_), ncclSuccess);
+  }
+  Gpu(const Gpu&) = delete;
+
+  cudaStream_t stream(size_t i = 0) const { return static_cast<cudaStream_t>(streams_[i]); }
+  int32_t* allocate(size_t count) {
+    const size_t first = std::exchange(given_, given_ + (count + 63) / 64 * 64);
+    EXPECT_LE(given_, kMemory);
+    return static_cast<int32_t*>(memory_) + first;
+  }
+  // `values` stay until the stream has come past this.
+  void put(int32_t* to, const Values& values, size_t stream = 0) {
+    copy(to, values.data(), values.size(), stream);
+  }
+  void copy(void* to, const void* from, size_t count, size_t stream = 0) {
+    EXPECT_TRUE(device_->copy(to, from, count * sizeof(int32_t), streams_[stream]).ok());
+  }
+  Values get(const int32_t* from, size_t count, size_t stream = 0) {
+    Values values(count);
+    copy(values.data(), from, count, stream);
+    synchronize();
+    return values;
+  }
+  void synchronize() {
+    for (void* stream : streams_) EXPECT_TRUE(device_->synchronize(stream).ok());
+  }
+
+  // What the first stream is given in between, as often as is asked for.
+  void run_graph(const std::function<void()>& capture, const std::function<bool()>& again) {
+    ASSERT_TRUE(device_->begin_capture(streams_[0]).ok());
+    capture();
+    const auto graph = device_->end_capture(streams_[0]);
+    ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+    while (again()) {
+      EXPECT_TRUE(device_->launch_graph(*graph, streams_[0]).ok());
+      synchronize();
+    }
+    device_->destroy_graph(*graph);
+  }
+
+ private:
+  static constexpr size_t kMemory = 3'000'000;  // elements
+
+  std::shared_ptr<weft::Gpu> device_;
+  void* streams_[2] = {};
+  void* memory_ = nullptr;
+  size_t given_ = 0;
+};
+
+// At the end of a scope, however it ends.
+struct Meeting {
+  std::latch& all;
+  ~Meeting() { all.arrive_and_wait(); }
+};
+
+struct Rank {
+  int me, size;
+  ncclComm_t comm;
+  Gpu& gpu;
+};
+
+// Every rank in a thread, on one GPU that they share.
+inline void on_ranks(int ranks, const std::function<void(Rank&)>& body,
+                     ncclConfig_t config = NCCL_CONFIG_INITIALIZER) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  std::latch all(ranks);
+  on_threads(ranks, [&](int me) {
+    Gpu gpu(0);
+    const Meeting before_memory_goes{all};
+    ncclComm_t comm = nullptr;
+    ncclConfig_t own = config;
+    const ncclResult_t made = ncclCommInitRankConfig(&comm, ranks, id, me, &own);
+    ASSERT_TRUE(made == ncclSuccess || made == ncclInProgress) << ncclGetLastError(nullptr);
+    ASSERT_EQ(settled(comm), ncclSuccess);
+    Rank rank{me, ranks, comm, gpu};
+    body(rank);
+    gpu.synchronize();
+    EXPECT_EQ(ncclCommDestroy(rank.comm), ncclSuccess);
+  });
+}
+
+}  // namespace weft::test
