@@ -55,10 +55,10 @@ struct BenchOptions {
   int ranks_here = 0;
   // Data is in GPUs' memory, and calls are enqueued on streams. Rank r has the GPU gpus[r mod
   // size]; empty: all that there are, in turn.
-  int graph_launches = 0;  // > 0: a figure's calls are a graph, which is launched so often
   bool gpu_memory = false;
   std::vector<int> gpus;
-  bool bind = true;  // local ranks, to a CPU each
+  int graph_launches = 0;  // > 0: a figure's calls are a graph, which is launched so often
+  bool bind = true;        // local ranks, to a CPU each
   std::string output_file;
   bool json_lines = false;
   bool explain = false;       // print what each choice was made from

@@ -40,7 +40,7 @@ void tell_choice(const Item& item) {
   const Call& call = item.call;
   const std::string text = describe(call);
   info(Subsystem::coll, item.comm->device, concat(text, " ", item.comm->label(item.engine.get())));
-  const bool untold = item.on_device || call.count == 0;  // the engine explains the host's calls
+  const bool untold = item.on_device || call.count == 0;  // what runs these is not told yet
   if (!info_enabled(Subsystem::tuning) || untold || !item.comm->first_of(text)) return;
   const Result<CallInfo> choice = item.engine->explain(call);
   if (choice.ok())

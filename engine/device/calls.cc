@@ -220,11 +220,11 @@ void DeviceCalls::forget_graphs() {
   ends_.clear();
 }
 
-// Behind the call before, or behind the one before in the same graph: to that the number.
-Result<uint64_t> DeviceCalls::begin(Gpu::Stream stream) {
+// Behind the call before, or behind the one before in the same graph.
+Result<DeviceCalls::Where> DeviceCalls::begin(Gpu::Stream stream) {
   WEFT_TRY(failure());
   const Result<uint64_t> graph = device_.capture_of(stream);
-  if (!graph.ok()) return graph;
+  if (!graph.ok()) return graph.status();
   if (*graph != 0) {
     const auto end = ends_.find(*graph);
     if (end != ends_.end()) WEFT_TRY(device_.wait(stream, end->second));
@@ -233,7 +233,7 @@ Result<uint64_t> DeviceCalls::begin(Gpu::Stream stream) {
     // that was made after another one was destroyed.
     WEFT_TRY(device_.wait(stream, under_way_.back().event));
   }
-  return graph;
+  return Where{stream, *graph};
 }
 
 Result<Choice> DeviceCalls::choose_for(const Call& call) const {
@@ -288,8 +288,9 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
   if (!image.ok()) return image.status();
   WEFT_TRY(make_room(image->table_bytes(), more_words));
   const bool stays = where.stay() == Stay::for_graphs;
+  Entries& entries = stays ? kept_ : entries_;
   std::byte* const at = tables_.take(image->table_bytes(), where.stay());
-  Entry& entry = (stays ? kept_ : entries_)[key];
+  Entry& entry = entries[key];
   entry.tables.resize(image->table_bytes());
   entry.program = image->place(entry.tables, at, scratch_.data());
   entry.blocks = std::clamp(image->lanes(), 1u, media_->choice().blocks);
@@ -298,7 +299,7 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
   Status copied = device_.copy(at, entry.tables.data(), entry.tables.size(), stream);
   if (copied.ok() && stays) copied = device_.synchronize(stream);
   if (copied.ok()) return &entry;
-  (stays ? kept_ : entries_).erase(key);
+  entries.erase(key);
   return copied;
 }
 
@@ -415,20 +416,19 @@ Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* lau
   WEFT_TRY(validate(asked, size(), rank()));
   const Call call = with_barrier_bytes(asked, barrier_.data(), barrier_.data() + 1);
   const std::lock_guard lock(mutex_);
-  const Result<uint64_t> graph = begin(stream);
-  if (!graph.ok()) return graph.status();
-  const Where where{stream, *graph};
+  const Result<Where> where = begin(stream);
+  if (!where.ok()) return where.status();
   const bool aliased = in_place(call, size(), rank());
   make_key(call, aliased, Purpose::user, key_);
-  Entry* entry = known(where.stay());
+  Entry* entry = known(where->stay());
   if (!entry) {
     const auto what = arranged(call, aliased);
     if (!what.ok()) return what.status();
-    const auto made = make_entry(key_, *what, 0, where);
+    const auto made = make_entry(key_, *what, 0, *where);
     if (!made.ok()) return made.status();
     entry = *made;
   }
-  return launch(*entry, arguments(call), signature(asked), call.timeout_s, where, launched);
+  return launch(*entry, arguments(call), signature(asked), call.timeout_s, *where, launched);
 }
 
 Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
@@ -436,25 +436,24 @@ Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
   WEFT_TRY(validate(group, size()));
   if (group.empty()) return {};
   const std::lock_guard lock(mutex_);
-  const Result<uint64_t> graph = begin(stream);
-  if (!graph.ok()) return graph.status();
-  const Where where{stream, *graph};
+  const Result<Where> where = begin(stream);
+  if (!where.ok()) return where.status();
   const size_t words = group.size() * sizeof(void*);
   WEFT_TRY(make_room(0, words));
   make_key(group, key_);
-  Entry* entry = known(where.stay());
+  Entry* entry = known(where->stay());
   if (!entry) {
     const auto choice = choose_for({.kind = Kind::exchange});
     if (!choice.ok()) return choice.status();
-    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), words, where);
+    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), words, *where);
     if (!made.ok()) return made.status();
     entry = *made;
   }
-  auto* const transfers = reinterpret_cast<void**>(words_.take(words, where.stay()));
+  auto* const transfers = reinterpret_cast<void**>(words_.take(words, where->stay()));
   for (size_t i = 0; i < group.size(); ++i) transfers[i] = group[i].memory;
   device::Call what{};
   what.transfers = transfers;
-  return launch(*entry, what, signature(group), 0, where, launched);
+  return launch(*entry, what, signature(group), 0, *where, launched);
 }
 
 }  // namespace weft

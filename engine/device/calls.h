@@ -127,10 +127,17 @@ class DeviceCalls {
     std::byte* take(size_t bytes, Stay stay);  // REQUIRES: has_room(bytes)
   };
 
+  // Where a call is put: on a stream, or by one into a graph.
+  struct Where {
+    Gpu::Stream stream;
+    uint64_t graph;  // 0: none
+    Stay stay() const { return graph == 0 ? Stay::as_room_permits : Stay::for_graphs; }
+  };
+
   DeviceCalls(Gpu& device, std::unique_ptr<DeviceMedia> media, const Options& options);
   Status prepare(const DeviceRoom& room);
   Status await_all(bool even_lost);
-  Result<uint64_t> begin(Gpu::Stream stream);
+  Result<Where> begin(Gpu::Stream stream);
   const device::Report* first_report() const;
   // REQUIRES: mutex_ is held, for these
   Status failure() const;
@@ -143,12 +150,6 @@ class DeviceCalls {
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   device::Call arguments(const Call& call) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;
-  // Where a call is put: on a stream, or by one into a graph.
-  struct Where {
-    Gpu::Stream stream;
-    uint64_t graph;  // 0: none
-    Stay stay() const { return graph == 0 ? Stay::as_room_permits : Stay::for_graphs; }
-  };
   Entry* known(Stay stay);  // the entry of key_; nullptr where there is none
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
                             const Where& where);

@@ -269,15 +269,9 @@ class CudaDevice final : public Gpu {
   // -- graphs -------------------------------------------------------------------------------------
 
   Result<uint64_t> capture_of(Stream stream) override {
-    const Current current(driver_, ordinal_);
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    unsigned long long graph = 0;
-    WEFT_TRY(current.run("ask whether a stream is captured", [&] {
-      return cudaStreamGetCaptureInfo(stream_of(stream), &status, &graph);
-    }));
-    if (status == cudaStreamCaptureStatusInvalidated)
-      return invalid_argument("the capture of the stream into a graph has failed before");
-    return status == cudaStreamCaptureStatusNone ? 0 : uint64_t{graph};
+    const Result<Capture> capture = captured(Current(driver_, ordinal_), stream);
+    if (!capture.ok()) return capture.status();
+    return capture->number;
   }
   Status begin_capture(Stream stream) override {
     const Current current(driver_, ordinal_);
@@ -299,16 +293,8 @@ class CudaDevice final : public Gpu {
   }
   Status keep(Stream stream, std::shared_ptr<const void> what) override {
     const Current current(driver_, ordinal_);
-    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-    unsigned long long number = 0;
-    cudaGraph_t graph = nullptr;
-    WEFT_TRY(current.run("find a captured graph", [&] {
-#if CUDART_VERSION >= 13000
-      return cudaStreamGetCaptureInfo(stream_of(stream), &status, &number, &graph);
-#else
-      return cudaStreamGetCaptureInfo_v2(stream_of(stream), &status, &number, &graph);
-#endif
-    }));
+    const Result<Capture> capture = captured(current, stream);
+    if (!capture.ok()) return capture.status();
     using Kept = std::shared_ptr<const void>;
     auto kept = std::make_unique<Kept>(std::move(what));
     cudaUserObject_t object = nullptr;
@@ -319,7 +305,7 @@ class CudaDevice final : public Gpu {
     }));
     static_cast<void>(kept.release());  // the object has it
     const Status given = current.run("give an object to a graph", [&] {
-      return cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove);
+      return cudaGraphRetainUserObject(capture->graph, object, 1, cudaGraphUserObjectMove);
     });
     if (!given.ok()) cudaUserObjectRelease(object, 1);
     return given;
@@ -336,6 +322,27 @@ class CudaDevice final : public Gpu {
   }
 
  private:
+  struct Capture {
+    uint64_t number = 0;  // 0: the stream is not captured
+    cudaGraph_t graph = nullptr;
+  };
+  static Result<Capture> captured(const Current& current, Stream stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    unsigned long long number = 0;
+    cudaGraph_t graph = nullptr;
+    WEFT_TRY(current.run("ask whether a stream is captured", [&] {
+#if CUDART_VERSION >= 13000
+      return cudaStreamGetCaptureInfo(stream_of(stream), &status, &number, &graph);
+#else
+      return cudaStreamGetCaptureInfo_v2(stream_of(stream), &status, &number, &graph);
+#endif
+    }));
+    if (status == cudaStreamCaptureStatusInvalidated)
+      return invalid_argument("the capture of the stream into a graph has failed before");
+    if (status == cudaStreamCaptureStatusNone) return Capture{};
+    return Capture{number, graph};
+  }
+
   const Driver driver_;
   const int ordinal_;
   const int multiprocessors_;

@@ -10,6 +10,7 @@
 #include "bench/gpu_floor.h"
 #include "bench/launch.h"
 #include "engine/device/cuda.h"
+#include "tests/bench/flaw.h"
 #include "tests/support/emulated_cuda.h"
 #include "tests/support/sanitized.h"
 
@@ -18,9 +19,6 @@ namespace {
 
 using nlohmann::json;
 using test::kSanitized;
-
-// What enqueue() of the rank does besides.
-enum class Flaw { none, element, before, behind, input, aborts, refuses, skips_second };
 
 // A communicator on whose streams something goes wrong.
 class FlawedCommunicator final : public Communicator {
@@ -195,13 +193,7 @@ TEST(BenchOnGpus, DigestsAreThoseOfTheHost) {
 }
 
 TEST(BenchOnGpus, EveryFlawIsSeen) {
-  struct Expected {
-    Flaw flaw;
-    int wrong, touched, wrong_in_place, touched_in_place;
-  };
-  for (const Expected& e :
-       {Expected{Flaw::element, 1, 0, 1, 0}, Expected{Flaw::before, 0, 1, 0, 1},
-        Expected{Flaw::behind, 0, 1, 0, 1}, Expected{Flaw::input, 0, 1, 0, 0}}) {
+  for (const SeenOfFlaw& e : kSeenOfFlaws) {
     const bool graphs = e.flaw != Flaw::before;
     const Ended ended =
         bench(concat("all_reduce --gpus 0 -b 996 -e 996 -G ", graphs ? 2 : 0, kQuick), e.flaw);

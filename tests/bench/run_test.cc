@@ -4,14 +4,14 @@
 
 #include <cstring>
 
+#include "tests/bench/flaw.h"
+
 namespace weft::bench {
 namespace {
 
 // One rank, whose calls copy input to output, well or badly.
 class FakeCommunicator final : public Communicator {
  public:
-  enum class Flaw { none, element, before, behind, input, refuses, fails };
-
   explicit FakeCommunicator(Flaw flaw, const Options& options = {})
       : options_(options), flaw_(flaw) {}
 
@@ -64,8 +64,6 @@ class FakeCommunicator final : public Communicator {
   int started_ = 0;
 };
 
-using Flaw = FakeCommunicator::Flaw;
-
 BenchOptions small(std::vector<Operation> operations = {Operation::all_reduce}) {
   BenchOptions options;
   options.operations = std::move(operations);
@@ -110,13 +108,7 @@ TEST(Runner, RightValuesAreRight) {
 }
 
 TEST(Runner, EveryFlawIsSeen) {
-  struct Expected {
-    Flaw flaw;
-    uint64_t wrong, touched, wrong_in_place, touched_in_place;
-  };
-  for (const Expected& e :
-       {Expected{Flaw::element, 1, 0, 1, 0}, Expected{Flaw::before, 0, 1, 0, 1},
-        Expected{Flaw::behind, 0, 1, 0, 1}, Expected{Flaw::input, 0, 1, 0, 0}}) {
+  for (const SeenOfFlaw& e : kSeenOfFlaws) {
     FakeCommunicator fake(e.flaw);
     const Ran ran = run(fake, small());
     ASSERT_TRUE(ran.status.ok());
