@@ -32,9 +32,13 @@ constexpr const char* kJob = "fuzz";
 constexpr const char* kHost = "here";
 constexpr size_t kWindowBytes = 4096, kHomeBytes = 4096 + kWindowBytes;
 
+// The fuzzer's own alarms interrupt it.
 void wait_for(const Fd& socket) {
   pollfd entry{socket.get(), POLLIN, 0};
-  if (::poll(&entry, 1, 10'000) != 1) __builtin_trap();
+  int ready = 0;
+  do ready = ::poll(&entry, 1, 10'000);
+  while (ready < 0 && errno == EINTR);
+  if (ready != 1) __builtin_trap();
 }
 
 // The other process. It ends with this one.
