@@ -86,6 +86,10 @@ struct Options {
   // where this process has already made a CUDA context on it), "none", or a GPU's index, "0".
   // WEFT_DEVICE
   std::string device = "auto";
+  // How calls on its memory are run (docs/gpu.md): "persistent" (a kernel per call, which waits for
+  // other ranks'), "stream" (a kernel per step; streams wait, kernels never), or "auto" (stream
+  // where processes share a GPU, or kernels of all ranks do not fit).  WEFT_DEVICE_ENGINE
+  std::string device_engine = "auto";
   // Folder for dumps, made where it is not there: what this rank has been doing, as JSON for
   // weft-doctor, when the communicator fails, and when the process gets the signal of `dump_signal`
   // ("USR1", "USR2" or "none"). Empty: no dumps. WEFT_DUMP, WEFT_DUMP_SIGNAL

@@ -41,6 +41,16 @@ int64_t this_process() {
   return static_cast<int64_t>(mix(space.st_ino, static_cast<uint64_t>(::getpid())) >> 1);
 }
 
+// Every step by itself costs a launch, and where processes share a GPU a change from one to the
+// other: few large pieces.
+DeviceShape stream_shape(int ranks) {
+  return {.ranks = ranks,
+          .links = 4,  // what algorithms need
+          .slots = 2,
+          .slot_bytes = 2 << 20,
+          .window_bytes = 128 << 20};
+}
+
 }  // namespace
 
 // -- making it ------------------------------------------------------------------------------------
@@ -61,6 +71,8 @@ Result<std::unique_ptr<DeviceCalls>> Engine::join_device_calls() {
                                  .host = config_.host,
                                  .process = this_process(),
                                  .shape = {.ranks = size()},
+                                 .stream_shape = stream_shape(size()),
+                                 .wish = config_.options.device_engine,
                                  .queues = config_.device_queues,
                                  .keep = config_.device};
   return DeviceCalls::join(*config_.device, meet, config, config_.options, deadline_of(0));
@@ -77,8 +89,12 @@ Status Engine::join_devices(const DeviceAgreement& agreement) {
   }
   if (agreement.named) WEFT_TRY(none.within("device memory cannot be used"));
   no_device_ = none.within("calls cannot be on device memory");
-  if (agreement.somewhere && !none.ok() && rank() == 0)
-    log_line(LogLevel::info, 0, no_device_.message());
+  if (agreement.somewhere && rank() == 0)
+    log_line(LogLevel::info, 0,
+             none.ok()
+                 ? concat("calls on device memory are run by the ", name(calls->choice().engine),
+                          " device engine: ", calls->choice().reason)
+                 : std::string(no_device_.message()));
   if (!config_.device) return {};
   auto device = std::make_unique<DeviceWay>(size(), rank(), config_.device, std::move(calls),
                                             no_device_, [this] {

@@ -131,12 +131,13 @@ Status agree_on_file(const std::vector<Greeting>& all, std::string_view path) {
 }  // namespace
 
 std::map<std::string, std::string> shared_options(const Options& o) {
-  const json shared{
-      {"transport", o.transport}, {"algorithm", o.algorithm}, {"protocol", o.protocol},
-      {"lanes", o.lanes},         {"chunk", o.chunk_bytes},   {"slot", o.slot_bytes},
-      {"slots", o.slots},         {"radix", o.radix},         {"window", o.window_bytes},
-      {"check", o.check},         {"encrypt", o.encrypt},     {"deterministic", o.deterministic},
-      {"tuning", o.tuning}};
+  const json shared{{"transport", o.transport}, {"algorithm", o.algorithm},
+                    {"protocol", o.protocol},   {"lanes", o.lanes},
+                    {"chunk", o.chunk_bytes},   {"slot", o.slot_bytes},
+                    {"slots", o.slots},         {"radix", o.radix},
+                    {"window", o.window_bytes}, {"check", o.check},
+                    {"encrypt", o.encrypt},     {"deterministic", o.deterministic},
+                    {"tuning", o.tuning},       {"device_engine", o.device_engine}};
   std::map<std::string, std::string> texts;
   for (const auto& [key, value] : shared.items()) texts[key] = dump(value);
   return texts;

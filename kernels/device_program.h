@@ -209,7 +209,8 @@ struct Call {
 };
 
 enum class Cause : uint32_t { none, aborted, timed_out };
-enum class Awaited : uint32_t { lease, signal, message, credit };
+// The call's begin and its end are of steps that are launched by themselves (device_step.h).
+enum class Awaited : uint32_t { lease, signal, message, credit, begin, end };
 
 struct Report {
   uint32_t complete;  // not 0: the rest has been written

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "engine/algorithms/catalog.h"
 #include "engine/device/report.h"
 
 namespace weft {
@@ -14,9 +15,9 @@ namespace {
 constexpr size_t kAlignment = 256;
 // At the begin of the words: whether to abort, and the reports.
 constexpr size_t kFixedWords = 3 * kAlignment;
-constexpr size_t kBytesPerCopy = 256 << 10;  // of a message, for every copy of its lanes
-// In reports: and the place in in_graph_.
-constexpr uint64_t kInGraph = uint64_t{1} << 63;
+constexpr size_t kBytesPerCopy = 256 << 10;        // of a message, for every copy of its lanes
+constexpr size_t kBytesPerBlock = 16 << 10;        // of an operand of a step by itself
+constexpr size_t kWholeMessage = size_t{1} << 48;  // as a segment: what there is room for
 
 // The most that any rank's steps name, and one more.
 struct Uses {
@@ -65,17 +66,13 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Gpu& device, Rendezvous& 
   if (!all.ok()) return all.status();
   for (Rank r = 0; r < calls->size(); ++r)
     if (!(*all)[r].empty()) return Status(Code::system, concat("rank ", r, ": ", (*all)[r]), r);
-  if (calls->choice().engine != DeviceEngine::persistent)
-    return unsupported(
-        concat(calls->choice().reason,
-               " The engine whose kernels do not wait is not written yet; give every "
-               "rank a GPU of its own, or make them threads of one process"));
   return calls;
 }
 
 DeviceCalls::~DeviceCalls() {
   if (abort_) abort();
   (void)await_all(true);
+  watch_.reset();
   for (const UnderWay& call : under_way_) device_.destroy_event(call.event);
   for (const Gpu::Event event : spare_) device_.destroy_event(event);
   for (const auto& [graph, event] : ends_) device_.destroy_event(event);
@@ -102,6 +99,11 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
     report = new (words_.take(sizeof(device::Report), kFirst)) device::Report{};
   WEFT_CHECK(words_.used == kFixedWords);
   WEFT_TRY(get(device_.make_stream(), copies_));
+  if (choice().engine == DeviceEngine::stream) {
+    auto watch = StreamWatch::make(device_, media_->map(), abort_);
+    if (!watch.ok()) return watch.status();
+    watch_ = watch.take();
+  }
   return get(device_.make_stream(), own_stream_);
 }
 
@@ -127,13 +129,17 @@ Status DeviceCalls::failure() const {
 }
 
 Status DeviceCalls::health() const {
+  if (watch_) watch_->look();
   if (!first_report()) return {};
   const std::lock_guard lock(mutex_);
   return failure();
 }
 
 void DeviceCalls::abort() {
-  std::atomic_ref<uint32_t>(*abort_).store(1, std::memory_order_release);
+  uint32_t none = 0;
+  std::atomic_ref<uint32_t>(*abort_).compare_exchange_strong(
+      none, static_cast<uint32_t>(device::Cause::aborted));
+  if (watch_) watch_->end_waits();
 }
 
 // Forgets those that have ended well.
@@ -160,6 +166,7 @@ Result<uint64_t> DeviceCalls::ended() {
 }
 
 Result<bool> DeviceCalls::all_done() {
+  if (watch_) watch_->end_waits();
   return under_way_.empty() ? Result<bool>(true) : device_.is_done(under_way_.back().event);
 }
 
@@ -245,9 +252,11 @@ Result<Choice> DeviceCalls::choose_for(const Call& call) const {
   return choose(call, around, options_);
 }
 
-// As many as keep all blocks busy, have enough to do, and find room in every rank's memory.
+// As many as keep all blocks busy, have enough to do, and find room in every rank's memory. A step
+// by itself has all blocks anyway.
 int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
                             size_t bytes) const {
+  if (watch_) return 1;
   if (options_.lanes > 0 || choice.copies > 1) return choice.copies;
   const DeviceShape& shape = media_->map().layout.shape();
   Uses most{.links = 1, .cells = 1, .lanes = 1};
@@ -280,19 +289,49 @@ Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged) const {
   return image;
 }
 
+Result<DeviceScript> DeviceCalls::scripted(const Arranged& arranged,
+                                           const DeviceImage& image) const {
+  const DeviceMap& map = media_->map();
+  const PlanRequest& request = arranged.request;
+  ScriptOrder order;
+  if (request.collective.kind != Kind::exchange) {
+    std::vector<Program> programs;
+    for (Rank r = 0; r < size(); ++r)
+      programs.push_back(
+          r == rank()
+              ? arranged.program
+              : find_algorithm(request.algorithm)->build(request.collective, r, {request.radix}));
+    auto found = script_order(programs, rank(), map.layout.shape().slots);
+    if (!found.ok()) return found.status();
+    order = found.take();
+  }
+  return DeviceScript::make(image, map, order, scratch_.data());
+}
+
 // Puts the tables where the device finds them. `more_words`: that the call will take.
 Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
                                                     const Arranged& arranged, size_t more_words,
                                                     const Where& where) {
   const auto image = lowered(arranged);
   if (!image.ok()) return image.status();
-  WEFT_TRY(make_room(image->table_bytes(), more_words));
+  std::optional<DeviceScript> script;
+  if (watch_) {
+    auto made = scripted(arranged, *image);
+    if (!made.ok()) return made.status();
+    script = made.take();
+  }
+  const size_t bytes = script ? script->table_bytes() : image->table_bytes();
+  WEFT_TRY(make_room(bytes, more_words));
   const bool stays = where.stay() == Stay::for_graphs;
   Entries& entries = stays ? kept_ : entries_;
-  std::byte* const at = tables_.take(image->table_bytes(), where.stay());
+  std::byte* const at = tables_.take(bytes, where.stay());
   Entry& entry = entries[key];
-  entry.tables.resize(image->table_bytes());
-  entry.program = image->place(entry.tables, at, scratch_.data());
+  entry.tables.resize(bytes);
+  entry.script = std::move(script);
+  if (entry.script)
+    entry.script->place(entry.tables, at);
+  else
+    entry.program = image->place(entry.tables, at, scratch_.data());
   entry.blocks = std::clamp(image->lanes(), 1u, media_->choice().blocks);
   entry.algorithm = arranged.request.algorithm;
   const Gpu::Stream stream = stays ? copies_ : where.stream;
@@ -307,75 +346,6 @@ DeviceCalls::Entry* DeviceCalls::known(Stay stay) {
   if (const auto at = kept_.find(key_); at != kept_.end()) return &at->second;
   const auto at = entries_.find(key_);
   return stay != Stay::for_graphs && at != entries_.end() ? &at->second : nullptr;
-}
-
-Result<Gpu::Event> DeviceCalls::take_event() {
-  if (spare_.empty()) return device_.make_event();
-  const Gpu::Event event = spare_.back();
-  spare_.pop_back();
-  return event;
-}
-
-Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
-  if (first == then) return {};
-  const std::lock_guard lock(mutex_);
-  WEFT_TRY(failure());
-  const Result<uint64_t> from = device_.capture_of(first), to = device_.capture_of(then);
-  for (const Result<uint64_t>& graph : {from, to})
-    if (!graph.ok()) return graph.status();
-  if (*to != 0 && *from != *to)
-    return invalid_argument(
-        "A stream is being captured into a graph, and another one that it has to wait for is not; "
-        "capture all streams of a group, or none");
-  const Result<Gpu::Event> event = take_event();
-  if (!event.ok()) return event.status();
-  Status status = device_.record(*event, first);
-  if (status.ok()) status = device_.wait(then, *event);
-  spare_.push_back(*event);  // what waits for it keeps to this record
-  return status;
-}
-
-Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const Signature& signature,
-                           double timeout_s, const Where& where, Launched* launched) {
-  const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
-  device::Report* const report = reports_[signature.kind == Kind::exchange];
-  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report};
-  WEFT_TRY(where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where.stream)
-                            : launch_in_graph(entry, call, signature, limits, where));
-  if (launched) *launched = {where.graph == 0 ? launched_ : 0, entry.algorithm};
-  return {};
-}
-
-Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& call,
-                                     const Signature& signature, device::Limits limits,
-                                     Gpu::Stream stream) {
-  WEFT_TRY(reap());
-  const Result<Gpu::Event> event = take_event();
-  if (!event.ok()) return event.status();
-  limits.number = launched_ + 1;
-  Status status = device_.launch(entry.program, call, limits, entry.blocks, stream);
-  if (status.ok()) status = device_.record(*event, stream);
-  if (!status.ok()) return spare_.push_back(*event), status;
-  under_way_.push_back({*event, &entry, signature});
-  ++launched_;
-  return {};
-}
-
-// Nobody can be told of an event in a graph whether it has come: only the next call waits for it.
-Status DeviceCalls::launch_in_graph(const Entry& entry, const device::Call& call,
-                                    const Signature& signature, device::Limits limits,
-                                    const Where& where) {
-  auto end = ends_.find(where.graph);
-  if (end == ends_.end()) {
-    WEFT_TRY(device_.keep(where.stream, graphs_));
-    const Result<Gpu::Event> event = take_event();
-    if (!event.ok()) return event.status();
-    end = ends_.emplace(where.graph, *event).first;
-  }
-  limits.number = kInGraph + in_graph_.size();
-  in_graph_.push_back({&entry, signature});  // a launch of the graph may be whenever it likes
-  WEFT_TRY(device_.launch(entry.program, call, limits, entry.blocks, where.stream));
-  return device_.record(end->second, where.stream);
 }
 
 // What differs between calls of one shape.
@@ -396,7 +366,9 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   if (!choice.ok()) return choice.status();
   const Collective collective{call.kind, size(), has_root(call.kind) ? call.root : 0, false};
   // Ranks that do not know the same sizes would not come to the same number.
-  if (!pair_sizes(call)) choice->copies = copies_for(*choice, collective, message_bytes(call));
+  if (watch_ || !pair_sizes(call))
+    choice->copies = copies_for(*choice, collective, message_bytes(call));
+  if (watch_ && options_.chunk_bytes == 0) choice->segment_bytes = kWholeMessage;
   return arrange(call, aliased, *choice, size(), rank());
 }
 

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,7 +28,9 @@
 #include "engine/call.h"
 #include "engine/communicator.h"
 #include "engine/device/media.h"
+#include "engine/device/stream_watch.h"
 #include "engine/executor/device_lower.h"
+#include "engine/executor/device_script.h"
 #include "engine/plan_cache.h"
 #include "engine/tuner/choose.h"
 
@@ -44,7 +47,7 @@ struct DeviceRoom {
 class DeviceCalls {
  public:
   // By all ranks. `options` are the communicator's: algorithm, lanes, chunk, radix and timeout_s
-  // apply. unsupported where the ranks' kernels could not all run at once (DeviceChoice::reason).
+  // apply. unsupported where neither engine can be (choose_device_engine()).
   static Result<std::unique_ptr<DeviceCalls>> join(Gpu& device, Rendezvous& meet,
                                                    const DeviceMediaConfig& config,
                                                    const Options& options, const Deadline& deadline,
@@ -101,10 +104,13 @@ class DeviceCalls {
   struct Entry {
     std::vector<std::byte> tables;  // where the copy to the device comes from
     device::Program program{};
+    std::optional<DeviceScript> script;  // instead, where steps are launched by themselves
     uint32_t blocks = 1;
     std::string algorithm;
   };
   using Entries = std::map<PlanCache::Key, Entry>;
+  // In reports: and the place in in_graph_.
+  static constexpr uint64_t kInGraph = uint64_t{1} << 63;
   // A call that is on a stream, and what is recorded there behind it.
   struct UnderWay {
     Gpu::Event event = nullptr;
@@ -150,11 +156,14 @@ class DeviceCalls {
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   device::Call arguments(const Call& call) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;
+  Result<DeviceScript> scripted(const Arranged& arranged, const DeviceImage& image) const;
   Entry* known(Stay stay);  // the entry of key_; nullptr where there is none
   Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
                             const Where& where);
   Status make_room(size_t table_bytes, size_t word_bytes);
   void forget_graphs();
+  Status put(const Entry& entry, const device::Call& call, const device::Limits& limits,
+             Gpu::Stream stream);
   Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
                 double timeout_s, const Where& where, Launched* launched);
   Status launch_on_stream(const Entry& entry, const device::Call& call, const Signature& signature,
@@ -186,7 +195,8 @@ class DeviceCalls {
   uint32_t* abort_ = nullptr;
   std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups
   Gpu::Stream own_stream_ = nullptr;
-  Gpu::Stream copies_ = nullptr;  // which nobody captures, and which waits for nothing
+  Gpu::Stream copies_ = nullptr;        // which nobody captures, and which waits for nothing
+  std::unique_ptr<StreamWatch> watch_;  // null where kernels wait, who look after themselves
 };
 
 }  // namespace weft

@@ -37,15 +37,32 @@ Crowd crowd_of(std::span<const DevicePlace> places) {
   return crowd;
 }
 
+std::string too_few_queues(const GpuName& gpu, const Tenants& tenants) {
+  if (tenants.ranks <= tenants.queues) return {};
+  return concat("a process on ", gpu.first, " has ", tenants.queues, " work queues, and ",
+                tenants.ranks, " ranks on GPU ", gpu.second,
+                "; set CUDA_DEVICE_MAX_CONNECTIONS to more before CUDA starts");
+}
+
 // Why blocks of all ranks of a process would not all run at once; empty where they would.
 std::string crowded(const GpuName& gpu, const Tenants& tenants) {
   if (tenants.ranks > tenants.blocks_most)
     return concat("GPU ", gpu.second, " of ", gpu.first, " has room for ", tenants.blocks_most,
                   " blocks at once, and ", tenants.ranks, " ranks share it");
-  if (tenants.ranks > tenants.queues)
-    return concat("a process on ", gpu.first, " has ", tenants.queues, " work queues, and ",
-                  tenants.ranks, " ranks on GPU ", gpu.second,
-                  "; set CUDA_DEVICE_MAX_CONNECTIONS to more before CUDA starts");
+  return too_few_queues(gpu, tenants);
+}
+
+// ok, or why streams of some rank cannot wait for others'.
+Status check_streams(std::span<const DevicePlace> places, const Crowd& crowd) {
+  for (const auto& [where, tenants] : crowd.tenants)
+    if (const std::string why = too_few_queues(where.first, tenants); !why.empty())
+      return unsupported(concat("streams would wait for each other for ever: ", why));
+  for (const DevicePlace& place : places)
+    if (!place.cell_waits)
+      return unsupported(concat("streams of GPU ", place.gpu, " of ", place.host,
+                                " cannot wait for memory, which ranks need that share a GPU as "
+                                "processes; give every rank a GPU of its own, or make them threads "
+                                "of one process"));
   return {};
 }
 
@@ -68,8 +85,10 @@ Result<DeviceChoice> choose_device_engine(std::span<const DevicePlace> places,
     choice.blocks = std::min(choice.blocks, std::max(1u, tenants.blocks_most / tenants.ranks));
     if (against.empty()) against = crowded(where.first, tenants);
   }
-  if (wish == "stream")
+  if (wish == "stream") {
+    WEFT_TRY(check_streams(places, crowd));
     return DeviceChoice{DeviceEngine::stream, choice.blocks, "It was asked for."};
+  }
   if (wish == "persistent") {
     choice.reason = "It was asked for.";
     if (against.empty()) return choice;
@@ -79,7 +98,10 @@ Result<DeviceChoice> choose_device_engine(std::span<const DevicePlace> places,
   for (const auto& [gpu, processes] : crowd.processes)
     if (processes > 1 && against.empty())
       against = concat(processes, " processes share GPU ", gpu.second, " of ", gpu.first);
-  if (!against.empty()) choice.engine = DeviceEngine::stream;
+  if (!against.empty()) {
+    choice.engine = DeviceEngine::stream;
+    WEFT_TRY(check_streams(places, crowd));
+  }
   choice.reason = against.empty() ? "Blocks of all ranks that share a GPU run at once."
                                   : concat("Kernels must not wait for each other: ", against, ".");
   return choice;

@@ -18,6 +18,7 @@ struct DevicePlace {
   int64_t process = 0;       // equal where ranks are threads of one process
   uint32_t blocks_most = 0;  // of the interpreter kernel, resident on that GPU at once
   uint32_t queues = 8;       // streams that the process has work queues of their own for
+  bool cell_waits = true;    // a stream of that GPU can wait for a cell
 };
 
 enum class DeviceEngine : uint8_t {
@@ -38,7 +39,8 @@ struct DeviceChoice {
 // each rank has a GPU to itself, or those that share one are threads of one process, with a queue
 // for each, and get equal parts of its room. GPUs that processes share are switched between them in
 // slices of about a millisecond, which every wait would cost: there, stream. All ranks get as many
-// blocks as the one with the least room.
+// blocks as the one with the least room. unsupported where neither can be: more ranks of a process
+// than it has queues, or streams that cannot wait.
 Result<DeviceChoice> choose_device_engine(std::span<const DevicePlace> places,
                                           std::string_view wish);
 

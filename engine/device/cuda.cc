@@ -1,8 +1,11 @@
 #include "engine/device/cuda.h"
 
+#include <cuda.h>
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -23,6 +26,9 @@ struct Driver {
   int (*set_context)(void*) = nullptr;
   int (*get_device)(int*) = nullptr;
   int (*get_state)(int, unsigned*, int*) = nullptr;
+  // Null where the driver is too old.
+  int (*get_attribute)(int*, int, int) = nullptr;
+  int (*batch)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned) = nullptr;
 
   bool loaded() const { return get_context && set_context && get_device && get_state; }
 };
@@ -38,6 +44,8 @@ Driver find_driver() {
   find(driver.set_context, "cuCtxSetCurrent");
   find(driver.get_device, "cuCtxGetDevice");
   find(driver.get_state, "cuDevicePrimaryCtxGetState");
+  find(driver.get_attribute, "cuDeviceGetAttribute");
+  find(driver.batch, "cuStreamBatchMemOp_v2");
   ::dlclose(library);
   return driver;
 }
@@ -206,6 +214,9 @@ class CudaDevice final : public Gpu {
     cudaFuncAttributes attributes{};
     WEFT_TRY(
         current.run("load a kernel", [&] { return cudaFuncGetAttributes(&attributes, kernel); }));
+    const auto step = reinterpret_cast<const void*>(device::step_kernel(op, type));
+    cudaFuncAttributes loaded{};
+    WEFT_TRY(current.run("load a kernel", [&] { return cudaFuncGetAttributes(&loaded, step); }));
     int each = 0;
     WEFT_TRY(current.run("tell how many blocks fit", [&] {
       return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kThreads, 0);
@@ -225,6 +236,48 @@ class CudaDevice final : public Gpu {
       return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0,
                               stream_of(stream));
     });
+  }
+
+  Status launch(ReduceOp op, DataType type, const device::Operands& operands,
+                const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
+                Stream stream) override {
+    const Current current(driver_, ordinal_);
+    const auto kernel = reinterpret_cast<const void*>(device::step_kernel(op, type));
+    void* arguments[] = {const_cast<device::Operands*>(&operands), const_cast<device::Tail*>(&tail),
+                         const_cast<device::Limits*>(&limits)};
+    return current.run("launch a kernel", [&] {
+      return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0,
+                              stream_of(stream));
+    });
+  }
+
+  // Counts are far from wrapping, so that "not less" is what CUDA compares.
+  Status wait(Stream stream, std::span<const device::CellWait> cells) override {
+    constexpr size_t kAtOnce = 64;
+    const Current current(driver_, ordinal_);
+    for (; !cells.empty(); cells = cells.subspan(std::min(cells.size(), kAtOnce))) {
+      std::array<CUstreamBatchMemOpParams, kAtOnce> waits{};
+      const size_t count = std::min(cells.size(), kAtOnce);
+      for (size_t i = 0; i < count; ++i) {
+        waits[i].waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_64;
+        waits[i].waitValue.address = reinterpret_cast<CUdeviceptr>(cells[i].cell);
+        waits[i].waitValue.value64 = cells[i].value;
+        waits[i].waitValue.flags = CU_STREAM_WAIT_VALUE_GEQ;
+      }
+      WEFT_TRY(current.run("let a stream wait for memory", [&] {
+        const int error =
+            driver_.batch(stream_of(stream), static_cast<unsigned>(count), waits.data(), 0);
+        return static_cast<cudaError_t>(error);  // of the same numbers
+      }));
+    }
+    return {};
+  }
+  bool waits_for_cells() const override {
+    int can = 0;
+    return driver_.batch && driver_.get_attribute &&
+           driver_.get_attribute(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+                                 ordinal_) == 0 &&
+           can != 0;
   }
 
   // -- events -------------------------------------------------------------------------------------

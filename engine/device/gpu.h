@@ -6,12 +6,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
 #include "base/types.h"
+#include "kernels/cuda/operands.h"
 #include "kernels/device_program.h"
+#include "kernels/device_step.h"
 
 namespace weft {
 
@@ -66,6 +69,15 @@ class Gpu {
   // One call of a rank, by `blocks` workers. All arguments are copied; Program's tables are not.
   virtual Status launch(const device::Program& program, const device::Call& call,
                         const device::Limits& limits, uint32_t blocks, Stream stream) = 0;
+  // One step by itself, by the kernel of `op` and `type`. All arguments are copied; Tail's tables
+  // are not.
+  virtual Status launch(ReduceOp op, DataType type, const device::Operands& operands,
+                        const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
+                        Stream stream) = 0;
+  // The stream goes on once each cell, of memory that this allocated, has reached its value. No
+  // kernel waits. An error where it cannot.
+  virtual Status wait(Stream stream, std::span<const device::CellWait> cells) = 0;
+  virtual bool waits_for_cells() const = 0;  // whether it can
 
   virtual Result<Event> make_event() = 0;
   virtual void destroy_event(Event event) = 0;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "bootstrap/rendezvous.h"
@@ -13,9 +15,11 @@ namespace weft {
 
 struct DeviceMediaConfig {
   Rank rank = 0;
-  std::string host;           // ranks with equal hosts can map each other's memory
-  int64_t process = 0;        // equal where ranks are threads of one process
-  DeviceShape shape{};        // equal on all ranks
+  std::string host;     // ranks with equal hosts can map each other's memory
+  int64_t process = 0;  // equal where ranks are threads of one process
+  DeviceShape shape{};  // equal on all ranks
+  // Likewise, where the stream engine is chosen; nullopt: the same.
+  std::optional<DeviceShape> stream_shape = std::nullopt;
   std::string wish = "auto";  // equal on all ranks; see choose_device_engine()
   uint32_t queues = 8;        // see DevicePlace
   // The device, where others of this process may keep it: then what this rank has made stays until
@@ -25,7 +29,7 @@ struct DeviceMediaConfig {
 
 class DeviceMedia {
  public:
-  // By all ranks, in two all_gathers: where one fails, all fail, and name it. `device` outlives
+  // By all ranks, in three all_gathers: where one fails, all fail, and name it. `device` outlives
   // what is made. Loads all kernels, so that none has to be while others spin.
   static Result<std::unique_ptr<DeviceMedia>> join(Gpu& device, Rendezvous& meet,
                                                    const DeviceMediaConfig& config,
@@ -40,11 +44,15 @@ class DeviceMedia {
 
  private:
   DeviceMedia(Gpu& device, const DeviceMediaConfig& config);
-  struct Greeting;
-  struct Own;  // this rank's memory
-  Status make(const DeviceMediaConfig& config, Greeting& mine);
-  Status meet_peers(const DeviceMediaConfig& config, const std::vector<Greeting>& all);
-  Result<std::byte*> meet(const Greeting& peer, bool same_process);
+  struct Greeting;  // what a rank is
+  struct Offer;     // what it has made
+  struct Own;       // this rank's memory
+  Result<std::vector<Greeting>> greet(Rendezvous& meet, const DeviceMediaConfig& config,
+                                      const Deadline& deadline);
+  Status choose(const DeviceMediaConfig& config, const std::vector<Greeting>& all);
+  Status make(const DeviceMediaConfig& config, Offer& mine);
+  Status meet_peers(const std::vector<Greeting>& all, const std::vector<Offer>& offers);
+  Result<std::byte*> meet(const Offer& peer, bool same_process);
 
   Gpu& device_;
   std::shared_ptr<Own> own_;                  // null before it is made

@@ -113,6 +113,7 @@ class DeviceLowering {
   Status add_lane(const Lane& lane) {
     const size_t rounds = rounds_of(lane);
     if (lane.steps.empty() || rounds <= static_cast<size_t>(lane.copy)) return {};
+    image_.lane_numbers_.push_back(static_cast<uint32_t>(&lane - program_.lanes.data()));
     image_.lanes_.push_back({.rounds = rounds,
                              .first_step = next(image_.steps_),
                              .steps = static_cast<uint32_t>(lane.steps.size()),

@@ -23,12 +23,15 @@ class DeviceImage {
   // Workers with which every lane has one of its own.
   uint32_t lanes() const { return static_cast<uint32_t>(lanes_.size()); }
   bool touches_peers() const { return touches_peers_; }  // Call::peers is needed
+  // By lane: its number in the program. Those that have nothing to do are left out.
+  const std::vector<uint32_t>& lane_numbers() const { return lane_numbers_; }
 
  private:
   friend class DeviceLowering;
 
   device::Program program_{};
   std::vector<device::Lane> lanes_;
+  std::vector<uint32_t> lane_numbers_;
   std::vector<device::Step> steps_;
   std::vector<device::Place> places_;
   std::vector<device::Operand> operands_;

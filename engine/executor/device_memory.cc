@@ -18,6 +18,7 @@ DeviceMemoryLayout::DeviceMemoryLayout(const DeviceShape& shape) : shape_(shape)
   positions_ = add(sizeof(uint64_t) * 2 * link_ends);
   cells_ = add(kCellBytes * ranks * static_cast<size_t>(shape.cells));
   finished_ = add(kCellBytes * ranks);
+  entered_ = add(kCellBytes * ranks);
   heads_ = add(kCellBytes * link_ends);
   credits_ = add(kCellBytes * link_ends);
   slots_ = add(link_ends * shape.slots * shape.slot_bytes);

@@ -6,6 +6,7 @@
 //   positions of link ends                   the rank itself
 //   signal cells by (poster, cell)           the poster
 //   finished by peer                         the peer
+//   entered by peer                          the peer; where steps are launched by themselves
 //   heads by (sender, link)                  the sender
 //   credits by (receiver, link)              the receiver
 //   slots by (sender, link)                  the sender
@@ -48,6 +49,7 @@ class DeviceMemoryLayout {
     return cells_ + kCellBytes * (static_cast<size_t>(poster) * shape_.cells + cell);
   }
   size_t finished(Rank peer) const { return finished_ + kCellBytes * static_cast<size_t>(peer); }
+  size_t entered(Rank peer) const { return entered_ + kCellBytes * static_cast<size_t>(peer); }
   size_t head(Rank owner, Rank sender, int link) const {
     return heads_ + kCellBytes * index(owner, sender, link);
   }
@@ -64,6 +66,9 @@ class DeviceMemoryLayout {
     return slots_ + size_t{shape_.slots} * shape_.slot_bytes * index(owner, sender, link);
   }
   size_t window() const { return window_; }
+  // What kernels wait for lies there.
+  size_t cells_begin() const { return cells_; }
+  size_t cells_bytes() const { return slots_ - cells_; }
 
  private:
   static constexpr size_t kCellBytes = 32;  // what a GPU moves at least, so that writers of
@@ -74,8 +79,8 @@ class DeviceMemoryLayout {
   }
 
   DeviceShape shape_;
-  size_t cells_ = 0, finished_ = 0, heads_ = 0, credits_ = 0, positions_ = 0, slots_ = 0,
-         window_ = 0, bytes_ = 0;
+  size_t cells_ = 0, finished_ = 0, entered_ = 0, heads_ = 0, credits_ = 0, positions_ = 0,
+         slots_ = 0, window_ = 0, bytes_ = 0;
 };
 
 // The memory of all ranks, as one of them sees it.

@@ -4,32 +4,17 @@
 
 #include "kernels/cuda/interpret.cuh"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/step.cuh"
 
 namespace weft::device {
 
-// What the calling block has of `whole`, for all its threads. Parts begin on whole vectors.
-__device__ inline void take_part(const Operands& whole, uint32_t element_bytes, Operands* mine) {
-  constexpr uint64_t kAlignment = 1024;  // elements
-  const uint64_t each =
-      ((whole.count + gridDim.x - 1) / gridDim.x + kAlignment - 1) / kAlignment * kAlignment;
-  const uint64_t begin = min_of(whole.count, each * blockIdx.x);
-  const uint64_t skip = begin * element_bytes;
-  if (threadIdx.x == 0) {
-    *mine = whole;
-    mine->count = min_of(whole.count - begin, each);
-    for (int k = 0; k < whole.source_count; ++k)
-      mine->sources[k] = static_cast<const unsigned char*>(whole.sources[k]) + skip;
-    for (int t = 0; t < whole.target_count; ++t)
-      mine->targets[t] = static_cast<unsigned char*>(whole.targets[t]) + skip;
-  }
-  __syncthreads();
-}
-
 template <class T, class Op>
-__global__ void __launch_bounds__(kMostThreads, 1) fold(const __grid_constant__ Operands operands) {
+__global__ void __launch_bounds__(kMostThreads, 1)
+    step(const __grid_constant__ Operands operands, const __grid_constant__ Tail tail,
+         const __grid_constant__ Limits limits) {
   __shared__ Operands mine;
-  take_part(operands, sizeof(T), &mine);
-  fold_or_copy<T, Op>(mine);
+  __shared__ uint32_t word;
+  run_step<T, Op>(operands, tail, limits, &mine, &word);
 }
 
 template <class T, class Op>
@@ -71,8 +56,8 @@ auto choose(ReduceOp op) {
 }
 
 template <class T, class Op>
-struct FoldEntry {
-  static constexpr FoldKernel value = fold<T, Op>;
+struct StepEntry {
+  static constexpr StepKernel value = step<T, Op>;
 };
 
 template <class T, class Op>
@@ -81,8 +66,8 @@ struct InterpretEntry {
 };
 
 template <DataType kType>
-FoldKernel Entries<kType>::fold(ReduceOp op) {
-  return choose<kType, FoldEntry>(op);
+StepKernel Entries<kType>::step(ReduceOp op) {
+  return choose<kType, StepEntry>(op);
 }
 
 template <DataType kType>

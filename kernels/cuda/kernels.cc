@@ -33,8 +33,8 @@ auto with_entries(ReduceOp op, DataType type, Select select)
 
 }  // namespace
 
-FoldKernel fold_kernel(ReduceOp op, DataType type) {
-  return with_entries(op, type, [=](auto entries) { return entries.fold(op); });
+StepKernel step_kernel(ReduceOp op, DataType type) {
+  return with_entries(op, type, [=](auto entries) { return entries.step(op); });
 }
 
 InterpretKernel interpret_kernel(ReduceOp op, DataType type) {

@@ -7,16 +7,18 @@
 #include "base/types.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/device_program.h"
+#include "kernels/device_step.h"
 
 namespace weft::device {
 
-// What kernels/reduce.h says, or a copy of operands.sources[0] bit by bit where that is the only
-// source and neither scaled nor divided; each block does a part of it.
-using FoldKernel = void (*)(Operands);
+// One step by itself (kernels/device_step.h): what kernels/reduce.h says, or a copy of
+// operands.sources[0] bit by bit where that is the only source and neither scaled nor divided, each
+// block a part of it; and what the tail says, once all have done theirs.
+using StepKernel = void (*)(Operands, Tail, Limits);
 
 // nullptr where `defined(op, type)` is false. avg and premulsum fold like sum. Operations on bits
 // are those of bytes: count them so.
-FoldKernel fold_kernel(ReduceOp op, DataType type);
+StepKernel step_kernel(ReduceOp op, DataType type);
 
 // One call of a rank (kernels/device_program.h). Any number of blocks, but no more than kMostLanes
 // lanes for each, and as many threads as a step has waits, and two more, and as there are ranks.
@@ -30,7 +32,7 @@ InterpretKernel interpret_kernel(ReduceOp op, DataType type);
 // By type, each in an object of its own; for the functions above.
 template <DataType kType>
 struct Entries {
-  static FoldKernel fold(ReduceOp op);
+  static StepKernel step(ReduceOp op);
   static InterpretKernel interpret(ReduceOp op);
 };
 

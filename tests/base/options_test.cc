@@ -37,6 +37,7 @@ TEST(Options, ReadsEveryVariable) {
                                             {"WEFT_SOCKET_IFNAME", "=lo"},
                                             {"WEFT_ENCRYPT", "1"},
                                             {"WEFT_DEVICE", "1"},
+                                            {"WEFT_DEVICE_ENGINE", "stream"},
                                             {"WEFT_HOST", "left"},
                                             {"WEFT_DEBUG", "info"}}));
   ASSERT_TRUE(options.ok()) << options.status().to_string();
@@ -55,6 +56,7 @@ TEST(Options, ReadsEveryVariable) {
   EXPECT_EQ(options->interfaces, "=lo");
   EXPECT_TRUE(options->encrypt);
   EXPECT_EQ(options->device, "1");
+  EXPECT_EQ(options->device_engine, "stream");
   EXPECT_EQ(options->host, "left");
   EXPECT_EQ(options->log, "info");
 }
@@ -99,8 +101,9 @@ TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
         Case{"WEFT_WINDOW", "-5", "size"}, Case{"WEFT_TCP_STREAMS", "x", "whole number"},
         Case{"WEFT_TIMEOUT", "0", "seconds"}, Case{"WEFT_DETERMINISTIC", "maybe", "yes or no"},
         Case{"WEFT_DEVICE", "gpu0", "auto, none, or the index"},
-        Case{"WEFT_DEVICE", "-1", "auto, none, or the index"}, Case{"WEFT_CHECK", "2", "yes or no"},
-        Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
+        Case{"WEFT_DEVICE", "-1", "auto, none, or the index"},
+        Case{"WEFT_DEVICE_ENGINE", "fast", "auto, persistent, stream"},
+        Case{"WEFT_CHECK", "2", "yes or no"}, Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
     const auto options = options_from(env_of({{name, value}}));
     ASSERT_FALSE(options.ok()) << name;
     EXPECT_EQ(options.status().code(), Code::invalid_argument);

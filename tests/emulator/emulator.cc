@@ -343,6 +343,13 @@ void Stream::enqueue(int blocks, int threads, std::function<void()> kernel) {
   });
 }
 
+void Stream::wait(std::function<bool()> until) {
+  state_->push([until = std::move(until)] {
+    constexpr std::chrono::microseconds kNap(20);
+    while (!until()) std::this_thread::sleep_for(kNap);
+  });
+}
+
 void Stream::synchronize() {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->pending == 0; });

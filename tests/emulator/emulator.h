@@ -52,6 +52,8 @@ class Stream {
   void launch(int blocks, int threads, Kernel kernel, Arguments... arguments) {
     enqueue(blocks, threads, [=] { kernel(arguments...); });
   }
+  // Goes on once that is true. It takes no room of the device.
+  void wait(std::function<bool()> until);
   void synchronize();
 
  private:

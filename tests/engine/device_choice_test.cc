@@ -40,13 +40,31 @@ TEST(DeviceChoice, IsStreamWhereProcessesShareAGpu) {
   EXPECT_NE(choice.reason.find("2 processes share GPU 0 of a"), std::string::npos);
 }
 
-TEST(DeviceChoice, IsStreamWhereBlocksOrQueuesDoNotSuffice) {
+TEST(DeviceChoice, IsStreamWhereBlocksDoNotSuffice) {
   EXPECT_EQ(chosen({at("a", "0", 7, 2), at("a", "0", 7, 2), at("a", "0", 7, 2)}).engine,
             DeviceEngine::stream);
+}
+
+// Streams that share a queue would block each other, whatever waits in it.
+TEST(DeviceChoice, RefusesMoreRanksThanQueues) {
   const std::vector<DevicePlace> nine(9, at("a", "0", 7));
-  EXPECT_EQ(chosen(nine).engine, DeviceEngine::stream);
+  for (const char* wish : {"auto", "persistent", "stream"}) {
+    const Status refused = choose_device_engine(nine, wish).status();
+    EXPECT_EQ(refused.code(), Code::unsupported);
+    EXPECT_NE(refused.message().find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string_view::npos);
+  }
   const std::vector<DevicePlace> eight(8, at("a", "0", 7));
   EXPECT_EQ(chosen(eight).engine, DeviceEngine::persistent);
+}
+
+TEST(DeviceChoice, RefusesStreamsThatCannotWait) {
+  std::vector<DevicePlace> places{at("a", "0", 7), at("a", "0", 8)};
+  places[1].cell_waits = false;
+  const Status refused = choose_device_engine(places, "auto").status();
+  EXPECT_EQ(refused.code(), Code::unsupported);
+  EXPECT_NE(refused.message().find("cannot wait for memory"), std::string_view::npos);
+  places[1].process = 7;  // then no stream has to
+  EXPECT_EQ(chosen(places).engine, DeviceEngine::persistent);
 }
 
 TEST(DeviceChoice, FollowsAWishThatIsPossible) {

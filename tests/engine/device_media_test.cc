@@ -19,7 +19,7 @@ DeviceMediaConfig config_of(Rank rank, int ranks) {
           .shape = {.ranks = ranks, .cells = 2, .links = 1, .slot_bytes = 64, .window_bytes = 128}};
 }
 
-// The same meeting, in which what rank 1 tells first is what `change` makes of it.
+// The same meeting, in which what rank 1 tells is what `change` makes of it.
 class Changed final : public Rendezvous {
  public:
   using Change = std::function<std::string(std::string)>;
@@ -27,14 +27,13 @@ class Changed final : public Rendezvous {
   Rank rank() const override { return meet_.rank(); }
   int size() const override { return meet_.size(); }
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
-    if (rank() == 1 && !std::exchange(told_, true)) mine = change_(std::move(mine));
+    if (rank() == 1) mine = change_(std::move(mine));
     return meet_.all_gather(std::move(mine), deadline);
   }
 
  private:
   Rendezvous& meet_;
   const Change& change_;
-  bool told_ = false;
 };
 
 struct Outcome {
@@ -116,17 +115,23 @@ TEST(DeviceMedia, StaysWhileOthersOfItsProcessUseIt) {
   for (const auto& device : devices) EXPECT_TRUE(device.expired());
 }
 
+// Memory is of the shape of the engine that was chosen.
 TEST(DeviceMedia, IsMappedBetweenProcesses) {
   FakeGpu::Shared shared;
   std::vector<std::unique_ptr<FakeGpu>> gpus;
-  auto outcomes = join(shared, gpus, 4,
-                       [](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.process = r / 2; });
+  auto outcomes = join(shared, gpus, 4, [](Rank r, FakeGpu&, DeviceMediaConfig& config) {
+    config.process = r / 2;
+    config.stream_shape = config.shape;
+    config.stream_shape->slots = 4;
+    config.shape.slots = 2;
+  });
   for (const Outcome& outcome : outcomes) {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
     EXPECT_EQ(outcome.media->choice().engine, DeviceEngine::stream);
   }
   meet(outcomes);
   EXPECT_EQ(shared.mapped, 8);
+  EXPECT_EQ(outcomes[0].media->map().layout.shape().slots, 4u);
   outcomes.clear();
   EXPECT_EQ(shared.mapped, 0);
   EXPECT_EQ(shared.allocated, 0);
@@ -162,6 +167,11 @@ TEST(DeviceMedia, FailsOnAllRanksWhereItFailsOnOne) {
            "only shared on one host");
 }
 
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  const size_t at = text.find(what);
+  return at == std::string::npos ? text : text.replace(at, what.size(), by);
+}
+
 TEST(DeviceMedia, WhoTellsSomethingElseIsNamed) {
   const std::string deep = concat(std::string(100, '['), std::string(100, ']'));
   const std::vector<Changed::Change> changes = {
@@ -169,10 +179,10 @@ TEST(DeviceMedia, WhoTellsSomethingElseIsNamed) {
       [](const std::string&) { return std::string("[]"); },
       [](const std::string& text) { return text.substr(1); },
       [](std::string text) {
-        return text.replace(text.find("\"process\":1"), 11, "\"process\":1e300");
+        return replaced(std::move(text), "\"process\":1", "\"process\":1e300");
       },
       [](std::string text) {
-        return text.replace(text.find("\"handle\":["), 10, "\"handle\":[1.5,");
+        return replaced(std::move(text), "\"handle\":[", "\"handle\":[1.5,");
       },
       [&deep](const std::string& text) { return concat("{\"more\":", deep, ",", text.substr(1)); }};
   for (const Changed::Change& change : changes) {

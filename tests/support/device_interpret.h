@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/executor/device_script.h"
 #include "kernels/device_program.h"
 
 namespace weft::test {
@@ -20,6 +21,7 @@ struct DeviceLaunch {
   device::Call call;
   std::function<void()> begin;
   std::function<std::string()> end;
+  const DeviceScript* script = nullptr;  // the same in steps, where the world has scripts
 };
 
 // Launches of one rank, one after the other. A rank may have several streams.

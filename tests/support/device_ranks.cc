@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "base/env.h"
 #include "transport/backends.h"
 
 namespace weft::test {
@@ -25,6 +26,8 @@ void create_ranks(const World& world,
                           .host = world.hosts.empty() ? "here" : world.hosts[r],
                           .names = {world.hosts.empty() ? "shm" : "tcp"},
                           .make = make_transport};
+      if (const auto engine = Environment::of_process().get("WEFT_DEVICE_ENGINE"))
+        config.options.device_engine = *engine;
       if (config.options.timeout_s == Options().timeout_s) config.options.timeout_s = 60;
       if (r == world.without)
         config.no_device = unsupported("its GPU is at home");

@@ -1,4 +1,5 @@
-// Ranks of this process with communicators that take device memory, on a GPU made of threads.
+// Ranks of this process with communicators that take device memory, on a GPU made of threads. Their
+// engine is that of WEFT_DEVICE_ENGINE, where it is set: the same tests are run with each.
 #pragma once
 
 #include <functional>

@@ -108,8 +108,14 @@ struct DeviceWorld::RankCall {
   std::vector<device::Buffers> peers;
   device::Program program{};
   device::Call call{};
+  Program steps;
+  DeviceImage image;
+  std::optional<DeviceScript> script;
+  std::vector<std::byte> script_tables;
 
-  void place(const DeviceImage& image) {
+  void place(Program lowered, DeviceImage made) {
+    steps = std::move(lowered);
+    image = std::move(made);
     tables.resize(image.table_bytes());
     scratch.assign(image.scratch_bytes(), std::byte{0xa5});
     program = image.place(tables, tables.data(), scratch.data());
@@ -173,8 +179,36 @@ Status DeviceWorld::add(const DeviceCase& c) {
     call->peers = buffers;
     call->call.peers = call->peers.data();
   }
+  if (scripts_) WEFT_TRY(add_scripts(calls, c.shape.kind == Kind::exchange));
   calls_.push_back(std::move(calls));
   replay(0);
+  return {};
+}
+
+Status DeviceWorld::add_scripts(std::span<const std::unique_ptr<RankCall>> calls, bool group) {
+  std::vector<Program> programs;
+  for (const auto& call : calls) programs.push_back(call->steps);
+  for (Rank r = 0; r < shape_.ranks; ++r) {
+    RankCall& call = *calls[r];
+    auto order =
+        group ? Result<ScriptOrder>(ScriptOrder{}) : script_order(programs, r, shape_.slots);
+    if (!order.ok()) return order.status();
+    auto script = DeviceScript::make(call.image, maps_[r], *order, call.scratch.data());
+    if (!script.ok()) return script.status();
+    call.script = script.take();
+    call.script_tables.resize(call.script->table_bytes());
+    call.script->place(call.script_tables, call.script_tables.data());
+  }
+  return {};
+}
+
+std::string DeviceWorld::cells_left() const {
+  for (Rank r = 0; r < shape_.ranks; ++r) {
+    const DeviceMemoryLayout& layout = maps_[r].layout;
+    for (size_t i = 0; i < layout.cells_bytes(); ++i)
+      if (memory_[r][layout.cells_begin() + i] != std::byte{0})
+        return concat("rank ", r, ": byte ", i, " of the cells is not zero");
+  }
   return {};
 }
 
@@ -196,9 +230,9 @@ Status DeviceWorld::lower(const DeviceCase& c, Rank rank, RankCall& call) {
   Program program = c.algorithm->build(request.collective, rank, {c.radix});
   if (c.copies > 1) program = replicate(std::move(program), c.copies);
   const Layout layout(request.collective, rank, asked, program.pieces);
-  const auto image = weft::lower(request, program, layout, maps_[rank]);
+  auto image = weft::lower(request, program, layout, maps_[rank]);
   if (!image.ok()) return image.status();
-  call.place(*image);
+  call.place(program, image.take());
   return {};
 }
 
@@ -214,9 +248,9 @@ Status DeviceWorld::lower_group(const DeviceCase& c, Rank rank, RankCall& call) 
   }
   const Program program = exchange_program(request.collective, rank, transfers);
   const Layout layout(request.collective, rank, call.group->group(), program.pieces);
-  const auto image = weft::lower(request, program, layout, maps_[rank]);
+  auto image = weft::lower(request, program, layout, maps_[rank]);
   if (!image.ok()) return image.status();
-  call.place(*image);
+  call.place(program, image.take());
   return {};
 }
 
@@ -245,7 +279,8 @@ void DeviceWorld::launch(RankCall& call, Rank rank) {
                                            : call.compare();
              call.scribble();
              return wrong.empty() ? wrong : concat(call.what, ", launch ", number, ": ", wrong);
-           }});
+           },
+       .script = call.script ? &*call.script : nullptr});
 }
 
 std::string DeviceWorld::run(uint64_t seed) {

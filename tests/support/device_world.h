@@ -40,7 +40,8 @@ class DeviceWorld {
   Status add(const DeviceCase& c);
   // All ranks launch once more what they launched `back` calls before.
   void replay(size_t back = 1);
-  void use_workers(uint32_t most);  // per launch
+  void use_workers(uint32_t most);         // per launch
+  void use_scripts() { scripts_ = true; }  // what is added from now on has one
   // Changes the program of every launch, whose tables lie in memory that may be written.
   void change(const std::function<void(device::Program&)>& how);
 
@@ -50,15 +51,22 @@ class DeviceWorld {
   // Streams count from 0, two per rank.
   using Launcher = std::function<void(size_t stream, const DeviceLaunch& it)>;
   std::string run_by(const Launcher& launch);
+  // By `play`, which does all launches of all streams.
+  using Player = std::function<std::string(std::span<const DeviceStream> streams)>;
+  std::string run_all(const Player& play) const { return play(streams_); }
   size_t streams() const { return streams_.size(); }
+  // Which cell is not zero; empty: all are.
+  std::string cells_left() const;
 
  private:
   struct RankCall;
   Status lower(const DeviceCase& c, Rank rank, RankCall& call);
   Status lower_group(const DeviceCase& c, Rank rank, RankCall& call);
   void launch(RankCall& call, Rank rank);
+  Status add_scripts(std::span<const std::unique_ptr<RankCall>> calls, bool group);
 
   DeviceShape shape_;
+  bool scripts_ = false;
   std::vector<std::vector<std::byte>> memory_;  // by rank
   std::vector<DeviceMap> maps_;                 // by rank
   std::vector<DeviceStream> streams_;           // by rank: of collectives, then of groups

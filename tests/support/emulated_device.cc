@@ -1,6 +1,9 @@
 #include "tests/support/emulated_device.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -18,6 +21,16 @@ namespace weft::test {
 namespace {
 
 constexpr int kThreads = 32;
+
+// By words, each whole, as a GPU's copies are: cells are copied that kernels write meanwhile.
+void copy_words(void* to, const void* from, size_t bytes) {
+  const auto bits = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes;
+  if (bits % sizeof(uint64_t) != 0) return void(std::memcpy(to, from, bytes));
+  for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i)
+    __atomic_store_n(static_cast<uint64_t*>(to) + i,
+                     __atomic_load_n(static_cast<const uint64_t*>(from) + i, __ATOMIC_RELAXED),
+                     __ATOMIC_RELAXED);
+}
 
 struct Line;
 
@@ -87,6 +100,7 @@ void put(Line& line, std::function<void(emulator::Stream&)> what) {
 struct Given {
   size_t bytes = 0;
   MemoryKind kind{};
+  int file = -1;  // -1: none
 };
 struct Addresses {
   std::mutex mutex;
@@ -102,7 +116,7 @@ class EmulatedDevice final : public Gpu {
   EmulatedDevice(emulator::Device& gpu, int resident_blocks, int ordinal)
       : gpu_(gpu),
         resident_blocks_(resident_blocks),
-        identity_{"emulated", concat("emulated-", reinterpret_cast<uintptr_t>(&gpu)), ordinal} {}
+        identity_{"emulated", concat("emulated-", ordinal), ordinal} {}
 
   const DeviceIdentity& identity() const override { return identity_; }
 
@@ -115,27 +129,32 @@ class EmulatedDevice final : public Gpu {
   }
 
   Result<Bytes> allocate(size_t bytes, Content) override { return give(bytes, MemoryKind::device); }
-  void release(Bytes memory) override {
-    {
-      const std::lock_guard lock(addresses().mutex);
-      addresses().given.erase(memory.data());
-    }
-    ::munmap(memory.data(), memory.size());
-  }
+  void release(Bytes memory) override { forget(memory.data()); }
   Result<Bytes> allocate_host(size_t bytes) override { return give(bytes, MemoryKind::pinned); }
   void release_host(Bytes memory) override { release(memory); }
 
+  // The file that it lies in, as other processes find it.
   Result<std::string> share(Bytes memory) override {
-    std::byte* const at = memory.data();
-    return std::string(reinterpret_cast<const char*>(&at), sizeof at);
+    const std::lock_guard lock(addresses().mutex);
+    const auto found = addresses().given.find(memory.data());
+    if (found == addresses().given.end() || found->second.file < 0)
+      return Status(Code::system, "this memory cannot be shared");
+    return concat("/proc/", ::getpid(), "/fd/", found->second.file);
   }
   Result<std::byte*> map(std::string_view shared) override {
-    std::byte* at = nullptr;
-    if (shared.size() != sizeof at) return Status(Code::mismatch, "no handle");
-    std::memcpy(&at, shared.data(), sizeof at);
+    const int file = ::open(std::string(shared).c_str(), O_RDWR | O_CLOEXEC);
+    struct stat about {};
+    if (file < 0 || ::fstat(file, &about) != 0) return system_error(concat("open ", shared));
+    const auto bytes = static_cast<size_t>(about.st_size);
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    if (memory == MAP_FAILED) return system_error(concat("map ", shared));
+    const std::lock_guard lock(addresses().mutex);
+    auto* const at = static_cast<std::byte*>(memory);
+    addresses().given[at] = {bytes, MemoryKind::device};
     return at;
   }
-  void unmap(std::byte*) override {}
+  void unmap(std::byte* memory) override { forget(memory); }
   Status reach(std::byte*) override { return {}; }
 
   Result<Stream> make_stream() override { return Stream{new Line(gpu_)}; }
@@ -146,7 +165,7 @@ class EmulatedDevice final : public Gpu {
       line.stream.synchronize();
     if (bytes > 0)
       put(line,
-          [=](emulator::Stream& on) { on.launch(1, 1, [=] { std::memcpy(to, from, bytes); }); });
+          [=](emulator::Stream& on) { on.launch(1, 1, [=] { copy_words(to, from, bytes); }); });
     return {};
   }
 
@@ -162,6 +181,26 @@ class EmulatedDevice final : public Gpu {
     });
     return {};
   }
+
+  Status launch(ReduceOp op, DataType type, const device::Operands& operands,
+                const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
+                Stream stream) override {
+    put(line_of(stream), [=](emulator::Stream& on) {
+      on.launch(static_cast<int>(blocks), kThreads, device::step_kernel(op, type), operands, tail,
+                limits);
+    });
+    return {};
+  }
+  Status wait(Stream stream, std::span<const device::CellWait> cells) override {
+    for (const device::CellWait& wait : cells)
+      put(line_of(stream), [=](emulator::Stream& on) {
+        on.wait([=] {
+          return device::reached(__atomic_load_n(wait.cell, __ATOMIC_ACQUIRE), wait.value);
+        });
+      });
+    return {};
+  }
+  bool waits_for_cells() const override { return true; }
 
   Result<Event> make_event() override { return Event{new Recorded}; }
   void destroy_event(Event event) override { delete &recorded(event); }
@@ -238,14 +277,28 @@ class EmulatedDevice final : public Gpu {
   }
 
  private:
+  // Pieces of some size are files, which can be shared; there may be too many small ones.
   Result<Bytes> give(size_t bytes, MemoryKind kind) {
-    void* const memory =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return Status(Code::system, "no memory");
+    constexpr size_t kFile = 32 << 10;
+    const int file =
+        kind == MemoryKind::device && bytes >= kFile ? ::memfd_create("gpu", MFD_CLOEXEC) : -1;
+    if (file >= 0 && ::ftruncate(file, static_cast<off_t>(bytes)) != 0)
+      return system_error("make memory larger");
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                                MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0);
+    if (memory == MAP_FAILED) return system_error("map memory");
     const Bytes given{static_cast<std::byte*>(memory), bytes};
     const std::lock_guard lock(addresses().mutex);
-    addresses().given[given.data()] = {bytes, kind};
+    addresses().given[given.data()] = {bytes, kind, file};
     return given;
+  }
+  static void forget(std::byte* memory) {
+    const std::lock_guard lock(addresses().mutex);
+    const auto found = addresses().given.find(memory);
+    if (found == addresses().given.end()) return;
+    ::munmap(memory, found->second.bytes);
+    if (found->second.file >= 0) ::close(found->second.file);
+    addresses().given.erase(found);
   }
   static Line& line_of(Stream stream) { return *static_cast<Line*>(stream); }
   // Of waits where one or the other is captured.

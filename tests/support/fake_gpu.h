@@ -22,7 +22,7 @@ class FakeGpu final : public Gpu {
   };
   FakeGpu(Shared& shared, std::string uuid) : shared_(shared), identity_{"fake", std::move(uuid)} {}
 
-  bool refuses_memory = false, refuses_mapping = false;
+  bool refuses_memory = false, refuses_mapping = false, can_wait = true;
 
   const DeviceIdentity& identity() const override { return identity_; }
   MemoryKind kind_of(const void*) const override { return MemoryKind::host; }
@@ -73,6 +73,12 @@ class FakeGpu final : public Gpu {
                 Stream) override {
     return none();
   }
+  Status launch(ReduceOp, DataType, const device::Operands&, const device::Tail&,
+                const device::Limits&, uint32_t, Stream) override {
+    return none();
+  }
+  Status wait(Stream, std::span<const device::CellWait>) override { return none(); }
+  bool waits_for_cells() const override { return can_wait; }
   Result<Event> make_event() override { return none(); }
   void destroy_event(Event) override {}
   Status record(Event, Stream) override { return none(); }

@@ -109,7 +109,8 @@ void check(emulator::Stream& stream, const Job& job) {
   operands.scaled[0] = job.scaled;
   operands.divisor = job.divisor;
   operands.streaming = job.count % 2 != 0;
-  stream.launch(job.blocks, 32, device::fold_kernel(job.op, job.type), operands);
+  stream.launch(job.blocks, 32, device::step_kernel(job.op, job.type), operands, device::Tail{},
+                device::Limits{});
   stream.synchronize();
   for (Memory& target : targets) {
     ASSERT_EQ(std::memcmp(target.data(), want.data(), bytes), 0);
@@ -217,7 +218,8 @@ TEST(DeviceFold, EveryValueOfNarrowFormats) {
       operands.target_count = 1;
       operands.count = kCount;
       operands.divisor = 1;
-      stream.launch(2, 32, device::fold_kernel(op, type), operands);
+      stream.launch(2, 32, device::step_kernel(op, type), operands, device::Tail{},
+                    device::Limits{});
       stream.synchronize();
       EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0)
           << name(op) << " " << name(type);
@@ -226,9 +228,9 @@ TEST(DeviceFold, EveryValueOfNarrowFormats) {
 }
 
 TEST(DeviceFold, UndefinedOperationsHaveNoKernel) {
-  EXPECT_EQ(device::fold_kernel(ReduceOp::band, DataType::float32), nullptr);
-  EXPECT_EQ(device::fold_kernel(ReduceOp::min, DataType::complex64), nullptr);
-  EXPECT_EQ(device::fold_kernel(ReduceOp::sum, DataType::boolean), nullptr);
+  EXPECT_EQ(device::step_kernel(ReduceOp::band, DataType::float32), nullptr);
+  EXPECT_EQ(device::step_kernel(ReduceOp::min, DataType::complex64), nullptr);
+  EXPECT_EQ(device::step_kernel(ReduceOp::sum, DataType::boolean), nullptr);
 }
 
 }  // namespace

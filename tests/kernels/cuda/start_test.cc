@@ -12,7 +12,7 @@ TEST(DeviceKernels, AreThereForAllThatIsDefined) {
   for (int type = 0; type < kDataTypes; ++type)
     for (int op = 0; op < kReduceOps; ++op) {
       const bool is_defined = defined(ReduceOp(op), DataType(type));
-      EXPECT_EQ(fold_kernel(ReduceOp(op), DataType(type)) != nullptr, is_defined);
+      EXPECT_EQ(step_kernel(ReduceOp(op), DataType(type)) != nullptr, is_defined);
       EXPECT_EQ(interpret_kernel(ReduceOp(op), DataType(type)) != nullptr, is_defined);
     }
 }

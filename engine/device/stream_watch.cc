@@ -1,0 +1,97 @@
+#include "engine/device/stream_watch.h"
+
+#include <cstring>
+
+namespace weft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kPage = 256;  // of the words
+constexpr int kMore = 0x3f;    // each byte of a cell that is written over
+
+}  // namespace
+
+Result<std::unique_ptr<StreamWatch>> StreamWatch::make(Gpu& device, const DeviceMap& map,
+                                                       uint32_t* abort) {
+  std::unique_ptr<StreamWatch> watch(new StreamWatch(device, map, abort));
+  WEFT_TRY(watch->prepare());
+  return watch;
+}
+
+Status StreamWatch::prepare() {
+  const size_t bytes = map_.layout.cells_bytes();
+  auto words = device_.allocate_host(2 * kPage + 2 * bytes);
+  if (!words.ok()) return words.status();
+  words_ = *words;
+  new (words_.data()) device::Pace{};
+  const uint64_t set = 1;
+  std::memcpy(words_.data() + kPage, &set, sizeof set);
+  std::memset(words_.data() + 2 * kPage + bytes, kMore, bytes);
+  auto mark = device_.allocate(kPage);
+  if (!mark.ok()) return mark.status();
+  mark_ = *mark;
+  auto stream = device_.make_stream();
+  if (!stream.ok()) return stream.status();
+  stream_ = *stream;
+  auto event = device_.make_event();
+  if (!event.ok()) return event.status();
+  written_ = *event;
+  return {};
+}
+
+StreamWatch::~StreamWatch() {
+  if (stream_) (void)device_.synchronize(stream_);
+  if (written_) device_.destroy_event(written_);
+  if (stream_) device_.destroy_stream(stream_);
+  if (!mark_.empty()) device_.release(mark_);
+  if (!words_.empty()) device_.release_host(words_);
+}
+
+void StreamWatch::complete(device::Tail& tail) const {
+  tail.pace = &pace();
+  tail.saved = words_.data() + 2 * kPage - cells();
+  tail.mark = reinterpret_cast<const uint64_t*>(mark_.data());
+}
+
+void StreamWatch::look() {
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || abort_.load(std::memory_order_acquire) != 0) return;
+    const auto word = [](uint64_t& at) {
+      return std::atomic_ref(at).load(std::memory_order_acquire);
+    };
+    const uint64_t steps = word(pace().steps), timeout_ns = word(pace().timeout_ns);
+    const Clock::time_point now = Clock::now();
+    if (timeout_ns == 0 || steps != steps_) {
+      steps_ = steps;
+      since_ = now;
+      return;
+    }
+    if (now - since_ <= std::chrono::nanoseconds(timeout_ns)) return;
+  }
+  uint32_t none = 0;
+  abort_.compare_exchange_strong(none, static_cast<uint32_t>(device::Cause::timed_out));
+  end_waits();
+}
+
+void StreamWatch::end_waits() {
+  const std::lock_guard lock(mutex_);
+  if (abort_.load(std::memory_order_acquire) == 0) return;
+  const Result<bool> written = device_.is_done(written_);
+  if (written.ok() && *written) (void)write_over();  // a device that is broken runs nothing
+}
+
+Status StreamWatch::write_over() {
+  const size_t bytes = map_.layout.cells_bytes();
+  std::byte* const was = words_.data() + 2 * kPage;
+  if (!saved_) {
+    WEFT_TRY(device_.copy(was, cells(), bytes, stream_));
+    WEFT_TRY(device_.copy(mark_.data(), words_.data() + kPage, sizeof(uint64_t), stream_));
+    saved_ = true;
+  }
+  WEFT_TRY(device_.copy(cells(), was + bytes, bytes, stream_));
+  return device_.record(written_, stream_);
+}
+
+}  // namespace weft

@@ -1,0 +1,102 @@
+// A step that is launched by itself (kernels/device_step.h). Nothing in it waits.
+//
+// The last block to end writes cells: its own rank's first, then, behind a barrier, those that let
+// others go on, by releases that cover what all blocks have done.
+#pragma once
+
+#include "kernels/cuda/fold.cuh"
+#include "kernels/cuda/signal.cuh"
+#include "kernels/device_step.h"
+
+namespace weft::device {
+
+// What the calling block has of `whole`, for all its threads. Parts begin on whole vectors.
+__device__ inline void take_part(const Operands& whole, uint32_t element_bytes, Operands* mine) {
+  constexpr uint64_t kAlignment = 1024;  // elements
+  const uint64_t each =
+      ((whole.count + gridDim.x - 1) / gridDim.x + kAlignment - 1) / kAlignment * kAlignment;
+  const uint64_t begin = min_of(whole.count, each * blockIdx.x);
+  const uint64_t skip = begin * element_bytes;
+  if (threadIdx.x == 0) {
+    *mine = whole;
+    mine->count = min_of(whole.count - begin, each);
+    for (int k = 0; k < whole.source_count; ++k)
+      mine->sources[k] = static_cast<const unsigned char*>(whole.sources[k]) + skip;
+    for (int t = 0; t < whole.target_count; ++t)
+      mine->targets[t] = static_cast<unsigned char*>(whole.targets[t]) + skip;
+  }
+  __syncthreads();
+}
+
+// Why the rank's calls are over, if they are. `shared`: a word of the block's.
+__device__ inline Cause end_of_calls(const Tail& tail, const Limits& limits, uint32_t* shared) {
+  if (threadIdx.x == 0) {
+    const bool failed = ptx::load_relaxed_sys(&tail.state->failed) != 0;
+    *shared = failed                    ? static_cast<uint32_t>(Cause::aborted)
+              : limits.abort == nullptr ? 0
+                                        : ptx::load_relaxed_sys(limits.abort);
+  }
+  __syncthreads();
+  return static_cast<Cause>(*shared);
+}
+
+// Reports what the stream was waiting for when waits were ended; no peer, if it had all come.
+__device__ inline void report_end(const Tail& tail, const Limits& limits, Cause cause) {
+  Report report{};
+  report.cause = cause;
+  report.lane = tail.lane;
+  report.step = tail.step;
+  report.round = tail.round;
+  report.rounds = tail.rounds;
+  const bool ended = ptx::load_relaxed_sys(tail.mark) != 0;
+  if (ended) ptx::fence_acq_rel_sys();
+  for (uint32_t i = threadIdx.x; ended && i < tail.wait_count; i += blockDim.x) {
+    const CellWait& wait = tail.waits[i];
+    const auto* const was = reinterpret_cast<const uint64_t*>(
+        reinterpret_cast<const unsigned char*>(wait.cell) + tail.saved);
+    const Need need{was, wait.value, wait.what, wait.peer};
+    if (!is_met(need)) give_up(limits, tail.state, report, need);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) give_up(limits, tail.state, report, Need{});
+}
+
+__device__ inline void write_cells(const Tail& tail, uint32_t begin, uint32_t end) {
+  for (uint32_t i = begin + threadIdx.x; i < end; i += blockDim.x)
+    ptx::store_release_sys(tail.writes[i].cell, tail.writes[i].value);
+}
+
+__device__ inline void pass_on(const Tail& tail, const Limits& limits, uint32_t* shared) {
+  __syncthreads();
+  if (threadIdx.x == 0)
+    *shared = ptx::add_acq_rel_gpu(&tail.state->departed, 1) + 1 == gridDim.x ? 1 : 0;
+  __syncthreads();
+  if (*shared == 0) return;
+  if (threadIdx.x == 0) {
+    tail.state->departed = 0;
+    const uint64_t before = ptx::load_relaxed_sys(&tail.pace->steps);
+    ptx::store_release_sys(&tail.pace->timeout_ns, tail.last ? uint64_t{0} : limits.timeout_ns);
+    ptx::store_release_sys(&tail.pace->steps, before + 1);
+  }
+  write_cells(tail, 0, tail.own_count);
+  __syncthreads();
+  write_cells(tail, tail.own_count, tail.write_count);
+}
+
+template <class T, class Op>
+__device__ __forceinline__ void run_step(const Operands& operands, const Tail& tail,
+                                         const Limits& limits, Operands* mine, uint32_t* shared) {
+  if (tail.state != nullptr) {
+    const Cause cause = end_of_calls(tail, limits, shared);
+    if (cause != Cause::none) return report_end(tail, limits, cause);
+  }
+  if (operands.count != 0 && operands.source_count != 0 && operands.target_count != 0) {
+    take_part(operands, sizeof(T), mine);
+    if (tail.scales && threadIdx.x == 0) mine->scalar = tail.scalar;
+    __syncthreads();
+    fold_or_copy<T, Op>(*mine);
+  }
+  if (tail.state != nullptr) pass_on(tail, limits, shared);
+}
+
+}  // namespace weft::device

@@ -1,0 +1,52 @@
+// One step of a device program that is launched by itself, on a stream that has waited for what it
+// needs, so that no kernel ever waits (engine/device/script.h makes a call of such steps).
+//
+// A call leaves all cells that it uses as it found them, zero. So the same launches can be replayed
+// by a CUDA graph any number of times, mixed with others, and wait for the same values each time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/device_program.h"
+
+namespace weft::device {
+
+// Until a cell of this rank's memory has reached a value.
+struct CellWait {
+  const uint64_t* cell;
+  uint64_t value;
+  Awaited what;
+  int32_t peer;  // who writes it
+};
+
+struct CellWrite {
+  uint64_t* cell;
+  uint64_t value;
+};
+
+// How a rank's steps get on, in host memory. One kernel at a time writes it.
+struct Pace {
+  uint64_t steps;       // that have ended
+  uint64_t timeout_ns;  // of the call that has begun and not ended; 0: there is none
+};
+
+// What a step has besides its operands. Tables are in device memory.
+struct Tail {
+  const CellWait* waits;    // what the stream has waited for
+  const CellWrite* writes;  // this rank's own cells first: they are written before any other one
+  uint32_t wait_count, own_count, write_count;
+  State* state;  // `departed` and `failed` of it; null: the operands are all there is
+  Pace* pace;
+  // Waits are ended by force where the rank gives up. Before, what cells were is saved `saved`
+  // bytes behind them, and then the mark is set.
+  int64_t saved;
+  const uint64_t* mark;
+  uint32_t lane, step;  // for the report
+  uint64_t round, rounds;
+  bool last;    // of the call
+  bool scales;  // by `scalar`, not by Operands::scalar
+  alignas(16) unsigned char scalar[16];
+};
+
+}  // namespace weft::device
