@@ -148,8 +148,8 @@ Result<Start> place_on_gpus(BenchOptions& options, Start start) {
   if (!gpus.ok() && start != Start::join) return gpus.status();
   // In a job the engine tells all ranks why this one has none.
   options.gpus = gpus.ok() ? gpus.take() : std::vector{0};
-  const bool alone = start == Start::processes && options.meet.empty();
-  return alone && share_gpus(options.gpus, ranks_to_start(options)) ? Start::threads : start;
+  const bool free = start == Start::processes && options.meet.empty() && !options.processes;
+  return free && share_gpus(options.gpus, ranks_to_start(options)) ? Start::threads : start;
 }
 
 int launch(const BenchOptions& asked, const Environment& environment, const MakeTeam& make_team) {

@@ -20,11 +20,11 @@ std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank
 // The GPUs that ranks have in turn: those that are named, or all that there are.
 Result<std::vector<int>> gpus_in_turn(const BenchOptions& options);
 
-// Whether two of so many ranks have the same one of `gpus` in turn. Those have to be threads.
+// Whether two of so many ranks have the same one of `gpus` in turn.
 bool share_gpus(const std::vector<int>& gpus, int ranks);
 
-// With --device cuda: fills in the GPUs of the ranks, and makes those that share one threads where
-// all are started here.
+// With --device cuda: fills in the GPUs of the ranks, and makes those that share one threads, which
+// are faster, where all are started here and --processes does not say otherwise.
 Result<Start> place_on_gpus(BenchOptions& options, Start start);
 
 // Runs the whole benchmark and gives the exit status.

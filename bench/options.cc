@@ -52,7 +52,7 @@ struct Flags {
       slots, radix, window, rounds;
   std::string tuning, price_job;
   std::string device = "cpu", gpus, graph_launches, buffers = "malloc", seed, misalign, digest;
-  bool threads = false, no_floor = false, deterministic = false;
+  bool threads = false, processes = false, no_floor = false, deterministic = false;
 };
 
 void declare_sweep(CLI::App& app, Flags& f) {
@@ -96,8 +96,7 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("LIBRARY,...");
-  app.add_option("--rounds", f.rounds,
-                 "with --vs, --check-prices: measurements of each, in turn (5)")
+  app.add_option("--rounds", f.rounds, "with --vs, --check-prices: measurements of each (5)")
       ->type_name("N");
   app.add_option("--plot", options.plot_file, "draw time and busbw over size (gnuplot)")
       ->type_name("FILE.svg");
@@ -112,8 +111,8 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->type_name("HOST:PORT");
   app.add_flag("!--no-bind", options.bind, "leave local ranks to the scheduler");
   app.add_flag("--threads", f.threads,
-               "ranks are threads of one process; the default where "
-               "ranks that are started here share a GPU");
+               "ranks are threads of one process; the default where they share a GPU");
+  app.add_flag("--processes", f.processes, "ranks are processes, even so")->excludes("--threads");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
   app.add_flag("--tune", options.tune,
                "measure this machine's links and kernels, keep the prices for all jobs, and end");
@@ -359,6 +358,7 @@ Status store_ranks(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--ranks", f.ranks, 1, kMaxRanks, o.ranks));
   WEFT_TRY(store_int("--hosts", f.hosts, 1, kMaxRanks, o.hosts));
   o.threads = f.threads;
+  o.processes = f.processes;
   WEFT_TRY(store_here(f, o));
   return store_device(f, o);
 }

@@ -47,7 +47,7 @@ struct BenchOptions {
 
   int ranks = 0;  // 0: not given
   int hosts = 1;  // that local ranks pretend to be spread over
-  bool threads = false;
+  bool threads = false, processes = false;
   // A job over several hosts, on each of which this program is started: where its rank 0 listens
   // ("host:port"), and which of its ranks this one starts. Empty: all, on this host.
   std::string meet;

@@ -242,8 +242,8 @@ TEST(BenchOnGpus, CallsThatGaveUpAreFailures) {
   }
 }
 
-// All GPUs in turn, and threads where two ranks have one.
-TEST(BenchOnGpus, RanksThatShareAGpuAreThreads) {
+// All GPUs in turn, and threads where two ranks have one, unless they are to be processes.
+TEST(BenchOnGpus, RanksThatShareAGpuAreThreadsIfTheyMay) {
   BenchOptions options;
   options.ranks = 2;
   EXPECT_EQ(*place_on_gpus(options, Start::processes), Start::processes);
@@ -251,6 +251,9 @@ TEST(BenchOnGpus, RanksThatShareAGpuAreThreads) {
   options.ranks = 3;
   EXPECT_EQ(*place_on_gpus(options, Start::processes), Start::threads);
   EXPECT_EQ(*place_on_gpus(options, Start::join), Start::join);
+  options.processes = true;
+  EXPECT_EQ(*place_on_gpus(options, Start::processes), Start::processes);
+  options.processes = false;
   options.gpus = {1};
   options.ranks = 1;
   EXPECT_EQ(*place_on_gpus(options, Start::processes), Start::processes);

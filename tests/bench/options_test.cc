@@ -148,6 +148,7 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--meet", "a:1"}, {"--here", "go together"}},
       {{"--here", "0-1", "--meet", "a:1"}, {"--here", "--ranks"}},
       {{"--ranks", "4", "--here", "0", "--meet", "a:1", "--threads"}, {"--here", "--threads"}},
+      {{"--threads", "--processes"}, {"--threads", "--processes"}},
       {{"--ranks", "4", "--here", "2-4", "--meet", "a:1"}, {"--here", "\"4\"", "2 to 3"}},
       {{"--ranks", "4", "--here", "two", "--meet", "a:1"}, {"--here", "two", "0 to 3"}},
       {{"--ranks", "4", "--here", "0", "--meet", "a"}, {"--meet", "HOST:PORT"}},

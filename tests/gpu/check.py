@@ -131,11 +131,15 @@ def count_gpus(bench, out):
     raise SystemExit(f"gpu-check: {bench} does not say how many GPUs there are: {exited(ended) or ended.text}")
 
 
-def correctness(bench, gpus, quick, threads_only):
+def correctness(bench, gpus, quick):
     types = "-d float32,bfloat16 -o sum,avg" if quick else "-d all -o all"
-    sweep = f"all {types} -r all -b 1 -e {'3001 -f 55' if quick else '64K -f 7'} -n 1 -w 0 -c 1 --no-floor"
+    few = "-b 1 -e 3001 -f 55"
+    sweep, briefly = (f"all {types} -r all {sizes} -n 1 -w 0 -c 1 --no-floor"
+                      for sizes in (few if quick else "-b 1 -e 64K -f 7", few))
     for ranks in (1, 2) if quick else range(1, 9):
         yield bench.step(f"sweep-{ranks}", f"{sweep} --gpus 0 --threads --ranks {ranks}", 900)
+        if ranks > 1:
+            yield bench.step(f"processes-{ranks}", f"{briefly} --gpus 0 --processes --ranks {ranks}", 900)
     some = "-n 1 -w 0 --no-floor --gpus 0 --threads"
     yield bench.step("misaligned", f"all -d float64 -b 1001 -e 64K -f 64 --misalign 3 --ranks 3 {some}", 300)
     large = "64K" if quick else "64M"
@@ -144,24 +148,24 @@ def correctness(bench, gpus, quick, threads_only):
     collectives = "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast"
     yield bench.step("graphs", f"{collectives} -b 8 -e {end} -f 16 -n 3 -w 1 -G 3 --no-floor --gpus 0 --threads --ranks 3",
                      300)
+    yield bench.step("graphs-processes",
+                     f"{collectives} -b 8 -e {end} -f 16 -n 3 -w 1 -G 3 --no-floor --gpus 0 --processes --ranks 2", 300)
     if gpus > 1:
         several = f"all -d float32 -b 1 -e {end} -f 16 -n 2 -w 0 --ranks {gpus}"
         yield bench.step("gpus-threads", f"{several} --threads", 600)
-        # Processes that share GPUs are not served yet; each has its own here.
-        step = bench.step("gpus-processes", several, 600)
-        yield dataclasses.replace(step, skip=threads_only)
+        yield bench.step("gpus-processes", f"{several} --processes", 600)
     sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
     step = bench.step("memcheck", f"all_reduce,all_to_all -b 4 -e 4K -f 32 --ranks 2 {some}", 900,
                       [sanitizer or "compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"])
     yield step if sanitizer else dataclasses.replace(step, skip="there is no compute-sanitizer")
 
 
-def benchmarks(bench, gpus, quick, threads_only):
-    for step in measurements(bench, gpus, quick, threads_only):
+def benchmarks(bench, gpus, quick):
+    for step in measurements(bench, gpus, quick):
         yield dataclasses.replace(step, measures=True)
 
 
-def measurements(bench, gpus, quick, threads_only):
+def measurements(bench, gpus, quick):
     yield bench.step("launch-1", "all_reduce -b 8 -e 8 --ranks 1 --gpus 0", 120)
     latency = "all_reduce -b 8 -e 8 --ranks 2 --gpus 0 --threads"
     yield bench.step("latency-2", latency, 120)
@@ -170,9 +174,9 @@ def measurements(bench, gpus, quick, threads_only):
     sizes = "-b 1K -e 64K -f 8 -n 2 -w 1" if quick else "-b 64K -e 256M -f 4"
     for ranks in (2,) if quick else (2, 4, 8):
         yield bench.step(f"bandwidth-{ranks}", f"all_reduce {sizes} --ranks {ranks} --gpus 0 --threads", 600)
+        yield bench.step(f"bandwidth-{ranks}-processes", f"all_reduce {sizes} --ranks {ranks} --gpus 0 --processes", 600)
     if gpus > 1:
-        step = bench.step("bandwidth-gpus", f"all_reduce {sizes} --ranks {gpus}", 600)
-        yield dataclasses.replace(step, skip=threads_only)
+        yield bench.step("bandwidth-gpus", f"all_reduce {sizes} --ranks {gpus}", 600)
 
 
 @dataclasses.dataclass
@@ -216,6 +220,10 @@ def targets(passed, out):
     for ranks in (2, 4, 8):
         large = row(f"bandwidth-{ranks}", 256 << 20)
         yield Target(f"256 MiB, {ranks} ranks, of the memory's floor", large and part_of_floor(large), 0.8, "", True)
+    for ranks in (2, 4, 8):
+        large = row(f"bandwidth-{ranks}-processes", 256 << 20)
+        yield Target(f"256 MiB, {ranks} ranks as processes, of the memory's floor", large and part_of_floor(large), 0.6, "",
+                     True)
 
 
 def part_of_floor(row):
@@ -309,7 +317,7 @@ def python_packages(build, python, gpus):
                     on_weft(build), "" if has else f"{python} has no {package}")
 
     yield step("python-torch", "torch", str(min(gpus, 2)))
-    yield step("python-torch-one-gpu", "torch", "2", "--refused")
+    yield step("python-torch-one-gpu", "torch", "2", "--one-gpu")
     yield step("python-cupy", "cupy")
 
 
@@ -336,12 +344,11 @@ def steps_of(options, out, gpus):
     bench = Bench(options.bench or str(build / "bin" / "weft-bench"), out)
     yield google_test(build, "device_cuda_test")
     yield google_test(build, "nccl_cuda_test")
-    threads_only = "--threads-only" if options.threads_only else ""
-    yield from correctness(bench, gpus, options.quick, threads_only)
+    yield from correctness(bench, gpus, options.quick)
     yield from programs_of_nccl_tests(options.nccl_tests, build, gpus)
     yield loaded_as_vllm_does(build)
     yield from python_packages(build, options.python, gpus)
-    yield from benchmarks(bench, gpus, options.quick, threads_only)
+    yield from benchmarks(bench, gpus, options.quick)
 
 
 def take(step, out):
@@ -420,7 +427,6 @@ def main():
     parser.add_argument("--quick", action="store_true", help="few types, ranks and sizes")
     parser.add_argument("--only", metavar="REGEX", default="", help="steps whose names have a match: ^bandwidth")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=900, help="for each step, at most")
-    parser.add_argument("--threads-only", action="store_true", help="no ranks that are processes")
     parser.add_argument("--nccl-tests", metavar="FOLDER", help="with nccl-tests' programs")
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch or CuPy")
     options = parser.parse_args()

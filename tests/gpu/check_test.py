@@ -72,16 +72,16 @@ class Check(unittest.TestCase):
 
     @unittest.skipIf(EMULATED is None, "built without the emulated kernels")
     def test_on_emulated_gpus(self):
-        ended, result = check(self.out, "--bench", EMULATED, "--threads-only")
+        ended, result = check(self.out, "--bench", EMULATED)
         outcome = {step["name"]: step["outcome"] for step in result["steps"]}
         # These would need the GPU itself, or what is not there.
-        for name in ("device_cuda_test", "nccl_cuda_test", "nccl-tests", "memcheck", "gpus-processes", "bandwidth-gpus",
-                     "python-ctypes"):
+        for name in ("device_cuda_test", "nccl_cuda_test", "nccl-tests", "memcheck", "python-ctypes"):
             outcome.pop(name, None)
         for name in ("python-torch", "python-torch-one-gpu", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
         self.assertEqual(set(outcome.values()), {"passed"}, ended.stdout)
-        for name in ("sweep-2", "graphs", "gpus-threads", "latency-2-graph", "bandwidth-2"):
+        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "gpus-threads", "gpus-processes",
+                     "latency-2-graph", "bandwidth-2", "bandwidth-2-processes", "bandwidth-gpus"):
             self.assertIn(name, outcome)
         measured = [target["what"] for target in result["targets"] if target["outcome"] != "not measured"]
         self.assertEqual(measured, ["8 bytes, 2 ranks, from a graph"])
@@ -153,7 +153,8 @@ echo "# Out of bounds values : {wrong}"
         row = {"size_bytes": 256 << 20, "floor_us": 90, "out_of_place": {"time_us": 100}}
         passed = {"bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]}}
         outcomes = [target.outcome() for target in module.targets(passed, pathlib.Path(self.out))]
-        self.assertEqual(outcomes, ["not measured", "not measured", "met", "not measured", "MISSED by a factor of 2.00"])
+        self.assertEqual(outcomes, ["not measured", "not measured", "met", "not measured", "MISSED by a factor of 2.00",
+                                    "not measured", "not measured", "not measured"])
 
     def test_figures_of_earlier_runs_do_not_count(self):
         figures = pathlib.Path(self.out) / "old.json"

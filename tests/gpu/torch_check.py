@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch on weft: torch.distributed with backend nccl, where libnccl.so.2 is weft's (LD_PRELOAD). Usage:
-torch_check.py RANKS [--refused]; a GPU for each, or all on one GPU, which weft has to refuse with its reason as long
-as it does not serve that. Exit status 77 where PyTorch or its CUDA is not there."""
+torch_check.py RANKS [--one-gpu]; a GPU for each, or all on one GPU. Exit status 77 where PyTorch or its CUDA is not
+there."""
 
 import os
 import socket
@@ -81,13 +81,13 @@ def trained(torch, inputs, wrap):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def training(torch, rank, size):
+def training(torch, device, rank, size):
     """Steps of DistributedDataParallel are those of one process that has all the data."""
     torch.manual_seed(2)
     data = torch.randn(size * 32, 64).cuda()
     alone = trained(torch, data, lambda model: model)
     wrap = torch.nn.parallel.DistributedDataParallel
-    together = trained(torch, data[rank * 32:(rank + 1) * 32], lambda model: wrap(model, device_ids=[rank]))
+    together = trained(torch, data[rank * 32:(rank + 1) * 32], lambda model: wrap(model, device_ids=[device.index]))
     if not torch.allclose(alone, together, rtol=1e-4, atol=1e-6):
         raise SystemExit(f"training differs by up to {(alone - together).abs().max().item()}")
 
@@ -106,19 +106,6 @@ def graphs(torch, dist, rank, size):
         expect(torch, "a graph's all_reduce", value, torch.full((COUNT,), float(sum(turn + r for r in range(size)))))
 
 
-def refused(torch, dist, rank, size):
-    """By an error of the first collective, on every rank."""
-    try:
-        dist.all_reduce(mine(torch, rank))
-        torch.cuda.synchronize()
-    except RuntimeError as error:
-        if f"{size} processes share GPU" not in str(error):
-            raise
-        print(f"rank {rank} of {size} is refused, as it has to be: {error}", flush=True)
-        os._exit(0)  # of a communicator that has failed PyTorch's own end may wait
-    raise SystemExit("processes that share a GPU are not refused any more: check what they compute")
-
-
 def main():
     try:
         import torch
@@ -132,14 +119,12 @@ def main():
     if "RANK" not in os.environ:
         return start_ranks(int(sys.argv[1]))
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    device = torch.device("cuda", 0 if "--refused" in sys.argv else rank)
+    device = torch.device("cuda", 0 if "--one-gpu" in sys.argv else rank)
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    if "--refused" in sys.argv:
-        refused(torch, dist, rank, size)
     collectives(torch, dist, rank, size)
     neighbours(torch, dist, rank, size)
-    training(torch, rank, size)
+    training(torch, device, rank, size)
     graphs(torch, dist, rank, size)
     dist.barrier()
     dist.destroy_process_group()
