@@ -239,8 +239,11 @@ def told_of(row):
 # -- everything else --------------------------------------------------------------------------------
 
 
-def google_test(build, name):
+def google_test(build, name, processes=0):
+    """By so many processes that share a GPU, or by one whose ranks are threads."""
     program = build / "bin" / name
+    together = pathlib.Path(__file__).resolve().parents[1] / "nccl" / "gpu_processes.py"
+    command = [sys.executable, "-B", str(together), str(program), str(processes)] if processes else [str(program)]
 
     def judge(ended):
         if ended.status == SKIPPED:
@@ -251,7 +254,8 @@ def google_test(build, name):
             raise Skip("all of its tests were skipped")
         return None if "[  PASSED  ]" in ended.text else "it ran no test"
 
-    return Step(name, [str(program)], 300, judge, skip="" if program.exists() else f"there is no {program}")
+    return Step(name + ("-processes" if processes else ""), command, 300, judge,
+                skip="" if program.exists() else f"there is no {program}")
 
 
 def on_weft(build):
@@ -344,6 +348,7 @@ def steps_of(options, out, gpus):
     bench = Bench(options.bench or str(build / "bin" / "weft-bench"), out)
     yield google_test(build, "device_cuda_test")
     yield google_test(build, "nccl_cuda_test")
+    yield google_test(build, "nccl_cuda_test", processes=3)
     yield from correctness(bench, gpus, options.quick)
     yield from programs_of_nccl_tests(options.nccl_tests, build, gpus)
     yield loaded_as_vllm_does(build)

@@ -1,15 +1,22 @@
-// Ranks as threads that share a GPU, and what each has of it.
+// Ranks that share a GPU, and what each has of it. They are threads of a test; where this process
+// is one of those that gpu_processes.py starts, it is one rank of every test itself.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <latch>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/env.h"
 #include "engine/device/cuda.h"
 #include "nccl/nccl.h"
 #include "tests/nccl/threads.h"
@@ -94,24 +101,53 @@ struct Rank {
   Gpu& gpu;
 };
 
-// Every rank in a thread, on one GPU that they share.
+// One rank, from its communicator's making to its end.
+inline void be_rank(int me, int ranks, const ncclUniqueId& id, Gpu& gpu, ncclConfig_t config,
+                    const std::function<void(Rank&)>& body) {
+  ncclComm_t comm = nullptr;
+  const ncclResult_t made = ncclCommInitRankConfig(&comm, ranks, id, me, &config);
+  ASSERT_TRUE(made == ncclSuccess || made == ncclInProgress) << ncclGetLastError(nullptr);
+  ASSERT_EQ(settled(comm), ncclSuccess);
+  Rank rank{me, ranks, comm, gpu};
+  body(rank);
+  gpu.synchronize();
+  EXPECT_EQ(ncclCommDestroy(rank.comm), ncclSuccess);
+}
+
+// The id that rank 0 leaves in that file.
+inline ncclUniqueId id_by_file(const std::string& path, int me) {
+  ncclUniqueId id{};
+  if (me == 0) {
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    std::ofstream(path + ".new").write(id.internal, sizeof id);
+    std::filesystem::rename(path + ".new", path);
+    return id;
+  }
+  for (int i = 0; i < 30000 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::ifstream(path).read(id.internal, sizeof id);
+  return id;
+}
+
+// Every rank, on one GPU that they share.
 inline void on_ranks(int ranks, const std::function<void(Rank&)>& body,
                      ncclConfig_t config = NCCL_CONFIG_INITIALIZER) {
+  const Environment environment = Environment::of_process();
+  if (const auto me = environment.get_int("WEFT_TEST_RANK")) {
+    static int calls = 0;  // the same in all processes
+    const std::string path = *environment.get("WEFT_TEST_FOLDER") + "/" + std::to_string(calls++);
+    if (*me >= ranks) return;
+    const ncclUniqueId id = id_by_file(path, static_cast<int>(*me));
+    Gpu gpu(0);
+    return be_rank(static_cast<int>(*me), ranks, id, gpu, config, body);
+  }
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   std::latch all(ranks);
   on_threads(ranks, [&](int me) {
     Gpu gpu(0);
     const Meeting before_memory_goes{all};
-    ncclComm_t comm = nullptr;
-    ncclConfig_t own = config;
-    const ncclResult_t made = ncclCommInitRankConfig(&comm, ranks, id, me, &own);
-    ASSERT_TRUE(made == ncclSuccess || made == ncclInProgress) << ncclGetLastError(nullptr);
-    ASSERT_EQ(settled(comm), ncclSuccess);
-    Rank rank{me, ranks, comm, gpu};
-    body(rank);
-    gpu.synchronize();
-    EXPECT_EQ(ncclCommDestroy(rank.comm), ncclSuccess);
+    be_rank(me, ranks, id, gpu, config, body);
   });
 }
 
