@@ -25,7 +25,8 @@ struct CellWrite {
   uint64_t value;
 };
 
-// How a rank's steps get on, in host memory. One kernel at a time writes it.
+// How a rank's steps get on, in host memory. One kernel at a time writes it, in this order: who has
+// seen that a call has begun then sees the steps that ended until then.
 struct Pace {
   uint64_t steps;       // that have ended
   uint64_t timeout_ns;  // of the call that has begun and not ended; 0: there is none
@@ -33,8 +34,9 @@ struct Pace {
 
 // What a step has besides its operands. Tables are in device memory.
 struct Tail {
-  const CellWait* waits;    // what the stream has waited for
-  const CellWrite* writes;  // this rank's own cells first: they are written before any other one
+  const CellWait* waits;  // what the stream has waited for
+  // This rank's own cells first: they are written before any other one. The others are in no order.
+  const CellWrite* writes;
   uint32_t wait_count, own_count, write_count;
   State* state;  // `departed` and `failed` of it; null: the operands are all there is
   Pace* pace;

@@ -162,6 +162,7 @@ class DeviceCalls {
                             const Where& where);
   Status make_room(size_t table_bytes, size_t word_bytes);
   void forget_graphs();
+  Status await_room(size_t steps);
   Status put(const Entry& entry, const device::Call& call, const device::Limits& limits,
              Gpu::Stream stream);
   Status launch(const Entry& entry, const device::Call& call, const Signature& signature,

@@ -1,12 +1,16 @@
 // How calls come on streams and into graphs, once their tables lie where the device finds them.
 #include <algorithm>
+#include <numeric>
+#include <thread>
 
+#include "base/text.h"
 #include "engine/device/calls.h"
 
 namespace weft {
 namespace {
 
-constexpr size_t kBytesPerBlock = 16 << 10;  // of an operand of a step by itself
+constexpr size_t kStepBytesPerBlock = 16 << 10;  // of an operand of a step by itself
+constexpr size_t kMostSteps = 512;               // by themselves, on streams at once
 
 }  // namespace
 
@@ -36,6 +40,28 @@ Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
   return status;
 }
 
+// CUDA's queues are finite, and who waits for room in one may keep others of its process from what
+// ends the wait: where many steps wait for a peer, this waits instead.
+Status DeviceCalls::await_room(size_t steps) {
+  const auto under_way = [this] {
+    return std::accumulate(under_way_.begin(), under_way_.end(), size_t{0},
+                           [](size_t sum, const UnderWay& call) {
+                             return sum + (call.entry->script ? call.entry->script->steps() : 0);
+                           });
+  };
+  const Deadline deadline = Deadline::after(options_.timeout_s);
+  while (!under_way_.empty() && under_way() + steps > kMostSteps) {
+    WEFT_TRY(reap());
+    WEFT_TRY(lost());
+    if (deadline.expired())
+      return Status(Code::timeout, concat("Calls on rank ", rank(),
+                                          "'s streams have not left room for another one within ",
+                                          number_text(options_.timeout_s), " s"));
+    std::this_thread::yield();
+  }
+  return {};
+}
+
 // Where it fails in the midst of a call, the rank's calls are over.
 Status DeviceCalls::put(const Entry& entry, const device::Call& call, const device::Limits& limits,
                         Gpu::Stream stream) {
@@ -47,7 +73,8 @@ Status DeviceCalls::put(const Entry& entry, const device::Call& call, const devi
     if (!status.ok()) break;
     device::Tail tail = script.tail(i, call);
     watch_->complete(tail);
-    const size_t blocks = std::clamp<size_t>(script.bytes(i) / kBytesPerBlock, 1, choice().blocks);
+    const size_t blocks =
+        std::clamp<size_t>(script.bytes(i) / kStepBytesPerBlock, 1, choice().blocks);
     status = device_.launch(script.op(), script.type(), script.operands(i, call), tail, limits,
                             static_cast<uint32_t>(blocks), stream);
   }
@@ -70,6 +97,7 @@ Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& cal
                                      const Signature& signature, device::Limits limits,
                                      Gpu::Stream stream) {
   WEFT_TRY(reap());
+  if (entry.script) WEFT_TRY(await_room(entry.script->steps()));
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
   limits.number = launched_ + 1;

@@ -5,8 +5,6 @@
 namespace weft {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kPage = 256;  // of the words
 constexpr int kMore = 0x3f;    // each byte of a cell that is written over
 
@@ -61,8 +59,9 @@ void StreamWatch::look() {
     const auto word = [](uint64_t& at) {
       return std::atomic_ref(at).load(std::memory_order_acquire);
     };
-    const uint64_t steps = word(pace().steps), timeout_ns = word(pace().timeout_ns);
-    const Clock::time_point now = Clock::now();
+    const uint64_t timeout_ns = word(pace().timeout_ns);  // before the steps, see there
+    const uint64_t steps = word(pace().steps);
+    const auto now = std::chrono::steady_clock::now();
     if (timeout_ns == 0 || steps != steps_) {
       steps_ = steps;
       since_ = now;

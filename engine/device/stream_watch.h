@@ -57,7 +57,7 @@ class StreamWatch {
   std::mutex mutex_;  // guards what follows
   bool saved_ = false;
   uint64_t steps_ = 0;
-  std::chrono::steady_clock::time_point since_{};
+  std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace weft

@@ -235,6 +235,8 @@ class ScriptWriter {
 
   void add_end() {
     const DeviceMemoryLayout& at = map_.layout;
+    // What one step writes to others comes to them in any order, and this must come last.
+    add_moment();
     with_peers([&](Rank peer) { write(map_.at<uint64_t>(peer, at.finished(map_.me)), 1); });
     add_moment();
     with_peers([&](Rank peer) {

@@ -3,12 +3,11 @@
 //
 // Nothing is carried over from call to call: cells count from zero in each, and are zero again when
 // it ends.
-//   * Where the schedule has signals or windows, a call begins and ends with all ranks: nobody
-//   posts
-//     to, or writes into the window of, a rank that has not entered the call (`entered`), and
-//     nobody lets go of it before all have posted their last (`finished`). Both cells are written
-//     by each peer, and zeroed after one is waited for and before the other is written, so neither
-//     can be written again too early.
+//   * Where the schedule has signals or windows, a call begins and ends with all ranks. Nobody
+//     posts to a rank, or writes into its window, before that has entered the call (`entered`),
+//     and nobody lets go of it before all have posted their last (`finished`, in a step behind
+//     those that post). Both cells are written by each peer, and zeroed after one is waited for
+//     and before the other is written, so neither can be written again too early.
 //   * A receiver grants slots: all that there are when its call, or the next transfer of a group,
 //     begins, and each again that it has taken a message out of, unless no message will come to it.
 //     A sender waits for the grant of each message. Both ends know which message is the last, and

@@ -75,8 +75,8 @@ __device__ inline void pass_on(const Tail& tail, const Limits& limits, uint32_t*
   if (threadIdx.x == 0) {
     tail.state->departed = 0;
     const uint64_t before = ptx::load_relaxed_sys(&tail.pace->steps);
-    ptx::store_release_sys(&tail.pace->timeout_ns, tail.last ? uint64_t{0} : limits.timeout_ns);
     ptx::store_release_sys(&tail.pace->steps, before + 1);
+    ptx::store_release_sys(&tail.pace->timeout_ns, tail.last ? uint64_t{0} : limits.timeout_ns);
   }
   write_cells(tail, 0, tail.own_count);
   __syncthreads();

@@ -174,6 +174,27 @@ TEST_P(Ranks, SendAndReceiveInGroups) {
   });
 }
 
+// More steps than streams may have at once, while the last rank comes late.
+TEST_P(Engines, WaitForRoomOnStreams) {
+  run_ranks(world(), [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+    if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::vector<int32_t> values(8, me + 1);
+    for (int i = 0; i < 200; ++i)
+      ASSERT_TRUE(calls
+                      .enqueue({.kind = Kind::all_reduce,
+                                .input = values.data(),
+                                .output = values.data(),
+                                .count = values.size(),
+                                .type = DataType::int32,
+                                .op = ReduceOp::max},
+                               streams[0])
+                      .ok());
+    ASSERT_TRUE(device.synchronize(streams[0]).ok());
+    EXPECT_EQ(values, std::vector<int32_t>(8, 2));
+    EXPECT_EQ(*calls.ended(), 200u);
+  });
+}
+
 // Room for a few shapes only: they are forgotten and made again.
 TEST_P(Engines, MakeRoomForNewShapes) {
   World world = Engines::world();

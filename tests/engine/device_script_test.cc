@@ -32,11 +32,11 @@ void fold(ReduceOp op, DataType type, const device::Operands& o, const device::T
   for (int t = 0; t < o.target_count; ++t) std::memcpy(o.targets[t], to, bytes);
 }
 
-// Where a stream is. Every cell is written by itself.
+// Where a stream is. Every cell is written by itself; those of others come in either order.
 struct At {
   size_t launch = 0, step = 0;
   uint32_t written = 0;
-  bool begun = false, folded = false;
+  bool begun = false, folded = false, backwards = false;
 };
 
 class Play {
@@ -76,14 +76,18 @@ class Play {
     if (!at.folded) {
       fold(script.op(), script.type(), script.operands(at.step, launch.call), tail);
       at.folded = true;
+      at.backwards = random_() % 2 == 0;
     } else if (at.written < tail.write_count) {
-      const device::CellWrite& write = tail.writes[at.written];
+      const bool others = at.written >= tail.own_count && at.backwards;
+      const uint32_t last = tail.own_count + tail.write_count - 1;
+      const device::CellWrite& write = tail.writes[others ? last - at.written : at.written];
       if ((at.written < tail.own_count) != (write.value == 0))
         wrong_ = "other cells are written before those that are zeroed";
       *write.cell = write.value;
       ++at.written;
     }
-    if (at.written == tail.write_count) at = {at.launch, at.step + 1, 0, true, false};
+    if (at.written == tail.write_count)
+      at = {.launch = at.launch, .step = at.step + 1, .begun = true};
     return true;
   }
 
