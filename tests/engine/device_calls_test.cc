@@ -10,6 +10,7 @@
 #include "engine/device/calls.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/oracle.h"
+#include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
@@ -199,7 +200,7 @@ TEST_P(Engines, MakeRoomForNewShapes) {
   World world = Engines::world();
   world.room = {16 << 10, 8 << 10, 64 << 10};
   run_ranks(world, [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
-    for (size_t count = 1; count <= 200; ++count) {
+    for (size_t count = 1; count <= (kSanitized ? 60 : 200); ++count) {
       std::vector<int32_t> in(count % 50 + 1, me), out(in.size(), -1);
       ASSERT_TRUE(calls
                       .enqueue({.kind = Kind::all_reduce,
@@ -241,7 +242,7 @@ TEST_P(Engines, KeepWhatGraphsReferTo) {
     std::vector<Gpu::Graph> graphs;
     ASSERT_TRUE(reduce(50).ok());  // is forgotten, what the graph has is not
     ASSERT_TRUE(capture(50, graphs).ok());
-    for (size_t i = 0; i < 200; ++i) {
+    for (size_t i = 0; i < (kSanitized ? 60 : 200); ++i) {
       ASSERT_TRUE(reduce(i % 50 + 1).ok());
       ASSERT_TRUE(device.synchronize(streams[0]).ok());
       out.assign(50, -1);
