@@ -322,7 +322,6 @@ Status check_for_gpus(const BenchOptions& o) {
       {o.tune || o.check_prices || o.prices || o.explain,
        "--tune, --check-prices, --explain: there are no prices for GPUs"},
       {!o.trace_file.empty(), "--trace: what lanes do on a GPU is not noted"},
-      {o.hosts > 1, "--hosts: ranks on several hosts have no calls on GPUs' memory"},
       {o.blocking && o.graph_launches > 0,
        "-z/--blocking 1 with -G/--cudagraph: nothing waits there"},
       {o.engine.protocol == "ll", "--protocol ll: calls on GPUs' memory have one, simple"},

@@ -17,41 +17,9 @@ constexpr size_t kWindowBytes = 2 << 20;
 // What a rank has made so far.
 struct Made {
   std::vector<int> hosts;  // by rank
-  std::vector<std::unique_ptr<Transport>> transports;
-  std::map<std::string, std::string> addresses;  // by transport
+  Connecting transports;
   DeviceAgreement devices;
 };
-
-Status make_transports(const CreateConfig& config, const TransportConfig& transport_config,
-                       Made& made) {
-  const bool one_host = *std::max_element(made.hosts.begin(), made.hosts.end()) == 0;
-  for (const std::string& name : config.names) {
-    const bool alone = config.names.size() == 1;
-    if (one_host && name != "shm" && !alone) continue;  // shm leads everywhere
-    auto transport = config.make(name, transport_config);
-    if (!transport.ok() && name == "verbs" && !alone) {
-      log_line(LogLevel::info, transport_config.rank,
-               concat("verbs is not used: ", transport.status().message()));
-      continue;
-    }
-    if (!transport.ok()) return transport.status().within("transport " + name);
-    made.addresses[name] = (*transport)->address();
-    made.transports.push_back(transport.take());
-  }
-  return {};
-}
-
-Status join(Made& made, const std::vector<Introduction>& ranks) {
-  for (const auto& transport : made.transports) {
-    std::vector<std::string> addresses;
-    for (const Introduction& rank : ranks) {
-      const auto found = rank.addresses.find(std::string(transport->name()));
-      addresses.push_back(found == rank.addresses.end() ? "" : found->second);
-    }
-    WEFT_TRY(transport->join(std::move(addresses)));
-  }
-  return {};
-}
 
 // 512 ranks on a host should not map 512 windows of megabytes each by default.
 size_t window_bytes(const Options& options, int ranks) {
@@ -154,26 +122,23 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   if (!config.key) config.key = meet.key();
   made.devices = agree_on_devices(*greetings);
   if (made.devices.named) WEFT_TRY(made.devices.none);
-  if (meet.size() == 1) return {};
-  if (options.encrypt && !config.key->secret())
+  const bool alone = meet.size() == 1;
+  if (!alone && options.encrypt && !config.key->secret())
     return invalid_argument(
         "encrypt (WEFT_ENCRYPT) needs a secret that only this job's ranks have; give them one with "
         "WEFT_SECRET or WEFT_SECRET_FILE");
-  const TransportConfig transport_config{.rank = meet.rank(),
-                                         .size = meet.size(),
-                                         .job = config.name,
-                                         .key = *config.key,
-                                         .encrypt = options.encrypt,
-                                         .host = config.host,
-                                         .interfaces = options.interfaces,
-                                         .window_bytes = window_bytes(options, meet.size()),
-                                         .streams = std::max(1, options.tcp_streams),
-                                         .verbs = options.verbs};
-  return make_transports(config, transport_config, made);
+  const TransportConfig transport_config =
+      transport_config_of(config, meet.rank(), meet.size(), window_bytes(options, meet.size()));
+  auto begun = Connecting::begin(config.make, alone ? std::vector<std::string>() : config.names,
+                                 made.hosts, transport_config);
+  if (!begun.ok()) return begun.status();
+  made.transports = begun.take();
+  return {};
 }
 
 // Goes on from all ranks' introductions: the transports meet.
-Status finish(const std::vector<std::string>& texts, CreateConfig& config, Made& made) {
+Result<std::unique_ptr<Media>> finish(const std::vector<std::string>& texts, CreateConfig& config,
+                                      Made& made) {
   const auto introductions = read_introductions(texts);
   if (!introductions.ok()) return introductions.status();
   if (config.imported) {
@@ -181,7 +146,9 @@ Status finish(const std::vector<std::string>& texts, CreateConfig& config, Made&
     if (!proven.ok()) return proven.status();
     config.imported = proven.take();
   }
-  return join(made, *introductions);
+  std::vector<Addresses> addresses;
+  for (const Introduction& rank : *introductions) addresses.push_back(rank.addresses);
+  return made.transports.finish(addresses);
 }
 
 Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig config) {
@@ -195,17 +162,16 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
   if (!prepared.ok()) {
     mine.error = prepared.to_string();
   } else {
-    mine.addresses = made.addresses;
+    mine.addresses = made.transports.addresses();
     if (config.imported && meet.rank() == 0)
       mine.algorithm = prove_for(*config.imported, meet.size(), config.options);
   }
   const auto introductions = meet.all_gather(to_text(mine), deadline);
   WEFT_TRY(prepared);
   if (!introductions.ok()) return introductions.status();
-  WEFT_TRY(finish(*introductions, config, made));
-
-  auto media = std::make_unique<Media>(meet.rank(), meet.size(), std::move(made.transports),
-                                       window_bytes(config.options, meet.size()));
+  auto connected = finish(*introductions, config, made);
+  if (!connected.ok()) return connected.status();
+  std::unique_ptr<Media> media = connected.take();
   log_line(LogLevel::info, meet.rank(),
            concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
   auto engine = std::make_unique<Engine>(std::move(media), config, std::move(made.hosts));
@@ -214,6 +180,20 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
 }
 
 }  // namespace
+
+TransportConfig transport_config_of(const CreateConfig& config, Rank rank, int ranks,
+                                    size_t window_bytes) {
+  return {.rank = rank,
+          .size = ranks,
+          .job = config.name,
+          .key = *config.key,
+          .encrypt = config.options.encrypt,
+          .host = config.host,
+          .interfaces = config.options.interfaces,
+          .window_bytes = window_bytes,
+          .streams = std::max(1, config.options.tcp_streams),
+          .verbs = config.options.verbs};
+}
 
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
                                                           const CreateConfig& config) {

@@ -31,6 +31,7 @@
 #include "engine/allocations.h"
 #include "engine/backoff.h"
 #include "engine/communicator.h"
+#include "engine/connect.h"
 #include "engine/device/way.h"
 #include "engine/dump_signal.h"
 #include "engine/executor/shared_state.h"
@@ -52,9 +53,8 @@ struct CreateConfig {
   std::optional<Key> key = {};     // what its ranks know each other by; nullopt: the rendezvous'
   std::string host;                // of this rank
   std::vector<std::string> names;  // transports to make, in order of preference
-  // Makes a transport by name, as make_transport() does; tests put simulated ones here.
-  std::function<Result<std::unique_ptr<Transport>>(std::string_view, const TransportConfig&)> make;
-  bool manual_progress = false;  // no thread: asynchronous calls move when poll() is called
+  MakeTransport make;              // tests put simulated ones here
+  bool manual_progress = false;    // no thread: asynchronous calls move when poll() is called
   std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
   std::shared_ptr<const Network> network = nullptr;             // null: no prices are known
   // The tuning of which those came, as the first communicator's rank 0 read it; nullopt: not yet.
@@ -65,6 +65,10 @@ struct CreateConfig {
   Status no_device = {};
   uint32_t device_queues = 8;  // see DevicePlace
 };
+
+// For transports of such a communicator. REQUIRES: config.key
+TransportConfig transport_config_of(const CreateConfig& config, Rank rank, int ranks,
+                                    size_t window_bytes);
 
 // What all ranks know of each other's devices.
 struct DeviceAgreement {
@@ -202,6 +206,7 @@ class Engine final : public Communicator {
 
   // engine_device.cc: calls on device memory
   Result<std::unique_ptr<DeviceCalls>> join_device_calls();
+  Result<std::unique_ptr<Media>> connect_for_device(Rendezvous& meet, const Deadline& deadline);
   Status validate_for_device(const Call& call) const;
   Status validate_for_device(std::span<const Transfer> group) const;
   Status check_for_device(const Call& call) { return check_arguments(call, true); }

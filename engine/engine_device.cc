@@ -17,6 +17,7 @@
 #include "engine/backoff.h"
 #include "engine/engine.h"
 #include "engine/gather_texts.h"
+#include "engine/greeting.h"
 #include "engine/notes.h"
 
 namespace weft {
@@ -55,14 +56,28 @@ DeviceShape stream_shape(int ranks) {
 
 // -- making it ------------------------------------------------------------------------------------
 
+// Transports of their own, so that who drives calls on the host does not have to be waited for.
+Result<std::unique_ptr<Media>> Engine::connect_for_device(Rendezvous& meet,
+                                                          const Deadline& deadline) {
+  constexpr size_t kNoWindow = 4096;
+  TransportConfig config = transport_config_of(config_, rank(), size(), kNoWindow);
+  config.job += "/gpu";
+  auto begun = Connecting::begin(config_.make, config_.names, host_of_rank_, config);
+  Introduction mine;
+  if (begun.ok())
+    mine.addresses = begun->addresses();
+  else
+    mine.error = begun.status().to_string();
+  const auto texts = meet.all_gather(to_text(mine), deadline);
+  if (!texts.ok()) return texts.status();
+  const auto ranks = read_introductions(*texts);
+  if (!ranks.ok()) return ranks.status();
+  std::vector<Addresses> addresses;
+  for (const Introduction& rank : *ranks) addresses.push_back(rank.addresses);
+  return begun->finish(addresses);
+}
+
 Result<std::unique_ptr<DeviceCalls>> Engine::join_device_calls() {
-  for (Rank r = 0; r < size(); ++r)
-    if (host_of_rank_[r] != host_of_rank_[0])
-      return Status(Code::unsupported,
-                    concat("rank ", r,
-                           " is on another host than rank 0, and device memory is only shared on "
-                           "one host; split the communicator by host"),
-                    r);
   std::vector<Rank> all(static_cast<size_t>(size()));
   std::iota(all.begin(), all.end(), 0);
   const RunCall run = [this](const Call& call) { return run_internal(call, Purpose::device); };
@@ -74,7 +89,10 @@ Result<std::unique_ptr<DeviceCalls>> Engine::join_device_calls() {
                                  .stream_shape = stream_shape(size()),
                                  .wish = config_.options.device_engine,
                                  .queues = config_.device_queues,
-                                 .keep = config_.device};
+                                 .keep = config_.device,
+                                 .connect = [this](Rendezvous& ranks, const Deadline& deadline) {
+                                   return connect_for_device(ranks, deadline);
+                                 }};
   return DeviceCalls::join(*config_.device, meet, config, config_.options, deadline_of(0));
 }
 
@@ -291,7 +309,10 @@ void Engine::look_after_device(bool alone) {
 // A graph that is not running takes no harm: what it does later ends at once.
 void Engine::look_for_lost() {
   Status lost;
-  for (Rank r = 0; r < size() && lost.ok(); ++r) lost = media_->peer_status(r);
+  for (Rank r = 0; r < size() && lost.ok(); ++r) {
+    lost = media_->peer_status(r);
+    if (lost.ok()) lost = device_->peer_status(r);
+  }
   if (lost.ok()) return device_lost_.reset();
   if (!device_lost_) device_lost_ = Deadline::after(kLostGrace_s, media_->clock());
   if (!device_lost_->expired()) return;

@@ -117,6 +117,16 @@ struct Post {
   int32_t peer;    // the waiter
 };
 
+// Where the receiver's memory is not mapped here, a relay of the host's carries messages and
+// credits (engine/device/relay.h). To kernels it is the other end: slots and cells of theirs lie in
+// host memory of this rank's, and the relay writes what is this rank's there. What it has to carry
+// it finds where it is not zero, and takes it by setting it to zero: the credit, and, for each
+// slot, which message lies there.
+struct Mark {
+  uint64_t bytes;
+  uint64_t number;  // of the message, from 1; published last
+};
+
 // The two ends of a link: a FIFO of slots in the receiver's memory. Message k lies in slot
 // k % slots. `position` is the end's own count of messages, in its own memory, for the lane that
 // has this end and nobody else.
@@ -134,6 +144,7 @@ struct Send {
   const uint64_t* credit;  // own memory
   uint64_t* position;      // own memory
   int32_t peer;
+  Mark* marks;  // null, or by slot; then there is no head
 };
 
 struct Step {

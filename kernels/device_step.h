@@ -32,17 +32,25 @@ struct Pace {
   uint64_t timeout_ns;  // of the call that has begun and not ended; 0: there is none
 };
 
+// Cells of the rank, and what they were when waits were ended.
+struct SavedCells {
+  const std::byte* begin;
+  size_t bytes;
+  const std::byte* was;
+};
+
 // What a step has besides its operands. Tables are in device memory.
 struct Tail {
   const CellWait* waits;  // what the stream has waited for
-  // This rank's own cells first: they are written before any other one. The others are in no order.
+  // This rank's own cells, and what relays need first: these are written before any other one. The
+  // others are in no order.
   const CellWrite* writes;
   uint32_t wait_count, own_count, write_count;
   State* state;  // `departed` and `failed` of it; null: the operands are all there is
   Pace* pace;
-  // Waits are ended by force where the rank gives up. Before, what cells were is saved `saved`
-  // bytes behind them, and then the mark is set.
-  int64_t saved;
+  // Waits are ended by force where the rank gives up. Before, what cells were is saved: those of
+  // its device memory, and those that relays write. Then the mark is set.
+  SavedCells saved[2];
   const uint64_t* mark;
   uint32_t lane, step;  // for the report
   uint64_t round, rounds;

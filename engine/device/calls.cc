@@ -70,8 +70,12 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Gpu& device, Rendezvous& 
 }
 
 DeviceCalls::~DeviceCalls() {
-  if (abort_) abort();
+  if (abort_) {
+    drain_relay();
+    abort();
+  }
   (void)await_all(true);
+  relay_thread_.reset();
   watch_.reset();
   for (const UnderWay& call : under_way_) device_.destroy_event(call.event);
   for (const Gpu::Event event : spare_) device_.destroy_event(event);
@@ -104,7 +108,8 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
     if (!watch.ok()) return watch.status();
     watch_ = watch.take();
   }
-  return get(device_.make_stream(), own_stream_);
+  WEFT_TRY(get(device_.make_stream(), own_stream_));
+  return start_relay();
 }
 
 // Of the first launch that gave up, as far as is known: one on a stream, if there is one; null:
@@ -377,11 +382,12 @@ Result<CallInfo> DeviceCalls::would_run(const Call& call) const {
   const auto what = arranged(call, in_place(call, size(), rank()));
   if (!what.ok()) return what.status();
   WEFT_TRY(lowered(*what).status());
-  return CallInfo{.algorithm = std::string(what->request.algorithm),
-                  .protocol = "simple",
-                  .transports = "gpu",
-                  .lanes = what->program.copies,
-                  .radix = what->request.radix};
+  return CallInfo{
+      .algorithm = std::string(what->request.algorithm),
+      .protocol = "simple",
+      .transports = media_->relay() ? concat("gpu+", media_->relay()->transports()) : "gpu",
+      .lanes = what->program.copies,
+      .radix = what->request.radix};
 }
 
 Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* launched) {

@@ -32,6 +32,7 @@
 #include "engine/executor/device_lower.h"
 #include "engine/executor/device_script.h"
 #include "engine/plan_cache.h"
+#include "engine/progress.h"
 #include "engine/tuner/choose.h"
 
 namespace weft {
@@ -90,6 +91,11 @@ class DeviceCalls {
   // What runs now or later gives up.
   void abort();
 
+  // ok, or why a peer is lost whose messages are relayed.
+  Status peer_status(Rank peer) const {
+    return media_->relay() ? media_->relay()->peer_status(peer) : Status();
+  }
+
   // Of device memory that this rank has besides what calls are given.
   size_t bytes() const {
     return media_->map().layout.bytes() + tables_.memory.size() + scratch_.size() + barrier_.size();
@@ -142,6 +148,9 @@ class DeviceCalls {
 
   DeviceCalls(Gpu& device, std::unique_ptr<DeviceMedia> media, const Options& options);
   Status prepare(const DeviceRoom& room);
+  Status start_relay();
+  ProgressThread::Pause relay();
+  void drain_relay();
   Status await_all(bool even_lost);
   Result<Where> begin(Gpu::Stream stream);
   const device::Report* first_report() const;
@@ -198,6 +207,8 @@ class DeviceCalls {
   Gpu::Stream own_stream_ = nullptr;
   Gpu::Stream copies_ = nullptr;        // which nobody captures, and which waits for nothing
   std::unique_ptr<StreamWatch> watch_;  // null where kernels wait, who look after themselves
+  uint64_t idle_turns_ = 0;             // of relay(), one behind the other
+  std::unique_ptr<ProgressThread> relay_thread_;  // null: there is nothing to relay
 };
 
 }  // namespace weft

@@ -89,6 +89,7 @@ Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const S
   const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report};
   WEFT_TRY(where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where.stream)
                             : launch_in_graph(entry, call, signature, limits, where));
+  if (relay_thread_) relay_thread_->kick();
   if (launched) *launched = {where.graph == 0 ? launched_ : 0, entry.algorithm};
   return {};
 }
@@ -124,6 +125,49 @@ Status DeviceCalls::launch_in_graph(const Entry& entry, const device::Call& call
   in_graph_.push_back({&entry, signature});  // a launch of the graph may be whenever it likes
   WEFT_TRY(put(entry, call, limits, where.stream));
   return device_.record(end->second, where.stream);
+}
+
+// -- what passes through the host -----------------------------------------------------------------
+
+Status DeviceCalls::start_relay() {
+  if (!media_->relay()) return {};
+  auto thread = ProgressThread::start([this] { return relay(); });
+  if (!thread.ok()) return thread.status();
+  relay_thread_ = thread.take();
+  return {};
+}
+
+// One turn of the relay's thread. It sleeps where no call is under way, nor a graph can be, and all
+// that kernels have said is carried; what comes then belongs to calls that this rank has yet to
+// make.
+ProgressThread::Pause DeviceCalls::relay() {
+  constexpr uint64_t kTurnsPerLook = 64, kTurnsAwake = 4096;
+  constexpr std::chrono::microseconds kNap(50);
+  const bool look = idle_turns_ % kTurnsPerLook == kTurnsPerLook - 1;
+  const Result<bool> ended = look && !in_graphs() ? idle() : Result<bool>(false);
+  if (media_->relay()->poll()) {
+    idle_turns_ = 0;
+    return std::chrono::microseconds(0);
+  }
+  if (ended.ok() && *ended && media_->relay()->is_drained()) {
+    idle_turns_ = 0;
+    return std::nullopt;
+  }
+  std::this_thread::yield();
+  return ++idle_turns_ < kTurnsAwake ? std::chrono::microseconds(0) : kNap;
+}
+
+// Peers may still need what this rank's calls have said.
+void DeviceCalls::drain_relay() {
+  if (!relay_thread_ || !health().ok()) return;
+  const Deadline deadline = Deadline::after(options_.timeout_s);
+  const auto ended = [this] {
+    const Result<bool> none = idle();
+    return !none.ok() || *none;
+  };
+  while (std::atomic_ref<uint32_t>(*abort_).load(std::memory_order_acquire) == 0 && ended() &&
+         !media_->relay()->is_drained() && !deadline.expired())
+    std::this_thread::yield();
 }
 
 }  // namespace weft

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace weft {
@@ -34,6 +35,38 @@ Result<uint32_t> prepare_all(Gpu& device) {
       least = std::min(least, *blocks);
     }
   return least;
+}
+
+// Of links that relays carry: some memory for all of a rank's, as pages of the host are pinned for
+// it. `most`: peers of any rank that a relay leads to.
+DeviceShape relayed_shape(DeviceShape shape, size_t most) {
+  constexpr int kLinks = 8;
+  constexpr size_t kBytes = 64 << 20;
+  constexpr uint32_t kSlotBytesLeast = 16 << 10;
+  shape.window_bytes = 0;
+  shape.links = std::min(shape.links, kLinks);
+  const size_t slots = 2 * most * static_cast<size_t>(shape.links + 1) * shape.slots;
+  while (shape.slot_bytes / 2 >= kSlotBytesLeast && slots * shape.slot_bytes > kBytes)
+    shape.slot_bytes /= 2;
+  return shape;
+}
+
+// Peers of the rank that has the most to which relays lead.
+size_t most_relayed(const std::set<std::pair<Rank, Rank>>& apart, Rank ranks) {
+  std::vector<size_t> peers(static_cast<size_t>(ranks), 0);
+  for (const auto& [low, high] : apart) {
+    ++peers[static_cast<size_t>(low)];
+    ++peers[static_cast<size_t>(high)];
+  }
+  return *std::ranges::max_element(peers);
+}
+
+Status nothing_leads(const std::pair<Rank, Rank>& between) {
+  return Status(Code::unsupported,
+                concat("ranks ", between.first, " and ", between.second,
+                       " cannot map each other's device memory, and no transport leads from one to "
+                       "the other"),
+                between.second);
 }
 
 // The first failure among those of all ranks, with the rank's name.
@@ -103,6 +136,21 @@ struct DeviceMedia::Offer {
   }
 };
 
+// What every rank tells in the end.
+struct DeviceMedia::Outcome {
+  std::vector<Rank> apart{};  // whose memory it cannot map
+  std::string why{};          // for the first of them
+  std::string error{};
+
+  json value() const { return {{"apart", apart}, {"why", why}, {"error", error}}; }
+  static Outcome of(const json& v) {
+    Outcome outcome{.why = v.at("why"), .error = v.at("error")};
+    for (const json& rank : v.at("apart").get_ref<const json::array_t&>())
+      outcome.apart.push_back(whole<Rank>(rank));
+    return outcome;
+  }
+};
+
 namespace {
 
 template <class What>
@@ -141,6 +189,8 @@ DeviceMedia::DeviceMedia(Gpu& device, const DeviceMediaConfig& config)
     : device_(device), map_{config.rank, DeviceMemoryLayout(config.shape), {}} {}
 
 DeviceMedia::~DeviceMedia() {
+  relay_.reset();
+  if (!relay_memory_.empty()) device_.release_host(relay_memory_);
   for (std::byte* const memory : mapped_) device_.unmap(memory);
 }
 
@@ -161,10 +211,12 @@ Result<std::vector<DeviceMedia::Greeting>> DeviceMedia::greet(Rendezvous& meet,
 }
 
 // All ranks come to the same end.
-Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Greeting>& all) {
+Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Greeting>& all,
+                           Pairs& apart) {
   const Greeting& mine = all[static_cast<size_t>(config.rank)];
+  const auto ranks = static_cast<Rank>(all.size());
   std::vector<DevicePlace> places;
-  for (Rank r = 0; r < static_cast<Rank>(all.size()); ++r) {
+  for (Rank r = 0; r < ranks; ++r) {
     const Greeting& peer = all[static_cast<size_t>(r)];
     if (peer.shapes != mine.shapes || peer.wish != mine.wish)
       return Status(Code::mismatch,
@@ -172,18 +224,22 @@ Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Gr
                            peer.wish, ") than rank ", config.rank, " (", mine.shapes, ", engine ",
                            mine.wish, "); set the same options on all ranks"),
                     r);
-    if (peer.place.host != mine.place.host)
-      return Status(Code::unsupported,
-                    concat("rank ", r, " is on ", peer.place.host, ", rank ", config.rank, " on ",
-                           mine.place.host, ", and device memory is only shared on one host"),
-                    r);
     places.push_back(peer.place);
+    for (Rank other = 0; other < r; ++other)
+      if (places[static_cast<size_t>(other)].host != peer.place.host) apart.insert({other, r});
   }
+  if (!apart.empty() && !config.connect) return nothing_leads(*apart.begin());
   auto choice = choose_device_engine(places, config.wish);
   if (!choice.ok()) return choice.status();
   choice_ = choice.take();
-  if (choice_.engine == DeviceEngine::stream)
-    map_.layout = DeviceMemoryLayout(config.stream_shape.value_or(config.shape));
+  DeviceShape shape = choice_.engine == DeviceEngine::stream
+                          ? config.stream_shape.value_or(config.shape)
+                          : config.shape;
+  if (!apart.empty()) shape = relayed_shape(shape, most_relayed(apart, ranks));
+  map_.layout = DeviceMemoryLayout(shape);
+  for (const auto& [low, high] : apart)
+    if (low == map_.me || high == map_.me) map_.relayed.push_back(low == map_.me ? high : low);
+  std::ranges::sort(map_.relayed);
   return {};
 }
 
@@ -193,9 +249,35 @@ Status DeviceMedia::make(const DeviceMediaConfig& config, Offer& mine) {
   own_ = std::make_shared<Own>(device_, config.keep, *memory);
   mine.address = reinterpret_cast<uintptr_t>(memory->data());
   if (config.keep) mine.owner = reinterpret_cast<uintptr_t>(&own_);
+  WEFT_TRY(make_relay_memory());
   const Result<std::string> handle = device_.share(*memory);
   if (!handle.ok()) return handle.status();
   for (const char byte : *handle) mine.handle.push_back(static_cast<unsigned char>(byte));
+  return {};
+}
+
+Status DeviceMedia::make_relay_memory() {
+  if (map_.relayed.empty()) return {};
+  map_.relay = RelayLayout(map_.layout.shape(), static_cast<int>(map_.relayed.size()));
+  const Result<Bytes> memory = device_.allocate_host(map_.relay.bytes());
+  if (!memory.ok()) return memory.status();
+  relay_memory_ = *memory;
+  map_.relay_memory = relay_memory_.data();
+  return {};
+}
+
+// What carries messages, where some ranks need it; all take part.
+Status DeviceMedia::connect(Rendezvous& meet, const DeviceMediaConfig& config,
+                            const Deadline& deadline) {
+  auto media = config.connect(meet, deadline);
+  if (!media.ok()) return media.status();
+  for (const Rank peer : map_.relayed)
+    if (!(*media)->route(peer)) return nothing_leads({config.rank, peer});
+  if (map_.relayed.empty()) return {};
+  relay_ = std::make_unique<DeviceRelay>(map_, media.take());
+  choice_.reason += concat(
+      " Between ranks that cannot map each other's memory all goes through that of hosts, over ",
+      relay_->transports(), ".");
   return {};
 }
 
@@ -212,37 +294,69 @@ Result<std::byte*> DeviceMedia::meet(const Offer& peer, bool same_process) {
   return mapped;
 }
 
-Status DeviceMedia::meet_peers(const std::vector<Greeting>& all, const std::vector<Offer>& offers) {
+DeviceMedia::Outcome DeviceMedia::meet_peers(const std::vector<Greeting>& all,
+                                             const std::vector<Offer>& offers) {
+  Outcome outcome;
   const int64_t process = all[static_cast<size_t>(map_.me)].place.process;
   for (Rank r = 0; r < static_cast<Rank>(all.size()); ++r) {
     const auto i = static_cast<size_t>(r);
-    const Result<std::byte*> memory = r == map_.me
+    const bool relayed = std::ranges::binary_search(map_.relayed, r);
+    const Result<std::byte*> memory = relayed ? Result<std::byte*>(nullptr)
+                                      : r == map_.me
                                           ? Result<std::byte*>(own_->memory.data())
                                           : meet(offers[i], all[i].place.process == process);
-    if (!memory.ok()) return memory.status();
-    map_.memory.push_back(*memory);
+    map_.memory.push_back(memory.ok() ? *memory : nullptr);
+    if (memory.ok()) continue;
+    if (outcome.apart.empty()) outcome.why = memory.status().message();
+    outcome.apart.push_back(r);
   }
-  return {};
+  return outcome;
+}
+
+// Where it fails because some cannot map others' memory, `apart` has grown.
+Result<std::unique_ptr<DeviceMedia>> DeviceMedia::attempt(Gpu& device, Rendezvous& meet,
+                                                          const DeviceMediaConfig& config,
+                                                          const Deadline& deadline, Pairs& apart) {
+  std::unique_ptr<DeviceMedia> media(new DeviceMedia(device, config));
+  const auto all = media->greet(meet, config, deadline);
+  if (!all.ok()) return all.status();
+  WEFT_TRY(media->choose(config, *all, apart));
+  Offer mine;
+  if (const Status made = media->make(config, mine); !made.ok()) mine.error = made.message();
+  const auto offers = gather(meet, mine, deadline);
+  if (!offers.ok()) return offers.status();
+  const auto outcomes = gather(meet, media->meet_peers(*all, *offers), deadline);
+  if (!outcomes.ok()) return outcomes.status();
+  Status unmapped;
+  for (Rank r = 0; r < meet.size(); ++r)
+    for (const Rank peer : (*outcomes)[static_cast<size_t>(r)].apart) {
+      apart.insert(std::minmax(r, peer));
+      if (unmapped.ok())
+        unmapped = Status(Code::system,
+                          concat("rank ", r, ": ", (*outcomes)[static_cast<size_t>(r)].why), r);
+    }
+  WEFT_TRY(unmapped);
+  if (apart.empty()) return media;
+  Outcome connected;
+  if (const Status status = media->connect(meet, config, deadline); !status.ok())
+    connected.error = status.message();
+  if (const auto ends = gather(meet, connected, deadline); !ends.ok()) return ends.status();
+  return media;
 }
 
 Result<std::unique_ptr<DeviceMedia>> DeviceMedia::join(Gpu& device, Rendezvous& meet,
                                                        const DeviceMediaConfig& config,
                                                        const Deadline& deadline) {
-  std::unique_ptr<DeviceMedia> media(new DeviceMedia(device, config));
-  const auto all = media->greet(meet, config, deadline);
-  if (!all.ok()) return all.status();
-  WEFT_TRY(media->choose(config, *all));
-  Offer mine;
-  if (const Status made = media->make(config, mine); !made.ok()) mine.error = made.message();
-  const auto offers = gather(meet, mine, deadline);
-  if (!offers.ok()) return offers.status();
-  const Status met = media->meet_peers(*all, *offers);
-  // Nobody begins before all have mapped everything.
-  const auto outcomes = meet.all_gather(std::string(met.ok() ? "" : met.message()), deadline);
-  WEFT_TRY(met);
-  if (!outcomes.ok()) return outcomes.status();
-  WEFT_TRY(first_failure(*outcomes, config.rank));
-  return media;
+  Pairs apart;
+  while (true) {
+    const size_t known = apart.size();
+    auto media = attempt(device, meet, config, deadline, apart);
+    const bool new_ones = apart.size() > known && !media.ok();
+    if (!new_ones || !config.connect) return media;
+    log_line(LogLevel::info, config.rank,
+             concat("memory of GPUs cannot be mapped, host memory is used instead: ",
+                    media.status().message()));
+  }
 }
 
 }  // namespace weft

@@ -1,5 +1,6 @@
 #include "engine/device/stream_watch.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace weft {
@@ -18,14 +19,20 @@ Result<std::unique_ptr<StreamWatch>> StreamWatch::make(Gpu& device, const Device
 }
 
 Status StreamWatch::prepare() {
-  const size_t bytes = map_.layout.cells_bytes();
-  auto words = device_.allocate_host(2 * kPage + 2 * bytes);
+  const size_t own = map_.layout.cells_bytes();
+  const size_t relayed = map_.relay_memory ? map_.relay.cells_bytes() : 0;
+  const size_t most = std::max(own, relayed);
+  auto words = device_.allocate_host(2 * kPage + own + relayed + most);
   if (!words.ok()) return words.status();
   words_ = *words;
   new (words_.data()) device::Pace{};
   const uint64_t set = 1;
   std::memcpy(words_.data() + kPage, &set, sizeof set);
-  std::memset(words_.data() + 2 * kPage + bytes, kMore, bytes);
+  std::byte* const was = words_.data() + 2 * kPage;
+  cells_ = {{{map_.at<std::byte>(map_.me, map_.layout.cells_begin()), own, was},
+             {map_.relay_memory, relayed, was + own}}};
+  more_ = was + own + relayed;
+  std::memset(more_, kMore, most);
   auto mark = device_.allocate(kPage);
   if (!mark.ok()) return mark.status();
   mark_ = *mark;
@@ -48,7 +55,8 @@ StreamWatch::~StreamWatch() {
 
 void StreamWatch::complete(device::Tail& tail) const {
   tail.pace = &pace();
-  tail.saved = words_.data() + 2 * kPage - cells();
+  for (size_t i = 0; i < cells_.size(); ++i)
+    tail.saved[i] = {cells_[i].begin, cells_[i].bytes, cells_[i].was};
   tail.mark = reinterpret_cast<const uint64_t*>(mark_.data());
 }
 
@@ -82,14 +90,14 @@ void StreamWatch::end_waits() {
 }
 
 Status StreamWatch::write_over() {
-  const size_t bytes = map_.layout.cells_bytes();
-  std::byte* const was = words_.data() + 2 * kPage;
   if (!saved_) {
-    WEFT_TRY(device_.copy(was, cells(), bytes, stream_));
+    for (const Cells& cells : cells_)
+      if (cells.bytes > 0) WEFT_TRY(device_.copy(cells.was, cells.begin, cells.bytes, stream_));
     WEFT_TRY(device_.copy(mark_.data(), words_.data() + kPage, sizeof(uint64_t), stream_));
     saved_ = true;
   }
-  WEFT_TRY(device_.copy(cells(), was + bytes, bytes, stream_));
+  for (const Cells& cells : cells_)
+    if (cells.bytes > 0) WEFT_TRY(device_.copy(cells.begin, more_, cells.bytes, stream_));
   return device_.record(written_, stream_);
 }
 

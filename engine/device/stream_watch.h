@@ -9,6 +9,7 @@
 // Thread safety: any call from any thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -44,13 +45,21 @@ class StreamWatch {
   Status prepare();
   Status write_over();
   device::Pace& pace() const { return *reinterpret_cast<device::Pace*>(words_.data()); }
-  std::byte* cells() const { return map_.at<std::byte>(map_.me, map_.layout.cells_begin()); }
+  // Where cells lie, and where what they were goes: in device memory, and those that a relay
+  // writes.
+  struct Cells {
+    std::byte* begin = nullptr;
+    size_t bytes = 0;
+    std::byte* was = nullptr;
+  };
 
   Gpu& device_;
   const DeviceMap& map_;
   std::atomic_ref<uint32_t> abort_;
   Bytes words_{};  // in pinned memory: the Pace, a mark to copy, what cells were, what they become
-  Bytes mark_{};   // on the device
+  std::array<Cells, 2> cells_{};
+  std::byte* more_ = nullptr;  // what they become
+  Bytes mark_{};               // on the device
   Gpu::Stream stream_ = nullptr;
   Gpu::Event written_ = nullptr;
 

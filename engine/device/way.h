@@ -69,6 +69,8 @@ class DeviceWay {
   Status settle();
   // ok, or why kernels gave up.
   Status health() const { return calls_ ? calls_->health() : Status(); }
+  // ok, or why a peer is lost whose messages pass through the host.
+  Status peer_status(Rank peer) const { return calls_ ? calls_->peer_status(peer) : Status(); }
   // Kernels that wait now or later give up.
   void abort();
   // After abort(): once all kernels have ended, completes everything with `why`.

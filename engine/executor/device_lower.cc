@@ -244,6 +244,9 @@ class DeviceLowering {
 
   Status check(const Signal& signal) const {
     const int cells = map_.layout.shape().cells;
+    if (!map_.is_mapped(signal.peer))
+      return unsupported(concat("algorithm ", request_.algorithm, " signals to rank ", signal.peer,
+                                ", whose memory cannot be mapped; use an algorithm of links"));
     if (signal.cell < cells) return {};
     return unsupported(concat("algorithm ", request_.algorithm, " uses signal cell ", signal.cell,
                               "; on devices there are ", cells,
@@ -268,28 +271,14 @@ class DeviceLowering {
   Status add_receive(const LinkEnd& end, int32_t& index) {
     const Result<int> link = link_of(end);
     if (!link.ok()) return link.status();
-    const DeviceMemoryLayout& at = map_.layout;
-    const Rank me = map_.me, peer = end.peer;
-    const device::Receive receive{.slots = map_.at<const std::byte>(me, at.slots(me, peer, *link)),
-                                  .head = map_.at<const uint64_t>(me, at.head(me, peer, *link)),
-                                  .credit = map_.at<uint64_t>(peer, at.credit(peer, me, *link)),
-                                  .position = map_.at<uint64_t>(me, at.received(me, peer, *link)),
-                                  .peer = peer};
-    index = known_or_new(image_.receives_, receive);
+    index = known_or_new(image_.receives_, map_.receive_end(end.peer, *link));
     return {};
   }
 
   Status add_send(const LinkEnd& end, int32_t& index) {
     const Result<int> link = link_of(end);
     if (!link.ok()) return link.status();
-    const DeviceMemoryLayout& at = map_.layout;
-    const Rank me = map_.me, peer = end.peer;
-    const device::Send send{.slots = map_.at<std::byte>(peer, at.slots(peer, me, *link)),
-                            .head = map_.at<uint64_t>(peer, at.head(peer, me, *link)),
-                            .credit = map_.at<const uint64_t>(me, at.credit(me, peer, *link)),
-                            .position = map_.at<uint64_t>(me, at.sent(me, peer, *link)),
-                            .peer = peer};
-    index = known_or_new(image_.sends_, send);
+    index = known_or_new(image_.sends_, map_.send_end(end.peer, *link));
     return {};
   }
 

@@ -83,17 +83,67 @@ class DeviceMemoryLayout {
          slots_ = 0, window_ = 0, bytes_ = 0;
 };
 
+// What lies where in the host memory through which a rank's links to peers go that a relay leads
+// to: those whose memory is not mapped here. They count from 0. It begins as zeros.
+//
+//   heads, credits by (peer, link)            the relay, for the peer
+//   credits to carry by (peer, link)          the rank; the relay takes them
+//   marks by (peer, link, slot)               the rank; the relay takes them
+//   slots from the peer by (peer, link)       the relay
+//   slots to the peer by (peer, link)         the rank
+class RelayLayout {
+ public:
+  RelayLayout() = default;
+  RelayLayout(const DeviceShape& shape, int peers);
+
+  size_t bytes() const { return bytes_; }
+  int peers() const { return peers_; }
+  int links() const { return links_; }  // those of groups included
+
+  size_t head(int peer, int link) const { return kWord * 2 * index(peer, link); }
+  size_t credit(int peer, int link) const { return head(peer, link) + kWord; }
+  size_t credit_to_carry(int peer, int link) const { return carried_ + kWord * index(peer, link); }
+  size_t marks(int peer, int link) const {
+    return marks_ + sizeof(device::Mark) * slots_ * index(peer, link);
+  }
+  size_t received(int peer, int link) const { return received_ + link_bytes_ * index(peer, link); }
+  size_t sent(int peer, int link) const { return sent_ + link_bytes_ * index(peer, link); }
+  // What kernels wait for lies there, from 0 on.
+  size_t cells_bytes() const { return carried_; }
+
+ private:
+  static constexpr size_t kWord = sizeof(uint64_t);
+  size_t index(int peer, int link) const {
+    return static_cast<size_t>(peer) * static_cast<size_t>(links_) + static_cast<size_t>(link);
+  }
+
+  int peers_ = 0, links_ = 0;
+  size_t slots_ = 0, link_bytes_ = 0;
+  size_t carried_ = 0, marks_ = 0, received_ = 0, sent_ = 0, bytes_ = 0;
+};
+
 // The memory of all ranks, as one of them sees it.
 struct DeviceMap {
   Rank me = 0;
   DeviceMemoryLayout layout;
-  std::vector<std::byte*> memory;  // by rank, as mapped here
+  std::vector<std::byte*> memory;  // by rank, as mapped here; null where a relay leads there
   bool shares_buffers = false;     // peers' Inputs and Outputs are mapped here, too
+  RelayLayout relay = {};
+  std::byte* relay_memory = nullptr;  // null: no relay leads to any peer
+  std::vector<Rank> relayed = {};     // in their order; then relay's peers
 
   template <class T>
   T* at(Rank rank, size_t offset) const {
     return reinterpret_cast<T*>(memory[static_cast<size_t>(rank)] + offset);
   }
+  template <class T>
+  T* at_relay(size_t offset) const {
+    return reinterpret_cast<T*>(relay_memory + offset);
+  }
+  bool is_mapped(Rank rank) const { return memory[static_cast<size_t>(rank)] != nullptr; }
+  // This rank's ends of the links (peer, me, link) and (me, peer, link).
+  device::Receive receive_end(Rank peer, int link) const;
+  device::Send send_end(Rank peer, int link) const;
 };
 
 }  // namespace weft

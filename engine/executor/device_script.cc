@@ -139,8 +139,8 @@ class ScriptWriter {
     ++script_.moments_.back().waits;
   }
   // All of a moment's own come before its others.
-  void write_own(uint64_t* cell) {
-    script_.writes_.push_back({cell, 0});
+  void write_own(uint64_t* cell, uint64_t value = 0) {
+    script_.writes_.push_back({cell, value});
     ++script_.moments_.back().own;
   }
   void write(uint64_t* cell, uint64_t value) {
@@ -225,12 +225,26 @@ class ScriptWriter {
     const bool given = gives && sends_[static_cast<size_t>(step.to)].pass();
     if (taken) write_own(const_cast<uint64_t*>(p_.receives[step.from].head));
     if (given) write_own(const_cast<uint64_t*>(p_.sends[step.to].credit));
-    if (gives) write(p_.sends[step.to].head, sent);
+    if (gives) tell_size(p_.sends[step.to], sent, step, moment);
+    if (gives) publish(p_.sends[step.to], sent);
     if (taken)
       grant_first(step.from);
     else if (takes && received + p_.slots <= all)
       grant(step.from, received + p_.slots);
     for (uint32_t i = 0; i < step.posts; ++i) write(p_.posts[step.first_post + i].cell, turn + 1);
+  }
+
+  // Message number `sent`; where a relay carries it, how large it is has to come first.
+  device::Mark& mark_of(const device::Send& to, uint64_t sent) const {
+    return to.marks[(sent - 1) % p_.slots];
+  }
+  void tell_size(const device::Send& to, uint64_t sent, const device::Step& step,
+                 const Moment& moment) {
+    if (to.marks)
+      write_own(&mark_of(to, sent).bytes, step.slot_offset + moment.size * p_.element_bytes);
+  }
+  void publish(const device::Send& to, uint64_t sent) {
+    write(to.marks ? &mark_of(to, sent).number : to.head, sent);
   }
 
   void add_end() {

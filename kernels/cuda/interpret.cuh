@@ -176,8 +176,19 @@ class Interpreter {
     }
     if (threadIdx.x == 1 && step.to >= 0) {
       const Send& to = p_.sends[step.to];
-      ptx::store_release_sys(to.head, *to.position);
+      if (to.marks == nullptr)
+        ptx::store_release_sys(to.head, *to.position);
+      else
+        mark(h, to);
     }
+  }
+
+  // For the relay: what lies in the slot now.
+  __device__ void mark(const Here& h, const Send& to) const {
+    const uint64_t number = *to.position;
+    Mark& mark = to.marks[(number - 1) % p_.slots];
+    mark.bytes = h.step.slot_offset + h.size * p_.element_bytes;
+    ptx::store_release_sys(&mark.number, number);
   }
 
   // Until every peer has finished the call that used this part of the windows before.

@@ -40,6 +40,15 @@ __device__ inline Cause end_of_calls(const Tail& tail, const Limits& limits, uin
   return static_cast<Cause>(*shared);
 }
 
+// What a cell was.
+__device__ inline const uint64_t* saved_of(const Tail& tail, const uint64_t* cell) {
+  const auto* const at = reinterpret_cast<const std::byte*>(cell);
+  for (const SavedCells& saved : tail.saved)
+    if (at >= saved.begin && at < saved.begin + saved.bytes)
+      return reinterpret_cast<const uint64_t*>(saved.was + (at - saved.begin));
+  return cell;
+}
+
 // Reports what the stream was waiting for when waits were ended; no peer, if it had all come.
 __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause cause) {
   Report report{};
@@ -52,9 +61,7 @@ __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause 
   if (ended) ptx::fence_acq_rel_sys();
   for (uint32_t i = threadIdx.x; ended && i < tail.wait_count; i += blockDim.x) {
     const CellWait& wait = tail.waits[i];
-    const auto* const was = reinterpret_cast<const uint64_t*>(
-        reinterpret_cast<const unsigned char*>(wait.cell) + tail.saved);
-    const Need need{was, wait.value, wait.what, wait.peer};
+    const Need need{saved_of(tail, wait.cell), wait.value, wait.what, wait.peer};
     if (!is_met(need)) give_up(limits, tail.state, report, need);
   }
   __syncthreads();

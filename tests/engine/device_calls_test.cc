@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <numeric>
 #include <thread>
 
+#include "base/text.h"
 #include "engine/device/calls.h"
+#include "tests/support/connect_by_tcp.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sanitized.h"
@@ -21,6 +24,7 @@ struct World {
   int ranks = 2;
   std::string engine = "persistent";
   int blocks = 2;  // of every rank, resident at once
+  int hosts = 1;   // which ranks are on by turns, each with a GPU
   Options options{};
   DeviceRoom room = kRoom;
 };
@@ -30,14 +34,17 @@ using Body = std::function<void(Rank, Gpu&, DeviceCalls&, Gpu::Stream (&)[2])>;
 // Every rank in a thread, with two streams. What they put there has ended when all return.
 void run_ranks(const World& world, const Body& body) {
   const int resident = world.ranks * world.blocks;
+  std::deque<emulator::Device> gpus;
   // Copies and waits for events take a block, too.
-  emulator::Device gpu(resident + 4 * world.ranks);
+  for (int host = 0; host < world.hosts; ++host) gpus.emplace_back(resident + 4 * world.ranks);
   auto meetings = make_in_process_rendezvous(world.ranks);
   std::vector<std::jthread> threads;
   for (Rank r = 0; r < world.ranks; ++r)
     threads.emplace_back([&, r] {
-      const auto device = emulated_device(gpu, resident);
-      DeviceMediaConfig config{.rank = r, .host = "here", .process = 1};
+      const int host = r % world.hosts;
+      const auto device = emulated_device(gpus[static_cast<size_t>(host)], resident);
+      DeviceMediaConfig config{.rank = r, .host = concat("host ", host), .process = 1};
+      config.connect = connect_by_tcp;
       config.shape = {.ranks = world.ranks, .links = 8, .slots = 2, .slot_bytes = 1024};
       config.shape.window_bytes = 64 << 10;
       config.wish = world.engine;
@@ -69,21 +76,30 @@ std::vector<Shape> shapes(int ranks) {
   return all;
 }
 
-using Engine = std::string;
-class Ranks : public testing::TestWithParam<std::tuple<int, Engine>> {
+// How calls are run, and on how many hosts.
+struct Runs {
+  std::string engine;
+  int hosts;
+  friend void PrintTo(const Runs& r, std::ostream* to) { *to << r.engine << " on " << r.hosts; }
+};
+const auto kRuns = testing::Values(Runs{"persistent", 1}, Runs{"stream", 1}, Runs{"persistent", 2},
+                                   Runs{"stream", 2});
+
+class Ranks : public testing::TestWithParam<std::tuple<int, Runs>> {
  protected:
   static World world() {
-    return {.ranks = std::get<0>(GetParam()), .engine = std::get<1>(GetParam())};
+    const auto& [ranks, runs] = GetParam();
+    return {.ranks = ranks, .engine = runs.engine, .hosts = runs.hosts};
   }
 };
-class Engines : public testing::TestWithParam<Engine> {
+class Engines : public testing::TestWithParam<Runs> {
  protected:
-  static World world(int ranks = 2) { return {.ranks = ranks, .engine = GetParam()}; }
+  static World world(int ranks = 2) {
+    return {.ranks = ranks, .engine = GetParam().engine, .hosts = GetParam().hosts};
+  }
 };
-const auto kEngines = testing::Values<Engine>("persistent", "stream");
-INSTANTIATE_TEST_SUITE_P(DeviceCalls, Ranks,
-                         testing::Combine(testing::Values(1, 2, 3, 5), kEngines));
-INSTANTIATE_TEST_SUITE_P(DeviceCalls, Engines, kEngines);
+INSTANTIATE_TEST_SUITE_P(DeviceCalls, Ranks, testing::Combine(testing::Values(1, 2, 3, 5), kRuns));
+INSTANTIATE_TEST_SUITE_P(DeviceCalls, Engines, kRuns);
 
 // Until nothing is on a stream, looking after what is there as its owner has to.
 void settle(Gpu& device, DeviceCalls& calls, std::span<const Gpu::Stream> streams) {
@@ -114,7 +130,7 @@ TEST_P(Ranks, GetWhatTheOracleGives) {
 // Only the root knows all sizes: all have to choose alike nevertheless.
 TEST_P(Engines, ChooseAlikeWhereSizesAreKnownToPairs) {
   // Enough for several copies of lanes; steps by themselves have none, and take long here.
-  const size_t most = GetParam() == "stream" ? 20'000 : 300'000;
+  const size_t most = GetParam().engine == "stream" ? 20'000 : 300'000;
   run_ranks(world(3), [&](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     for (const Kind kind : {Kind::gather, Kind::scatter}) {
       const Shape shape{

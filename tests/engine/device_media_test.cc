@@ -1,12 +1,14 @@
 // Ranks that make and map device memory together; the GPU is a fake one in host memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <thread>
 #include <utility>
 
 #include "base/text.h"
 #include "engine/device/media.h"
+#include "tests/support/connect_by_tcp.h"
 #include "tests/support/fake_gpu.h"
 
 namespace weft::test {
@@ -137,6 +139,34 @@ TEST(DeviceMedia, IsMappedBetweenProcesses) {
   EXPECT_EQ(shared.allocated, 0);
 }
 
+// Who cannot map a peer's memory has a relay to it, and the peer has one back.
+TEST(DeviceMedia, IsRelayedWhereItCannotBeMapped) {
+  FakeGpu::Shared shared;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  auto outcomes = join(shared, gpus, 4, [](Rank r, FakeGpu& gpu, DeviceMediaConfig& config) {
+    config.host = r == 3 ? "b" : "a";
+    config.process = r;
+    config.connect = connect_by_tcp;
+    gpu.refuses_mapping = r == 1;
+  });
+  const std::vector<std::vector<Rank>> relayed = {{1, 3}, {0, 2, 3}, {1, 3}, {0, 1, 2}};
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
+    const DeviceMap& map = outcome.media->map();
+    EXPECT_EQ(map.relayed, relayed[map.me]);
+    EXPECT_EQ(map.layout.shape().window_bytes, 0u);
+    EXPECT_NE(outcome.media->relay(), nullptr);
+    for (Rank r = 0; r < 4; ++r) {
+      const bool mapped = std::ranges::find(relayed[map.me], r) == relayed[map.me].end();
+      EXPECT_EQ(map.is_mapped(r), mapped);
+    }
+  }
+  EXPECT_EQ(shared.mapped, 2);
+  outcomes.clear();
+  EXPECT_EQ(shared.mapped, 0);
+  EXPECT_EQ(shared.allocated, 0);
+}
+
 // One rank's failure is everyone's, with its name, and nothing is left.
 void all_fail(const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare,
               std::string_view words) {
@@ -164,7 +194,7 @@ TEST(DeviceMedia, FailsOnAllRanksWhereItFailsOnOne) {
   all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.shape.slots += r == 1; },
            "has other device memory");
   all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.host += r == 0 ? "x" : ""; },
-           "only shared on one host");
+           "no transport leads from one to the other");
 }
 
 std::string replaced(std::string text, std::string_view what, std::string_view by) {

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <thread>
 
 #include "base/env.h"
+#include "base/text.h"
 #include "transport/backends.h"
 
 namespace weft::test {
@@ -16,15 +18,20 @@ void Here::synchronize() const {
 void create_ranks(const World& world,
                   const std::function<void(Rank, Rendezvous&, const CreateConfig&)>& create) {
   const int resident = 2 * world.ranks;
+  std::vector<std::string> hosts = world.hosts;
+  const auto few = Environment::of_process().get("WEFT_TEST_HOSTS");
+  for (Rank r = static_cast<Rank>(hosts.size()); r < world.ranks; ++r)
+    hosts.push_back(concat("host ", few ? r % std::stoi(*few) : 0));
+  std::map<std::string, emulator::Device> gpus;
   // Copies, events and waits for these take a block, too.
-  emulator::Device gpu(resident + 6 * world.ranks);
+  for (const std::string& host : hosts) gpus.try_emplace(host, resident + 6 * world.ranks);
   auto meetings = make_in_process_rendezvous(world.ranks);
   std::vector<std::jthread> threads;
   for (Rank r = 0; r < world.ranks; ++r)
     threads.emplace_back([&, r] {
       CreateConfig config{.options = world.options,
-                          .host = world.hosts.empty() ? "here" : world.hosts[r],
-                          .names = {world.hosts.empty() ? "shm" : "tcp"},
+                          .host = hosts[r],
+                          .names = {"shm", "tcp"},
                           .make = make_transport};
       if (const auto engine = Environment::of_process().get("WEFT_DEVICE_ENGINE"))
         config.options.device_engine = *engine;
@@ -32,7 +39,7 @@ void create_ranks(const World& world,
       if (r == world.without)
         config.no_device = unsupported("its GPU is at home");
       else
-        config.device = emulated_device(gpu, resident);
+        config.device = emulated_device(gpus.at(hosts[r]), resident);
       create(r, *meetings[r], config);
     });
 }

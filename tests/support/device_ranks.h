@@ -1,5 +1,6 @@
-// Ranks of this process with communicators that take device memory, on a GPU made of threads. Their
-// engine is that of WEFT_DEVICE_ENGINE, where it is set: the same tests are run with each.
+// Ranks of this process with communicators that take device memory, on a GPU made of threads, one
+// for each host. The same tests are run with either engine (WEFT_DEVICE_ENGINE), and by ranks that
+// are on so many hosts by turns (WEFT_TEST_HOSTS).
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ namespace weft::test {
 struct World {
   int ranks = 2;
   Options options{};                 // timeout_s is set to 60 where it is the default
-  std::vector<std::string> hosts{};  // by rank; empty: all on this one
+  std::vector<std::string> hosts{};  // by rank; empty: see above
   Rank without = -1;                 // has no device
 };
 

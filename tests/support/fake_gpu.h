@@ -64,8 +64,8 @@ class FakeGpu final : public Gpu {
     return type == DataType::fp8_e4m3 ? 60u : 132u;
   }
 
-  Result<Bytes> allocate_host(size_t) override { return none(); }
-  void release_host(Bytes) override {}
+  Result<Bytes> allocate_host(size_t bytes) override { return allocate(bytes, Content::zero); }
+  void release_host(Bytes memory) override { release(memory); }
   Result<Stream> make_stream() override { return none(); }
   void destroy_stream(Stream) override {}
   Status copy(void*, const void*, size_t, Stream) override { return none(); }

@@ -83,8 +83,12 @@ struct Neighbours {
     m.operands[1] = {nullptr, 0, 0, Space::output};
     m.receive = {reinterpret_cast<std::byte*>(m.slots), &m.head, &memory[before].credit,
                  &m.received, before};
-    m.send = {reinterpret_cast<std::byte*>(memory[after].slots), &memory[after].head, &m.credit,
-              &m.sent, after};
+    m.send = {reinterpret_cast<std::byte*>(memory[after].slots),
+              &memory[after].head,
+              &m.credit,
+              &m.sent,
+              after,
+              nullptr};
     for (int i = 0; i < 2; ++i) {
       Step& step = m.steps[i];
       step.times = 1;

@@ -1,0 +1,205 @@
+#include "engine/device/relay.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <set>
+
+#include "base/text.h"
+
+namespace weft {
+namespace {
+
+constexpr uint32_t kMessagesUnderWay = 8;  // between two ranks
+constexpr LinkId kLink = 0;
+
+// What a message of the transport's is: a credit of a link, or message `number` of it.
+struct Tag {
+  static constexpr int kLinkBits = 15, kNumberBits = 48;
+  bool credit = false;
+  int link = 0;
+  uint64_t number = 0;
+
+  uint64_t value() const {
+    return uint64_t{credit} << 63 | static_cast<uint64_t>(link) << kNumberBits |
+           (number & ((uint64_t{1} << kNumberBits) - 1));
+  }
+  static Tag of(uint64_t value) {
+    return {value >> 63 != 0,
+            static_cast<int>(value >> kNumberBits & ((uint64_t{1} << kLinkBits) - 1)),
+            value & ((uint64_t{1} << kNumberBits) - 1)};
+  }
+};
+
+std::atomic_ref<uint64_t> word(uint64_t* at) { return std::atomic_ref<uint64_t>(*at); }
+
+}  // namespace
+
+struct DeviceRelay::Peer {
+  Rank rank;
+  int number;  // among those that this leads to
+  SendLink* out;
+  RecvLink* in;
+  std::vector<uint64_t> carried;  // by link: the number of the last message
+  std::deque<Ticket> tickets{};   // of messages that are sent from where kernels put them
+  Status lost{};
+};
+
+DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media)
+    : map_(map), media_(std::move(media)) {
+  const LinkShape shape{kMessagesUnderWay, map.layout.shape().slot_bytes};
+  const std::vector<uint64_t> none(static_cast<size_t>(map.relay.links()), 0);
+  for (const Rank rank : map.relayed) {
+    Transport& route = *media_->route(rank);
+    peers_.push_back({rank, static_cast<int>(peers_.size()), &route.open_send(rank, kLink, shape),
+                      &route.open_recv(rank, kLink, shape), none});
+  }
+}
+
+DeviceRelay::~DeviceRelay() = default;
+
+std::string DeviceRelay::transports() const {
+  std::set<std::string_view> names;
+  for (const Rank peer : map_.relayed) names.insert(media_->route(peer)->name());
+  std::string text;
+  for (const std::string_view name : names) text += concat(text.empty() ? "" : "+", name);
+  return text;
+}
+
+bool DeviceRelay::poll() {
+  const std::lock_guard lock(mutex_);
+  bool moved = false;
+  for (Peer& peer : peers_) {
+    moved |= receive(peer);
+    moved |= send(peer);
+  }
+  if (!moved) media_->poll();
+  return moved;
+}
+
+// -- what comes -----------------------------------------------------------------------------------
+
+bool DeviceRelay::receive(Peer& peer) {
+  bool moved = false;
+  while (peer.lost.ok()) {
+    const Message* const message = peer.in->peek();
+    if (!message) break;
+    peer.lost = take(peer, *message);
+    peer.in->release();
+    moved = true;
+  }
+  if (peer.lost.ok()) peer.lost = peer.in->status();
+  return moved;
+}
+
+Status DeviceRelay::take(const Peer& peer, const Message& message) {
+  const RelayLayout& at = map_.relay;
+  const Tag tag = Tag::of(message.tag);
+  const DeviceShape& shape = map_.layout.shape();
+  if (tag.link >= at.links() || tag.number == 0 || message.data.size() > shape.slot_bytes)
+    return Status(Code::mismatch,
+                  concat("rank ", peer.rank, " sent a message of ", message.data.size(),
+                         " bytes on link ", tag.link, " of its GPU's, and there are ", at.links(),
+                         " links of ", shape.slot_bytes, " bytes; use one version of weft"),
+                  peer.rank);
+  if (tag.credit) {
+    word(map_.at_relay<uint64_t>(at.credit(peer.number, tag.link)))
+        .store(tag.number, std::memory_order_release);
+    return {};
+  }
+  const size_t slot = (tag.number - 1) % shape.slots * shape.slot_bytes;
+  if (!message.data.empty())
+    std::memcpy(map_.at_relay<std::byte>(at.received(peer.number, tag.link) + slot),
+                message.data.data(), message.data.size());
+  word(map_.at_relay<uint64_t>(at.head(peer.number, tag.link)))
+      .store(tag.number, std::memory_order_release);
+  return {};
+}
+
+// -- what goes ------------------------------------------------------------------------------------
+
+bool DeviceRelay::send(Peer& peer) {
+  while (!peer.tickets.empty() && peer.out->done(peer.tickets.front())) peer.tickets.pop_front();
+  bool moved = false;
+  for (int link = 0; link < map_.relay.links() && peer.lost.ok(); ++link) {
+    moved |= send_credit(peer, link);
+    while (send_message(peer, link)) moved = true;
+  }
+  if (peer.lost.ok()) peer.lost = peer.out->status();
+  return moved;
+}
+
+// False where the transport has no room for it yet.
+bool DeviceRelay::put(Peer& peer, ConstBytes data, uint64_t tag) {
+  if (!data.empty() && peer.out->traits().send_from_memory) {
+    const auto ticket = peer.out->send(data, tag);
+    if (ticket) peer.tickets.push_back(*ticket);
+    return ticket.has_value();
+  }
+  const Bytes slot = peer.out->reserve();
+  if (slot.empty()) return false;
+  if (!data.empty()) std::memcpy(slot.data(), data.data(), data.size());
+  peer.out->commit(data.size(), tag);
+  return true;
+}
+
+// A credit may be written over by a later one, and then by the same again: it is taken before it is
+// sent, so that none is missed.
+bool DeviceRelay::send_credit(Peer& peer, int link) {
+  const auto said = word(map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link)));
+  if (said.load(std::memory_order_relaxed) == 0 || peer.out->reserve().empty()) return false;
+  const uint64_t number = said.exchange(0, std::memory_order_acquire);
+  return put(peer, {}, Tag{true, link, number}.value());
+}
+
+// The next message of a link: the one behind the last, or number 1, as numbers begin anew with each
+// call where steps are launched by themselves. Then the one "behind the last" may be of the new
+// call as well; it was published after number 1, which is therefore looked for after it was seen.
+device::Mark* DeviceRelay::next_mark(const Peer& peer, int link) const {
+  auto* const marks = map_.at_relay<device::Mark>(map_.relay.marks(peer.number, link));
+  const uint64_t last = peer.carried[static_cast<size_t>(link)];
+  device::Mark& next = marks[last % map_.layout.shape().slots];
+  const bool there = word(&next.number).load(std::memory_order_acquire) == last + 1;
+  if (word(&marks[0].number).load(std::memory_order_acquire) == 1) return &marks[0];
+  return there ? &next : nullptr;
+}
+
+// Nobody writes to the slot or its mark before the peer has given the slot back.
+bool DeviceRelay::send_message(Peer& peer, int link) {
+  device::Mark* const mark = next_mark(peer, link);
+  if (!mark) return false;
+  const DeviceShape& shape = map_.layout.shape();
+  const uint64_t number = word(&mark->number).load(std::memory_order_relaxed);
+  const size_t slot = (number - 1) % shape.slots * shape.slot_bytes;
+  const auto* const data =
+      map_.at_relay<const std::byte>(map_.relay.sent(peer.number, link) + slot);
+  const size_t bytes = std::min<size_t>(mark->bytes, shape.slot_bytes);
+  if (!put(peer, {data, bytes}, Tag{false, link, number}.value())) return false;
+  word(&mark->number).store(0, std::memory_order_relaxed);
+  peer.carried[static_cast<size_t>(link)] = number;
+  return true;
+}
+
+// -- whether it can go on -------------------------------------------------------------------------
+
+bool DeviceRelay::is_drained() {
+  const std::lock_guard lock(mutex_);
+  for (const Peer& peer : peers_) {
+    if (!peer.lost.ok()) continue;
+    if (!peer.out->flushed()) return false;
+    for (int link = 0; link < map_.relay.links(); ++link) {
+      auto* const credit = map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link));
+      if (next_mark(peer, link) || word(credit).load(std::memory_order_relaxed) != 0) return false;
+    }
+  }
+  return true;
+}
+
+Status DeviceRelay::peer_status(Rank peer) const {
+  const std::lock_guard lock(mutex_);
+  for (const Peer& known : peers_)
+    if (known.rank == peer) return known.lost.ok() ? media_->peer_status(peer) : known.lost;
+  return {};
+}
+
+}  // namespace weft

@@ -1,0 +1,162 @@
+// Messages and credits that a relay carries between two ranks, whose kernels are played by hand: as
+// those of either engine count them. All ranks in one thread, in virtual time.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "engine/device/relay.h"
+#include "transport/sim/sim.h"
+
+namespace weft::test {
+namespace {
+
+constexpr DeviceShape kShape{
+    .ranks = 2, .cells = 1, .links = 2, .slots = 2, .slot_bytes = 64, .window_bytes = 0};
+
+class DeviceRelays : public testing::Test {
+ protected:
+  DeviceRelays() {
+    std::vector<std::unique_ptr<Transport>> transports;
+    std::vector<std::string> addresses;
+    for (Rank r = 0; r < 2; ++r) {
+      TransportConfig config;
+      config.rank = r;
+      config.size = 2;
+      config.job = "relays";
+      transports.push_back(make_sim(net_, config).take());
+      addresses.push_back(transports.back()->address());
+    }
+    for (Rank r = 0; r < 2; ++r) {
+      EXPECT_TRUE(transports[r]->join(addresses).ok());
+      End& end = ends_[r];
+      DeviceMap& map = end.map;
+      map.me = r;
+      map.relay = RelayLayout(kShape, 1);
+      end.memory.resize(map.relay.bytes() / sizeof(uint64_t));
+      end.own.resize(map.layout.bytes() / sizeof(uint64_t));
+      map.relay_memory = reinterpret_cast<std::byte*>(end.memory.data());
+      map.memory = {nullptr, nullptr};
+      map.memory[r] = reinterpret_cast<std::byte*>(end.own.data());
+      map.relayed = {1 - r};
+      std::vector<std::unique_ptr<Transport>> own;
+      own.push_back(std::move(transports[r]));
+      auto media = std::make_unique<Media>(r, 2, std::move(own), 0);
+      end.media = media.get();
+      end.relay = std::make_unique<DeviceRelay>(map, std::move(media));
+    }
+  }
+
+  // All poll once; then something happens, or a millisecond goes by.
+  bool step() {
+    bool moved = false;
+    for (End& end : ends_)
+      if (end.relay) moved |= end.relay->poll();
+    ends_[0].media->wait(Deadline::after(0.001, net_->clock()));
+    return moved;
+  }
+  // Until nothing more is carried.
+  void settle() {
+    for (int quiet = 0; quiet < 50; ++quiet)
+      if (step()) quiet = 0;
+  }
+  device::Send sender(int link) const { return ends_[0].map.send_end(1, link); }
+  device::Receive receiver(int link) const { return ends_[1].map.receive_end(0, link); }
+  // What a kernel says of message `number` in its slot.
+  void say(int link, uint64_t number, char what, size_t bytes) {
+    const device::Send to = sender(link);
+    const size_t slot = (number - 1) % kShape.slots;
+    std::memset(to.slots + slot * kShape.slot_bytes, what, bytes);
+    to.marks[slot] = {bytes, number};
+  }
+  std::string heard(int link, uint64_t number, size_t bytes) const {
+    const std::byte* const slot =
+        receiver(link).slots + (number - 1) % kShape.slots * kShape.slot_bytes;
+    return {reinterpret_cast<const char*>(slot), bytes};
+  }
+
+  struct End {
+    std::vector<uint64_t> memory, own;
+    DeviceMap map{.layout = DeviceMemoryLayout(kShape), .memory = {}};
+    Media* media = nullptr;
+    std::unique_ptr<DeviceRelay> relay;
+  };
+  std::shared_ptr<SimNet> net_ = std::make_shared<SimNet>(2, SimOptions());
+  End ends_[2];
+};
+
+TEST_F(DeviceRelays, CarryMessagesAndCredits) {
+  for (const int link : {0, 1, 2}) {
+    for (uint64_t number = 1; number <= 5; ++number) {
+      const char what = static_cast<char>('a' + number + link);
+      const size_t bytes = number * 7;
+      say(link, number, what, bytes);
+      settle();
+      EXPECT_EQ(*receiver(link).head, number);
+      EXPECT_EQ(heard(link, number, bytes), std::string(bytes, what));
+      *receiver(link).credit = number;
+      settle();
+      EXPECT_EQ(*sender(link).credit, number);
+    }
+  }
+  EXPECT_TRUE(ends_[0].relay->is_drained());
+  EXPECT_TRUE(ends_[1].relay->is_drained());
+}
+
+// In whatever order it looks at slots.
+TEST_F(DeviceRelays, CarryMessagesInOrder) {
+  say(0, 1, 'a', 1);
+  settle();
+  *receiver(0).credit = 1;
+  say(0, 2, 'b', 1);
+  say(0, 3, 'c', 1);
+  EXPECT_FALSE(ends_[0].relay->is_drained());
+  settle();
+  EXPECT_EQ(*receiver(0).head, 3u);
+  EXPECT_EQ(heard(0, 2, 1), "b");
+  EXPECT_EQ(heard(0, 3, 1), "c");
+}
+
+// Numbers begin anew with each call where steps are launched by themselves: number 2 of a call then
+// looks like the one behind number 1 of the call before.
+TEST_F(DeviceRelays, TellCallsApart) {
+  for (int call = 0; call < 3; ++call) {
+    say(0, 1, 'x', 1);
+    settle();
+    EXPECT_EQ(*receiver(0).head, 1u);
+    *const_cast<uint64_t*>(receiver(0).head) = 0;
+  }
+  std::vector<uint64_t> heads;
+  say(0, 1, 'a', 1);
+  say(0, 2, 'b', 1);
+  for (int i = 0; i < 200; ++i) {
+    step();
+    const uint64_t head = *receiver(0).head;
+    if (head != 0 && (heads.empty() || heads.back() != head)) heads.push_back(head);
+  }
+  EXPECT_EQ(heads.back(), 2u);
+  EXPECT_EQ(heard(0, 1, 1) + heard(0, 2, 1), "ab");
+}
+
+// The same number may be granted again, as soon as it is taken.
+TEST_F(DeviceRelays, CarryEveryGrant) {
+  for (int call = 0; call < 20; ++call) {
+    *receiver(0).credit = 2;
+    settle();
+    EXPECT_EQ(*sender(0).credit, 2u);
+    *const_cast<uint64_t*>(sender(0).credit) = 0;
+  }
+}
+
+TEST_F(DeviceRelays, TellWhoIsLost) {
+  EXPECT_TRUE(ends_[0].relay->peer_status(1).ok());
+  ends_[1].relay.reset();
+  say(0, 1, 'a', 1);
+  settle();
+  const Status lost = ends_[0].relay->peer_status(1);
+  EXPECT_EQ(lost.code(), Code::peer_lost) << lost.to_string();
+  EXPECT_EQ(lost.peer(), 1);
+  EXPECT_TRUE(ends_[0].relay->is_drained());  // nobody is there to take it
+}
+
+}  // namespace
+}  // namespace weft::test
