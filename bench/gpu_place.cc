@@ -55,7 +55,7 @@ Status GpuPlace::fetch(const Buffer& buffer, Bytes whole) {
 
 Result<CallInfo> GpuPlace::explain(const Invocation& invocation) {
   Result<CallInfo> told = invocation.explain(measured_);
-  if (!told.ok() || invocation.is_barrier() || told->transports == "gpu") return told;
+  if (!told.ok() || invocation.is_barrier() || told->transports.starts_with("gpu")) return told;
   CallInfo info;  // groups, and calls without elements, of which the engine does not tell
   info.algorithm = invocation.is_group() ? told->algorithm : "nothing to do";
   info.transports = "gpu";

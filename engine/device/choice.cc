@@ -10,26 +10,28 @@
 namespace weft {
 namespace {
 
-// The ranks of one process that meet on one GPU.
+// The ranks of one process that meet on one GPU. No two GPUs have the same UUID; ranks on one may
+// play several hosts.
 struct Tenants {
+  std::string_view host;
   uint32_t ranks = 0;
   uint32_t blocks_most = UINT32_MAX, queues = UINT32_MAX;
 };
 
-using GpuName = std::pair<std::string_view, std::string_view>;  // host, UUID
+using Uuid = std::string_view;
 
 struct Crowd {
-  std::map<std::pair<GpuName, int64_t>, Tenants> tenants;
-  std::map<GpuName, int> processes;
+  std::map<std::pair<Uuid, int64_t>, Tenants> tenants;
+  std::map<Uuid, int> processes;
 };
 
 Crowd crowd_of(std::span<const DevicePlace> places) {
   Crowd crowd;
   for (const DevicePlace& place : places) {
-    const GpuName gpu{place.host, place.gpu};
-    const auto [at, added] = crowd.tenants.try_emplace({gpu, place.process});
-    if (added) ++crowd.processes[gpu];
+    const auto [at, added] = crowd.tenants.try_emplace({place.gpu, place.process});
+    if (added) ++crowd.processes[place.gpu];
     Tenants& tenants = at->second;
+    tenants.host = place.host;
     ++tenants.ranks;
     tenants.blocks_most = std::min(tenants.blocks_most, place.blocks_most);
     tenants.queues = std::min(tenants.queues, place.queues);
@@ -37,17 +39,17 @@ Crowd crowd_of(std::span<const DevicePlace> places) {
   return crowd;
 }
 
-std::string too_few_queues(const GpuName& gpu, const Tenants& tenants) {
+std::string too_few_queues(Uuid gpu, const Tenants& tenants) {
   if (tenants.ranks <= tenants.queues) return {};
-  return concat("a process on ", gpu.first, " has ", tenants.queues, " work queues, and ",
-                tenants.ranks, " ranks on GPU ", gpu.second,
+  return concat("a process on ", tenants.host, " has ", tenants.queues, " work queues, and ",
+                tenants.ranks, " ranks on GPU ", gpu,
                 "; set CUDA_DEVICE_MAX_CONNECTIONS to more before CUDA starts");
 }
 
 // Why blocks of all ranks of a process would not all run at once; empty where they would.
-std::string crowded(const GpuName& gpu, const Tenants& tenants) {
+std::string crowded(Uuid gpu, const Tenants& tenants) {
   if (tenants.ranks > tenants.blocks_most)
-    return concat("GPU ", gpu.second, " of ", gpu.first, " has room for ", tenants.blocks_most,
+    return concat("GPU ", gpu, " of ", tenants.host, " has room for ", tenants.blocks_most,
                   " blocks at once, and ", tenants.ranks, " ranks share it");
   return too_few_queues(gpu, tenants);
 }
@@ -96,8 +98,7 @@ Result<DeviceChoice> choose_device_engine(std::span<const DevicePlace> places,
         concat("the persistent device engine would wait for ever: ", against, "; or use auto"));
   }
   for (const auto& [gpu, processes] : crowd.processes)
-    if (processes > 1 && against.empty())
-      against = concat(processes, " processes share GPU ", gpu.second, " of ", gpu.first);
+    if (processes > 1 && against.empty()) against = concat(processes, " processes share GPU ", gpu);
   if (!against.empty()) {
     choice.engine = DeviceEngine::stream;
     WEFT_TRY(check_streams(places, crowd));

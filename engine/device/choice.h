@@ -14,7 +14,7 @@ namespace weft {
 // Where one rank is, and what its GPU has room for.
 struct DevicePlace {
   std::string host;
-  std::string gpu;           // its UUID
+  std::string gpu;           // its UUID, which no other GPU has
   int64_t process = 0;       // equal where ranks are threads of one process
   uint32_t blocks_most = 0;  // of the interpreter kernel, resident on that GPU at once
   uint32_t queues = 8;       // streams that the process has work queues of their own for

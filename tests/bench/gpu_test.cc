@@ -130,7 +130,7 @@ void expect_right(const std::string& arguments) {
   EXPECT_EQ(ended.totals["out_of_bounds"], 0) << ended.errors;
   for (const json& row : ended.rows) {
     const bool on_gpu = row["collective"] != "barrier";
-    EXPECT_EQ(row["transports"] == "gpu", on_gpu) << row.dump();
+    EXPECT_EQ(row["transports"].get<std::string>().ends_with("gpu"), on_gpu) << row.dump();
     EXPECT_TRUE(row["checked"]);
   }
 }
@@ -139,6 +139,15 @@ void expect_right(const std::string& arguments) {
 TEST(BenchOnGpus, EverythingIsRight) {
   for (const int ranks : kSanitized ? std::vector{3} : std::vector{1, 2, 3, 5})
     expect_right(concat("all --gpus 0 -b 1 -e 3001 -f 55 --ranks ", ranks));
+}
+
+TEST(BenchOnGpus, HostsArePlayed) {
+  expect_right("all --gpus 0 --hosts 2 -b 1 -e 3001 -f 55 --ranks 3");
+  expect_right("all_reduce --gpus 0,1 --hosts 2 -b 100000 -e 3000000 -f 30 -G 2 --ranks 4");
+  const Ended ended =
+      bench(std::string("all_reduce --gpus 0 --ranks 2 --hosts 2 -b 8 -e 8") + kQuick);
+  ASSERT_EQ(ended.rows.size(), 1u) << ended.errors;
+  EXPECT_EQ(ended.rows[0]["transports"], "tcp+gpu");
 }
 
 TEST(BenchOnGpus, TypesAndOperationsAreRight) {

@@ -20,9 +20,9 @@ DeviceChoice chosen(const std::vector<DevicePlace>& places, std::string_view wis
 }
 
 TEST(DeviceChoice, IsPersistentWhereEveryRankHasAGpu) {
-  // The same UUID and process number on another host is something else.
+  // The same process number on another host is something else.
   const DeviceChoice choice =
-      chosen({at("a", "0", 7), at("a", "1", 8), at("b", "0", 7), at("b", "1", 9, 100)});
+      chosen({at("a", "0", 7), at("a", "1", 8), at("b", "2", 7), at("b", "3", 9, 100)});
   EXPECT_EQ(choice.engine, DeviceEngine::persistent);
   EXPECT_EQ(choice.blocks, 100u);  // of the smallest
 }
@@ -34,10 +34,18 @@ TEST(DeviceChoice, SharesRoomBetweenThreadsOfOneProcess) {
   EXPECT_EQ(choice.blocks, 44u);
 }
 
+// Those who play hosts share the GPU all the same.
+TEST(DeviceChoice, GoesByTheGpuNotTheHost) {
+  const DeviceChoice choice = chosen({at("a", "0", 7), at("b", "0", 7)});
+  EXPECT_EQ(choice.engine, DeviceEngine::persistent);
+  EXPECT_EQ(choice.blocks, 66u);
+  EXPECT_EQ(chosen({at("a", "0", 7), at("b", "0", 8)}).engine, DeviceEngine::stream);
+}
+
 TEST(DeviceChoice, IsStreamWhereProcessesShareAGpu) {
   const DeviceChoice choice = chosen({at("a", "0", 7), at("a", "1", 7), at("a", "0", 8)});
   EXPECT_EQ(choice.engine, DeviceEngine::stream);
-  EXPECT_NE(choice.reason.find("2 processes share GPU 0 of a"), std::string::npos);
+  EXPECT_NE(choice.reason.find("2 processes share GPU 0"), std::string::npos);
 }
 
 TEST(DeviceChoice, IsStreamWhereBlocksDoNotSuffice) {
@@ -89,12 +97,12 @@ TEST(DeviceChoice, IsTheSameInEveryOrder) {
     const DeviceChoice choice = chosen(places);
     const bool apart = std::all_of(places.begin(), places.end(), [&](const DevicePlace& p) {
       return std::all_of(places.begin(), places.end(), [&](const DevicePlace& q) {
-        return p.host != q.host || p.gpu != q.gpu || p.process == q.process;
+        return p.gpu != q.gpu || p.process == q.process;
       });
     });
     const bool fits = std::all_of(places.begin(), places.end(), [&](const DevicePlace& p) {
       return std::count_if(places.begin(), places.end(), [&](const DevicePlace& q) {
-               return p.host == q.host && p.gpu == q.gpu && p.process == q.process;
+               return p.gpu == q.gpu && p.process == q.process;
              }) <= p.blocks_most;
     });
     EXPECT_EQ(choice.engine == DeviceEngine::persistent, apart && fits);

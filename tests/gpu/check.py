@@ -146,10 +146,14 @@ def correctness(bench, gpus, quick):
     yield bench.step("large", f"all -b {large} -e {large} --ranks 2 {some}", 300)
     end = "8K" if quick else "4M"
     collectives = "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast"
-    yield bench.step("graphs", f"{collectives} -b 8 -e {end} -f 16 -n 3 -w 1 -G 3 --no-floor --gpus 0 --threads --ranks 3",
+    some_calls = "-n 3 -w 1 -G 3 --no-floor --gpus 0"
+    yield bench.step("graphs", f"{collectives} -b 8 -e {end} -f 16 {some_calls} --threads --ranks 3",
                      300)
     yield bench.step("graphs-processes",
-                     f"{collectives} -b 8 -e {end} -f 16 -n 3 -w 1 -G 3 --no-floor --gpus 0 --processes --ranks 2", 300)
+                     f"{collectives} -b 8 -e {end} -f 16 {some_calls} --processes --ranks 2", 300)
+    # What passes between hosts, played by ranks that share this one.
+    for how, ranks in (("threads", 4), ("processes", 2)):
+        yield bench.step(f"hosts-{how}", f"all -b 1 -e {end} -f 16 {some_calls} --{how} --hosts 2 --ranks {ranks}", 300)
     if gpus > 1:
         several = f"all -d float32 -b 1 -e {end} -f 16 -n 2 -w 0 --ranks {gpus}"
         yield bench.step("gpus-threads", f"{several} --threads", 600)
@@ -175,6 +179,7 @@ def measurements(bench, gpus, quick):
     for ranks in (2,) if quick else (2, 4, 8):
         yield bench.step(f"bandwidth-{ranks}", f"all_reduce {sizes} --ranks {ranks} --gpus 0 --threads", 600)
         yield bench.step(f"bandwidth-{ranks}-processes", f"all_reduce {sizes} --ranks {ranks} --gpus 0 --processes", 600)
+    yield bench.step("bandwidth-2-hosts", f"all_reduce {sizes} --ranks 2 --gpus 0 --threads --hosts 2", 600)
     if gpus > 1:
         yield bench.step("bandwidth-gpus", f"all_reduce {sizes} --ranks {gpus}", 600)
 

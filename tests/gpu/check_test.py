@@ -81,7 +81,7 @@ class Check(unittest.TestCase):
         for name in ("python-torch", "python-torch-one-gpu", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
         self.assertEqual(set(outcome.values()), {"passed"}, ended.stdout)
-        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "gpus-threads", "gpus-processes",
+        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "hosts-threads", "hosts-processes", "gpus-threads", "gpus-processes",
                      "latency-2-graph", "bandwidth-2", "bandwidth-2-processes", "bandwidth-gpus"):
             self.assertIn(name, outcome)
         measured = [target["what"] for target in result["targets"] if target["outcome"] != "not measured"]
