@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-enum Kind : uint8_t {
+enum FrameKind : uint8_t {
   kJoin = 1,  // member to leader: its descent
   kGo,        // leader to members: who is there
   kPart,      // member to leader: its blob
