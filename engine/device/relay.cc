@@ -10,26 +10,30 @@
 namespace weft {
 namespace {
 
-constexpr uint32_t kMessagesUnderWay = 8;  // between two ranks
-constexpr LinkId kLink = 0;
+constexpr LinkId kMessages = 0, kCredits = 1;  // of the transport
+constexpr uint32_t kMessagesUnderWay = 8;      // between two ranks
 
-// What a message of the transport's is: a credit of a link, or message `number` of it.
+// What a message of the transport's is: message `number` of a link, or that many credits.
 struct Tag {
-  static constexpr int kLinkBits = 15, kNumberBits = 48;
-  bool credit = false;
+  static constexpr int kNumberBits = 48;
   int link = 0;
   uint64_t number = 0;
 
   uint64_t value() const {
-    return uint64_t{credit} << 63 | static_cast<uint64_t>(link) << kNumberBits |
+    return static_cast<uint64_t>(link) << kNumberBits |
            (number & ((uint64_t{1} << kNumberBits) - 1));
   }
   static Tag of(uint64_t value) {
-    return {value >> 63 != 0,
-            static_cast<int>(value >> kNumberBits & ((uint64_t{1} << kLinkBits) - 1)),
-            value & ((uint64_t{1} << kNumberBits) - 1)};
+    return {static_cast<int>(value >> kNumberBits), value & ((uint64_t{1} << kNumberBits) - 1)};
   }
 };
+
+// All credits that a rank can have to give while its peer sleeps, and takes none: one for each slot
+// of each link, and what is granted anew with a call. So they never wait for the peer.
+LinkShape credits_shape(const DeviceMap& map) {
+  const auto links = static_cast<uint32_t>(map.relay.links());
+  return {links * (map.layout.shape().slots + 2), 64};
+}
 
 std::atomic_ref<uint64_t> word(uint64_t* at) { return std::atomic_ref<uint64_t>(*at); }
 
@@ -40,6 +44,8 @@ struct DeviceRelay::Peer {
   int number;  // among those that this leads to
   SendLink* out;
   RecvLink* in;
+  SendLink* credits_out;
+  RecvLink* credits_in;
   std::vector<uint64_t> carried;  // by link: the number of the last message
   std::deque<Ticket> tickets{};   // of messages that are sent from where kernels put them
   Status lost{};
@@ -51,8 +57,11 @@ DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media)
   const std::vector<uint64_t> none(static_cast<size_t>(map.relay.links()), 0);
   for (const Rank rank : map.relayed) {
     Transport& route = *media_->route(rank);
-    peers_.push_back({rank, static_cast<int>(peers_.size()), &route.open_send(rank, kLink, shape),
-                      &route.open_recv(rank, kLink, shape), none});
+    peers_.push_back({rank, static_cast<int>(peers_.size()),
+                      &route.open_send(rank, kMessages, shape),
+                      &route.open_recv(rank, kMessages, shape),
+                      &route.open_send(rank, kCredits, credits_shape(map)),
+                      &route.open_recv(rank, kCredits, credits_shape(map)), none});
   }
 }
 
@@ -81,18 +90,20 @@ bool DeviceRelay::poll() {
 
 bool DeviceRelay::receive(Peer& peer) {
   bool moved = false;
-  while (peer.lost.ok()) {
-    const Message* const message = peer.in->peek();
-    if (!message) break;
-    peer.lost = take(peer, *message);
-    peer.in->release();
-    moved = true;
+  for (RecvLink* const in : {peer.credits_in, peer.in}) {
+    while (peer.lost.ok()) {
+      const Message* const message = in->peek();
+      if (!message) break;
+      peer.lost = take(peer, *message, in == peer.credits_in);
+      in->release();
+      moved = true;
+    }
+    if (peer.lost.ok()) peer.lost = in->status();
   }
-  if (peer.lost.ok()) peer.lost = peer.in->status();
   return moved;
 }
 
-Status DeviceRelay::take(const Peer& peer, const Message& message) {
+Status DeviceRelay::take(const Peer& peer, const Message& message, bool credit) {
   const RelayLayout& at = map_.relay;
   const Tag tag = Tag::of(message.tag);
   const DeviceShape& shape = map_.layout.shape();
@@ -102,17 +113,12 @@ Status DeviceRelay::take(const Peer& peer, const Message& message) {
                          " bytes on link ", tag.link, " of its GPU's, and there are ", at.links(),
                          " links of ", shape.slot_bytes, " bytes; use one version of weft"),
                   peer.rank);
-  if (tag.credit) {
-    word(map_.at_relay<uint64_t>(at.credit(peer.number, tag.link)))
-        .store(tag.number, std::memory_order_release);
-    return {};
-  }
   const size_t slot = (tag.number - 1) % shape.slots * shape.slot_bytes;
-  if (!message.data.empty())
+  if (!credit && !message.data.empty())
     std::memcpy(map_.at_relay<std::byte>(at.received(peer.number, tag.link) + slot),
                 message.data.data(), message.data.size());
-  word(map_.at_relay<uint64_t>(at.head(peer.number, tag.link)))
-      .store(tag.number, std::memory_order_release);
+  const size_t cell = credit ? at.credit(peer.number, tag.link) : at.head(peer.number, tag.link);
+  word(map_.at_relay<uint64_t>(cell)).store(tag.number, std::memory_order_release);
   return {};
 }
 
@@ -125,13 +131,25 @@ bool DeviceRelay::send(Peer& peer) {
     moved |= send_credit(peer, link);
     while (send_message(peer, link)) moved = true;
   }
-  if (peer.lost.ok()) peer.lost = peer.out->status();
+  for (const SendLink* const out : {peer.out, peer.credits_out})
+    if (peer.lost.ok()) peer.lost = out->status();
   return moved;
+}
+
+// A credit may be written over by a later one, and then by the same again: it is taken before it is
+// sent, so that none is missed.
+bool DeviceRelay::send_credit(Peer& peer, int link) {
+  const auto said = word(map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link)));
+  if (said.load(std::memory_order_relaxed) == 0 || peer.credits_out->reserve().empty())
+    return false;
+  const uint64_t number = said.exchange(0, std::memory_order_acquire);
+  peer.credits_out->commit(0, Tag{link, number}.value());
+  return true;
 }
 
 // False where the transport has no room for it yet.
 bool DeviceRelay::put(Peer& peer, ConstBytes data, uint64_t tag) {
-  if (!data.empty() && peer.out->traits().send_from_memory) {
+  if (peer.out->traits().send_from_memory) {
     const auto ticket = peer.out->send(data, tag);
     if (ticket) peer.tickets.push_back(*ticket);
     return ticket.has_value();
@@ -141,15 +159,6 @@ bool DeviceRelay::put(Peer& peer, ConstBytes data, uint64_t tag) {
   if (!data.empty()) std::memcpy(slot.data(), data.data(), data.size());
   peer.out->commit(data.size(), tag);
   return true;
-}
-
-// A credit may be written over by a later one, and then by the same again: it is taken before it is
-// sent, so that none is missed.
-bool DeviceRelay::send_credit(Peer& peer, int link) {
-  const auto said = word(map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link)));
-  if (said.load(std::memory_order_relaxed) == 0 || peer.out->reserve().empty()) return false;
-  const uint64_t number = said.exchange(0, std::memory_order_acquire);
-  return put(peer, {}, Tag{true, link, number}.value());
 }
 
 // The next message of a link: the one behind the last, or number 1, as numbers begin anew with each
@@ -174,7 +183,7 @@ bool DeviceRelay::send_message(Peer& peer, int link) {
   const auto* const data =
       map_.at_relay<const std::byte>(map_.relay.sent(peer.number, link) + slot);
   const size_t bytes = std::min<size_t>(mark->bytes, shape.slot_bytes);
-  if (!put(peer, {data, bytes}, Tag{false, link, number}.value())) return false;
+  if (!put(peer, {data, bytes}, Tag{link, number}.value())) return false;
   word(&mark->number).store(0, std::memory_order_relaxed);
   peer.carried[static_cast<size_t>(link)] = number;
   return true;
@@ -186,7 +195,7 @@ bool DeviceRelay::is_drained() {
   const std::lock_guard lock(mutex_);
   for (const Peer& peer : peers_) {
     if (!peer.lost.ok()) continue;
-    if (!peer.out->flushed()) return false;
+    if (!peer.out->flushed() || !peer.credits_out->flushed()) return false;
     for (int link = 0; link < map_.relay.links(); ++link) {
       auto* const credit = map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link));
       if (next_mark(peer, link) || word(credit).load(std::memory_order_relaxed) != 0) return false;

@@ -3,11 +3,13 @@
 //
 // Kernels find slots and cells of such links in their own rank's host memory (RelayLayout). A
 // message goes: kernel -> slot and mark here -> one link of a transport between the two ranks ->
-// slot and head there -> kernel. Credits go the other way. Kernels say themselves what there is to
-// be carried, so that graphs need no part of the host's when they are launched again.
+// slot and head there -> kernel. Credits go the other way, by another link. Kernels say themselves
+// what there is to be carried, so that graphs need no part of the host's when they are launched
+// again.
 //
 // It always takes what comes: a peer's message has a free slot here, by the credits of its link. So
-// the one link that all share never waits for any kernel.
+// the links that all share never wait for any kernel; messages may wait for a peer's relay, which
+// sleeps while its rank has no call under way.
 //
 // Thread safety: any call from any thread.
 #pragma once
@@ -42,7 +44,7 @@ class DeviceRelay {
  private:
   struct Peer;
   bool receive(Peer& peer);
-  Status take(const Peer& peer, const Message& message);
+  Status take(const Peer& peer, const Message& message, bool credit);
   bool send(Peer& peer);
   bool send_credit(Peer& peer, int link);
   bool send_message(Peer& peer, int link);

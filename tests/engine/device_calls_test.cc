@@ -146,6 +146,25 @@ TEST_P(Engines, ChooseAlikeWhereSizesAreKnownToPairs) {
   });
 }
 
+// Messages of several chunks have places in a slot that do not depend on their sizes.
+TEST_P(Engines, CarrySeveralChunksInAMessage) {
+  for (const char* algorithm : {"bruck", "pat"}) {
+    World world = Engines::world(5);
+    world.options.algorithm = algorithm;
+    run_ranks(world, [&](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+      for (const size_t count : {1, 3, 700}) {
+        const Shape shape{.kind = Kind::all_gather, .ranks = 5, .count = count};
+        CallMemory memory(shape, me, false);
+        memory.fill(count);
+        const Status status = calls.enqueue(memory.call(), streams[0]);
+        ASSERT_TRUE(status.ok()) << status.to_string();
+        ASSERT_TRUE(device.synchronize(streams[0]).ok());
+        ASSERT_EQ(memory.compare(), "") << algorithm << " of " << count;
+      }
+    });
+  }
+}
+
 // Many calls of several shapes under way, on both streams: they run in the order of the calls.
 TEST_P(Ranks, QueueCallsOnSeveralStreams) {
   run_ranks(world(), [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {

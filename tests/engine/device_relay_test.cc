@@ -147,6 +147,20 @@ TEST_F(DeviceRelays, CarryEveryGrant) {
   }
 }
 
+// A peer whose rank has no call under way takes nothing.
+TEST_F(DeviceRelays, CarryCreditsToWhoSleeps) {
+  settle();  // both know of each other
+  for (uint64_t number = 1; number <= kShape.slots + 2; ++number)
+    for (int link = 0; link <= kShape.links; ++link) {
+      *receiver(link).credit = number;
+      ends_[1].relay->poll();
+      EXPECT_TRUE(ends_[1].relay->is_drained()) << "credit " << number << " of link " << link;
+    }
+  settle();
+  for (int link = 0; link <= kShape.links; ++link)
+    EXPECT_EQ(*sender(link).credit, kShape.slots + 2);
+}
+
 TEST_F(DeviceRelays, TellWhoIsLost) {
   EXPECT_TRUE(ends_[0].relay->peer_status(1).ok());
   ends_[1].relay.reset();
