@@ -20,7 +20,7 @@ constexpr double kStatementOld_s = 3;  // what a peer said longer ago may not ho
 constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
 // How long to wait for a peer's side of a disagreement before reporting without it.
 constexpr double kOtherSide_s = 0.5;
-constexpr double kLastWords_s = 0.2;
+constexpr double kLastWordsLeast_s = 0.2, kLastWordsMost_s = 1;
 
 }  // namespace
 
@@ -166,7 +166,9 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
       if (media_->acquainted(r) && !words_.contains(r)) ranks.push_back(r);
     return ranks;
   };
-  const Deadline patience = Deadline::after(kLastWords_s, media_->clock());
+  const double patience_s =
+      std::clamp(config_.options.timeout_s / 10, kLastWordsLeast_s, kLastWordsMost_s);
+  const Deadline patience = Deadline::after(patience_s, media_->clock());
   while (!patience.expired() && !silent().empty()) {
     media_->poll();
     while (const auto note = media_->hear())

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs a test of GPUs by ranks that are processes: gpu_processes.py TEST RANKS [FILTER]. Every process runs the same
-tests, and is one rank of each (tests/nccl/gpu_ranks.h). Exit status 77 where the first one says that."""
+"""Runs a test of GPUs by ranks that are processes, on so many hosts: gpu_processes.py TEST RANKS [HOSTS]. Every process
+runs the same tests, and is one rank of each (tests/nccl/gpu_ranks.h). Exit status 77 where the first one says that."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ import sys
 import tempfile
 
 test, ranks = sys.argv[1], int(sys.argv[2])
-tests = sys.argv[3] if len(sys.argv) > 3 else "*GpuRanks*"
+hosts = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 
 with tempfile.TemporaryDirectory() as folder:
-    environment = {**os.environ, "WEFT_TEST_FOLDER": folder, "GTEST_FILTER": tests}
-    processes = [subprocess.Popen([test], env={**environment, "WEFT_TEST_RANK": str(rank)}, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True) for rank in range(ranks)]
+    environment = {**os.environ, "WEFT_TEST_FOLDER": folder, "GTEST_FILTER": "*GpuRanks*"}
+    processes = [subprocess.Popen([test], env={**environment, "WEFT_TEST_RANK": str(rank), "WEFT_HOST": f"host-{rank % hosts}"},
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(ranks)]
     outputs = [process.communicate()[0] for process in processes]
 statuses = [process.returncode for process in processes]
 print(outputs[0], end="")
