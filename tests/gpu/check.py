@@ -21,6 +21,8 @@ import time
 
 SKIPPED = 77
 NO_SUCH_GPU = "65535"
+KERNEL_BYTES = 1 << 30  # of an operand, where kernels are measured by themselves
+NARROW_TYPES = ("float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "int16", "uint16", "int8", "uint8")
 
 
 @dataclasses.dataclass
@@ -71,7 +73,7 @@ class Step:
     environment: dict = None
     skip: str = ""        # why it is not run
     figures: pathlib.Path = None
-    measures: bool = False
+    told: object = None   # of the rows of a step that measures: what to say of them
 
 
 class Skip(Exception):
@@ -117,7 +119,8 @@ def read_figures(figures):
 
 
 def read_rows(figures):
-    return read_figures(figures).get("rows", [])
+    found = read_figures(figures)
+    return found.get("rows", found.get("benchmarks", []))
 
 
 def count_gpus(bench, out):
@@ -165,8 +168,38 @@ def correctness(bench, gpus, quick):
 
 
 def benchmarks(bench, gpus, quick):
+    yield kernels(bench, quick)
     for step in measurements(bench, gpus, quick):
-        yield dataclasses.replace(step, measures=True)
+        yield dataclasses.replace(step, told=lambda rows: told_of(rows[-1]))
+
+
+def kernels(bench, quick):
+    """Copying and reducing by themselves, beside CUDA's copy, interleaved."""
+    program = pathlib.Path(bench.program).with_name(pathlib.Path(bench.program).name.replace("weft-bench", "weft-micro-gpu"))
+    figures = bench.out / "kernels.json"
+    command = [str(program), str(64 << 10 if quick else KERNEL_BYTES), "--benchmark_repetitions=5",
+               "--benchmark_enable_random_interleaving=true", "--benchmark_report_aggregates_only=true",
+               f"--benchmark_out={figures}", "--benchmark_out_format=json"]
+
+    def judge(ended):
+        return exited(ended) or next((f"{row['name']}: {row['error_message']}" for row in read_rows(figures)
+                                      if row.get("error_occurred")), None) or (
+            None if part_of_copy(read_rows(figures), "reduce/float32") else "it measured nothing")
+
+    def told(rows):
+        parts = [f"{name} {part_of_copy(rows, name):.2f}" for name in ("copy_kernel", "reduce/float32", "reduce/bfloat16")]
+        return "of the copy's bandwidth: " + ", ".join(parts)
+
+    return Step("kernels", command, 300, judge, figures=figures, told=told,
+                skip="" if program.exists() else f"there is no {program}")
+
+
+def part_of_copy(rows, name):
+    """Of the bandwidth of CUDA's copy, by medians."""
+    rate = {row["run_name"]: row.get("bytes_per_second") for row in rows if row.get("aggregate_name") == "median"}
+    found = [rate[one] for one in rate if one.split("/iterations")[0] == name]
+    copy = [rate[one] for one in rate if one.split("/iterations")[0] == "copy"]
+    return found[0] / copy[0] if found and copy and found[0] and copy[0] else None
 
 
 def measurements(bench, gpus, quick):
@@ -229,6 +262,12 @@ def targets(passed, out):
         large = row(f"bandwidth-{ranks}-processes", 256 << 20)
         yield Target(f"256 MiB, {ranks} ranks as processes, of the memory's floor", large and part_of_floor(large), 0.6, "",
                      True)
+    alone = passed.get("kernels", {"command": ["", ""]})
+    rows = alone["rows"] if alone["command"][1] == str(KERNEL_BYTES) else []
+    yield Target("1 GiB of float32, reduce of two, of the copy's bandwidth", part_of_copy(rows, "reduce/float32"), 0.95, "",
+                 True)
+    narrow = [part_of_copy(rows, f"reduce/{of}") for of in NARROW_TYPES]
+    yield Target("the same of the slowest 16- or 8-bit type", min(narrow) if all(narrow) else None, 0.85, "", True)
 
 
 def part_of_floor(row):
@@ -394,9 +433,9 @@ def check(options, out):
     for step in chosen(options, out, gpus):
         outcome, note, seconds = take(step, out)
         figures = read_figures(step.figures) if step.figures else {}
-        rows, machine = figures.get("rows", []), figures.get("run", {})
-        if step.measures and outcome == "passed":
-            note = told_of(rows[-1])
+        rows, machine = read_rows(step.figures) if step.figures else [], figures.get("run", {})
+        if step.told and outcome == "passed":
+            note = step.told(rows)
         print(f"{step.name:24} {outcome:8} {seconds:6.1f} s  {note}", flush=True)
         result["steps"].append({"name": step.name, "outcome": outcome, "note": note, "seconds": round(seconds, 2),
                                 "command": step.command, "ranks": machine.get("ranks"), "floor": machine.get("floor"),

@@ -81,8 +81,8 @@ class Check(unittest.TestCase):
         for name in ("python-torch", "python-torch-one-gpu", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
         self.assertEqual(set(outcome.values()), {"passed"}, ended.stdout)
-        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "hosts-threads", "hosts-processes", "gpus-threads", "gpus-processes",
-                     "latency-2-graph", "bandwidth-2", "bandwidth-2-processes", "bandwidth-gpus"):
+        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "hosts-threads", "hosts-processes",
+                     "gpus-threads", "gpus-processes", "kernels", "latency-2-graph", "bandwidth-2", "bandwidth-2-processes", "bandwidth-gpus"):
             self.assertIn(name, outcome)
         measured = [target["what"] for target in result["targets"] if target["outcome"] != "not measured"]
         self.assertEqual(measured, ["8 bytes, 2 ranks, from a graph"])
@@ -91,6 +91,7 @@ class Check(unittest.TestCase):
         self.assertRegex(steps["bandwidth-2"]["note"], r"^65536 bytes: [\d.]+ us, [\d.]+ GB/s(, [\d.]+ of the floor)?$")
         self.assertEqual([rank["device"]["ordinal"] for rank in steps["gpus-threads"]["ranks"]], [0, 1])
         self.assertTrue(steps["bandwidth-2"]["floor"]["gpus"])
+        self.assertRegex(steps["kernels"]["note"], r"^of the copy's bandwidth: copy_kernel [\d.]+, reduce/float32 [\d.]+, ")
 
     def test_what_fails_is_named(self):
         ended, result = self.pretend("echo no luck; exit 3")
@@ -152,10 +153,18 @@ echo "# Out of bounds values : {wrong}"
     def test_targets(self):
         module = self.module()
         row = {"size_bytes": 256 << 20, "floor_us": 90, "out_of_place": {"time_us": 100}}
-        passed = {"bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]}}
+        rates = {"copy": 100, "reduce/float32": 96, **{f"reduce/{of}": 90 for of in module.NARROW_TYPES}, "reduce/int8": 17}
+        kernels = [{"run_name": f"{name}/iterations:3/manual_time", "aggregate_name": "median", "bytes_per_second": rate}
+                   for name, rate in rates.items()]
+        passed = {"bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]},
+                  "kernels": {"command": ["weft-micro-gpu", str(module.KERNEL_BYTES)], "rows": kernels}}
         outcomes = [target.outcome() for target in module.targets(passed, pathlib.Path(self.out))]
         self.assertEqual(outcomes, ["not measured", "not measured", "met", "not measured", "MISSED by a factor of 2.00",
-                                    "not measured", "not measured", "not measured"])
+                                    "not measured", "not measured", "not measured", "met",
+                                    "MISSED by a factor of 5.00"])
+        passed["kernels"]["command"][1] = "65536"  # another size is not what is aimed at
+        outcomes = [target.outcome() for target in module.targets(passed, pathlib.Path(self.out))]
+        self.assertEqual(outcomes[-2:], ["not measured", "not measured"])
 
     def test_figures_of_earlier_runs_do_not_count(self):
         figures = pathlib.Path(self.out) / "old.json"
