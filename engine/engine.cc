@@ -69,6 +69,7 @@ Engine::~Engine() {
   progress_.reset();
   end_all();
   end_device();
+  if (failed_.load(std::memory_order_acquire)) dump_failure();
 }
 
 Status Engine::run(const Call& call) try {

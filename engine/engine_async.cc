@@ -112,7 +112,10 @@ bool Engine::advance(bool may_wait) try {
     if (may_wait) backoff_.pause(*media_, *active_.front()->deadline);
   }
   if (device_) watch_device(true);
-  if (failed_.load(std::memory_order_relaxed)) answer_callers();
+  if (failed_.load(std::memory_order_relaxed)) {
+    if (active_.empty()) settle_failure();  // who failed may have found driver_ taken by this
+    answer_callers();
+  }
   return outstanding_.load(std::memory_order_acquire) > 0;
 } catch (const std::bad_alloc&) {
   (void)out_of_memory();  // with which all calls end
