@@ -32,7 +32,7 @@ constexpr double kLostGrace_s = 0.3;
 // After its timeout, for a kernel to say whom it waits for.
 constexpr double kTimeoutGrace_s = 0.5;
 // For kernels that were told to give up to do so.
-constexpr double kReport_s = 0.1, kEnd_s = 5;
+constexpr double kReport_s = 0.5, kEnd_s = 5;
 
 // Equal on one host for threads of one process only; processes in different PID namespaces may
 // have the same number.

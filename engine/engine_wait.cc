@@ -166,9 +166,11 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
       if (media_->acquainted(r) && !words_.contains(r)) ranks.push_back(r);
     return ranks;
   };
-  const double patience_s =
-      std::clamp(config_.options.timeout_s / 10, kLastWordsLeast_s, kLastWordsMost_s);
-  const Deadline patience = Deadline::after(patience_s, media_->clock());
+  // Who waited as long as by default may well be busy, and nobody minds; after less, who comes
+  // too late must not be taken for one who has waited.
+  const double tenth_s = default_deadline ? config_.options.timeout_s / 10 : 0;
+  const Deadline patience =
+      Deadline::after(std::clamp(tenth_s, kLastWordsLeast_s, kLastWordsMost_s), media_->clock());
   while (!patience.expired() && !silent().empty()) {
     media_->poll();
     while (const auto note = media_->hear())

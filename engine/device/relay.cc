@@ -48,7 +48,8 @@ struct DeviceRelay::Peer {
   RecvLink* credits_in;
   std::vector<uint64_t> carried;  // by link: the number of the last message
   std::deque<Ticket> tickets{};   // of messages that are sent from where kernels put them
-  Status lost{};
+  Status wrong{};                 // what it sent that cannot be
+  Status lost{};                  // why nothing more goes there
 };
 
 DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media)
@@ -88,17 +89,18 @@ bool DeviceRelay::poll() {
 
 // -- what comes -----------------------------------------------------------------------------------
 
+// Also what a peer has sent that is gone since: its part may have been all that it had to do.
 bool DeviceRelay::receive(Peer& peer) {
   bool moved = false;
-  for (RecvLink* const in : {peer.credits_in, peer.in}) {
-    while (peer.lost.ok()) {
+  for (RecvLink* const in : {peer.in, peer.credits_in}) {
+    while (peer.wrong.ok()) {
       const Message* const message = in->peek();
       if (!message) break;
-      peer.lost = take(peer, *message, in == peer.credits_in);
+      peer.wrong = take(peer, *message, in == peer.credits_in);
       in->release();
       moved = true;
     }
-    if (peer.lost.ok()) peer.lost = in->status();
+    if (peer.lost.ok()) peer.lost = peer.wrong.ok() ? in->status() : peer.wrong;
   }
   return moved;
 }

@@ -161,6 +161,23 @@ TEST_F(DeviceRelays, CarryCreditsToWhoSleeps) {
     EXPECT_EQ(*sender(link).credit, kShape.slots + 2);
 }
 
+// Who has done its part may go; what it sent arrives, whatever else is noticed first.
+TEST_F(DeviceRelays, CarryTheLastWordsOfWhoIsGone) {
+  settle();  // both know of each other
+  for (const uint64_t number : {1, 2}) say(0, number, 'a', 3);
+  const auto pass = [this](int steps) {
+    for (int i = 0; i < steps; ++i) ends_[1].media->wait(Deadline::after(0.001, net_->clock()));
+  };
+  while (!ends_[0].relay->is_drained()) ends_[0].relay->poll();
+  pass(20);
+  ends_[0].relay.reset();
+  pass(20);
+  ends_[1].media->poll();
+  for (int i = 0; i < 5; ++i) ends_[1].relay->poll();
+  EXPECT_EQ(*receiver(0).head, 2u);
+  EXPECT_EQ(ends_[1].relay->peer_status(0).code(), Code::peer_lost);
+}
+
 TEST_F(DeviceRelays, TellWhoIsLost) {
   EXPECT_TRUE(ends_[0].relay->peer_status(1).ok());
   ends_[1].relay.reset();
