@@ -313,13 +313,15 @@ DeviceMedia::Outcome DeviceMedia::meet_peers(const std::vector<Greeting>& all,
   return outcome;
 }
 
-// Where it fails because some cannot map others' memory, `apart` has grown.
+// Where it fails because some cannot map others' memory, `unmapped` has grown.
 Result<std::unique_ptr<DeviceMedia>> DeviceMedia::attempt(Gpu& device, Rendezvous& meet,
                                                           const DeviceMediaConfig& config,
-                                                          const Deadline& deadline, Pairs& apart) {
+                                                          const Deadline& deadline,
+                                                          Pairs& unmapped) {
   std::unique_ptr<DeviceMedia> media(new DeviceMedia(device, config));
   const auto all = media->greet(meet, config, deadline);
   if (!all.ok()) return all.status();
+  Pairs apart = unmapped;
   WEFT_TRY(media->choose(config, *all, apart));
   Offer mine;
   if (const Status made = media->make(config, mine); !made.ok()) mine.error = made.message();
@@ -327,15 +329,20 @@ Result<std::unique_ptr<DeviceMedia>> DeviceMedia::attempt(Gpu& device, Rendezvou
   if (!offers.ok()) return offers.status();
   const auto outcomes = gather(meet, media->meet_peers(*all, *offers), deadline);
   if (!outcomes.ok()) return outcomes.status();
-  Status unmapped;
-  for (Rank r = 0; r < meet.size(); ++r)
-    for (const Rank peer : (*outcomes)[static_cast<size_t>(r)].apart) {
-      apart.insert(std::minmax(r, peer));
-      if (unmapped.ok())
-        unmapped = Status(Code::system,
-                          concat("rank ", r, ": ", (*outcomes)[static_cast<size_t>(r)].why), r);
+  Status failure;
+  for (Rank r = 0; r < meet.size(); ++r) {
+    const Outcome& outcome = (*outcomes)[static_cast<size_t>(r)];
+    for (const Rank peer : outcome.apart) {
+      if (peer < 0 || peer >= meet.size() || peer == r)
+        return Status(Code::mismatch,
+                      concat("rank ", r, " cannot map the memory of rank ", peer, " of ",
+                             meet.size(), "; use one version of weft"),
+                      r);
+      unmapped.insert(std::minmax(r, peer));
+      if (failure.ok()) failure = Status(Code::system, concat("rank ", r, ": ", outcome.why), r);
     }
-  WEFT_TRY(unmapped);
+  }
+  WEFT_TRY(failure);
   if (apart.empty()) return media;
   Outcome connected;
   if (const Status status = media->connect(meet, config, deadline); !status.ok())
@@ -347,12 +354,11 @@ Result<std::unique_ptr<DeviceMedia>> DeviceMedia::attempt(Gpu& device, Rendezvou
 Result<std::unique_ptr<DeviceMedia>> DeviceMedia::join(Gpu& device, Rendezvous& meet,
                                                        const DeviceMediaConfig& config,
                                                        const Deadline& deadline) {
-  Pairs apart;
+  Pairs unmapped;
   while (true) {
-    const size_t known = apart.size();
-    auto media = attempt(device, meet, config, deadline, apart);
-    const bool new_ones = apart.size() > known && !media.ok();
-    if (!new_ones || !config.connect) return media;
+    const size_t known = unmapped.size();
+    auto media = attempt(device, meet, config, deadline, unmapped);
+    if (unmapped.size() == known || !config.connect) return media;
     log_line(LogLevel::info, config.rank,
              concat("memory of GPUs cannot be mapped, host memory is used instead: ",
                     media.status().message()));

@@ -62,7 +62,7 @@ class DeviceMedia {
   using Pairs = std::set<std::pair<Rank, Rank>>;  // the lower rank first
   static Result<std::unique_ptr<DeviceMedia>> attempt(Gpu& device, Rendezvous& meet,
                                                       const DeviceMediaConfig& config,
-                                                      const Deadline& deadline, Pairs& apart);
+                                                      const Deadline& deadline, Pairs& unmapped);
   Result<std::vector<Greeting>> greet(Rendezvous& meet, const DeviceMediaConfig& config,
                                       const Deadline& deadline);
   Status choose(const DeviceMediaConfig& config, const std::vector<Greeting>& all, Pairs& apart);
