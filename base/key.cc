@@ -1,7 +1,7 @@
 #include "base/key.h"
 
 #include <openssl/crypto.h>
-#include <openssl/hmac.h>
+#include <openssl/sha.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,20 +17,54 @@ namespace {
 constexpr size_t kSecretBytesMin = 16;
 constexpr std::string_view kHowToMake = "make one with: openssl rand -base64 32";
 
-KeyProof code(ConstBytes key, std::string_view said) {
-  KeyProof code{};
-  const auto* result = ::HMAC(::EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                              reinterpret_cast<const unsigned char*>(said.data()), said.size(),
-                              reinterpret_cast<unsigned char*>(code.data()), nullptr);
-  WEFT_CHECK(result != nullptr);  // it has no other reason to fail than a lack of memory
-  return code;
+// HMAC-SHA256 by the plain functions of that hash. Those for any hash keep something per thread
+// behind a lock: a child that is forked while another thread has it would wait for ever.
+class Hmac {
+ public:
+  explicit Hmac(ConstBytes key) {
+    begin(inner_, key, 0x36);
+    begin(outer_, key, 0x5c);
+  }
+  void add(ConstBytes said) { ::SHA256_Update(&inner_, said.data(), said.size()); }
+  // Of all that was added. Once.
+  KeyProof code() {
+    const KeyProof said = end(inner_);
+    ::SHA256_Update(&outer_, said.data(), said.size());
+    return end(outer_);
+  }
+
+ private:
+  static void begin(SHA256_CTX& hash, ConstBytes key, uint8_t padding) {
+    std::array<uint8_t, SHA256_CBLOCK> block{};
+    WEFT_CHECK(key.size() <= block.size());
+    std::memcpy(block.data(), key.data(), key.size());
+    for (uint8_t& byte : block) byte ^= padding;
+    ::SHA256_Init(&hash);
+    ::SHA256_Update(&hash, block.data(), block.size());
+    ::OPENSSL_cleanse(block.data(), block.size());
+  }
+  static KeyProof end(SHA256_CTX& hash) {
+    KeyProof code{};
+    ::SHA256_Final(reinterpret_cast<unsigned char*>(code.data()), &hash);
+    return code;
+  }
+
+  SHA256_CTX inner_, outer_;
+};
+
+KeyProof code(ConstBytes key, ConstBytes said) {
+  Hmac hmac(key);
+  hmac.add(said);
+  return hmac.code();
 }
 
 // With its length before it, so that no two lists of parts are the same bytes.
-void append(std::string& said, ConstBytes part) {
-  for (int shift = 0; shift < 64; shift += 8)
-    said.push_back(static_cast<char>(static_cast<uint64_t>(part.size()) >> shift));
-  said.append(reinterpret_cast<const char*>(part.data()), part.size());
+void add_part(Hmac& hmac, ConstBytes part) {
+  std::array<std::byte, 8> length{};
+  for (size_t i = 0; i < length.size(); ++i)
+    length[i] = static_cast<std::byte>(static_cast<uint64_t>(part.size()) >> 8 * i);
+  hmac.add(length);
+  hmac.add(part);
 }
 
 Status check_file(const std::string& path) {
@@ -75,7 +109,7 @@ Nonce fresh_nonce() {
 }
 
 Key::Key(std::string_view secret)
-    : bytes_(code(bytes_of("weft's key of a job"), secret)), secret_(!secret.empty()) {}
+    : bytes_(code(bytes_of("weft's key of a job"), bytes_of(secret))), secret_(!secret.empty()) {}
 
 Key Key::derive(std::string_view purpose, std::string_view context) const {
   Key key;
@@ -85,10 +119,10 @@ Key Key::derive(std::string_view purpose, std::string_view context) const {
 }
 
 KeyProof Key::prove(std::string_view role, std::initializer_list<ConstBytes> parts) const {
-  std::string said;
-  append(said, bytes_of(role));
-  for (const ConstBytes part : parts) append(said, part);
-  return code(bytes_, said);
+  Hmac hmac(bytes_);
+  add_part(hmac, bytes_of(role));
+  for (const ConstBytes part : parts) add_part(hmac, part);
+  return hmac.code();
 }
 
 bool Key::proves(ConstBytes proof, std::string_view role,

@@ -1,13 +1,17 @@
 #include "base/key.h"
 
 #include <gtest/gtest.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "base/text.h"
 
@@ -59,6 +63,32 @@ TEST(Key, IsHmacSha256) {
             "e71a689d57e4827a231203c6f27e92226741c551c66c33c7de7dfea88457bd28");
   EXPECT_EQ(hex(Key(kSecret).prove("caller", {bytes_of("one")})),
             "c2b7bea474e3ac819886665d487ca0f7f72d94d3f213eb1bfe2bf62e4502fc73");
+}
+
+// What OpenSSL asks for, from before it has asked for anything.
+std::atomic<int> allocations{0};
+const bool counted = ::CRYPTO_set_mem_functions(
+    [](size_t bytes, const char*, int) {
+      ++allocations;
+      return std::malloc(bytes);
+    },
+    [](void* memory, size_t bytes, const char*, int) {
+      ++allocations;
+      return std::realloc(memory, bytes);
+    },
+    [](void* memory, const char*, int) { std::free(memory); });
+
+// It has state of threads, and a lock around it: a child that was forked while another thread began
+// or ended could wait for that for ever, so proofs have none.
+TEST(Key, KeepsNothingPerThread) {
+  ASSERT_TRUE(counted);
+  allocations = 0;
+  std::thread([] {
+    (void)Key(kSecret).derive("a", "b").prove("caller", {bytes_of("one")});
+  }).join();
+  EXPECT_EQ(allocations, 0);
+  std::thread([] { ::ERR_set_mark(); }).join();
+  EXPECT_GT(allocations, 0);  // what does, is seen
 }
 
 TEST(Key, NoncesAreFresh) { EXPECT_NE(hex(fresh_nonce()), hex(fresh_nonce())); }
