@@ -1,23 +1,16 @@
 #include "nccl/api.h"
 
-#include <mutex>
-
 #include "base/text.h"
 #include "nccl/debug.h"
+#include "nccl/process_wide.h"
 
 namespace weft::nccl {
 namespace {
 
 // The last error of any thread: who waits for a thread of the library's has no other place to ask.
 struct Latest {
-  std::mutex mutex;
   std::string text;
 };
-
-Latest& latest() {
-  static Latest* const kept = new Latest;  // never destroyed: threads may outlive main()
-  return *kept;
-}
 
 std::string& own_latest() {
   static thread_local std::string text;
@@ -46,15 +39,13 @@ ncclResult_t code_of(const Status& status) {
 ncclResult_t report(std::string_view call, const Status& status) {
   own_latest() = concat(call, ": ", status.message());
   warn(own_latest());
-  const std::lock_guard lock(latest().mutex);
-  latest().text = own_latest();
+  ProcessWide<Latest>()->text = own_latest();
   return code_of(status);
 }
 
 std::string last_error() {
   if (!own_latest().empty()) return own_latest();
-  const std::lock_guard lock(latest().mutex);
-  return latest().text;
+  return ProcessWide<Latest>()->text;
 }
 
 }  // namespace weft::nccl

@@ -261,26 +261,18 @@ Status wait_for(const std::vector<Outstanding>& calls) {
   return first;
 }
 
-Registry& Registry::of_process() {
-  static Registry* const kept = new Registry;  // never destroyed: threads may outlive main()
-  return *kept;
-}
-
 ncclComm_t Registry::add(std::shared_ptr<ncclComm> comm) {
-  const std::lock_guard lock(mutex_);
   const ncclComm_t handle = comm.get();
   comms_.emplace(handle, std::move(comm));
   return handle;
 }
 
 std::shared_ptr<ncclComm> Registry::find(ncclComm_t handle) const {
-  const std::lock_guard lock(mutex_);
   const auto found = comms_.find(handle);
   return found == comms_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<ncclComm> Registry::remove(ncclComm_t handle) {
-  const std::lock_guard lock(mutex_);
   const auto found = comms_.find(handle);
   if (found == comms_.end()) return nullptr;
   std::shared_ptr<ncclComm> comm = std::move(found->second);
@@ -290,7 +282,7 @@ std::shared_ptr<ncclComm> Registry::remove(ncclComm_t handle) {
 
 Result<std::shared_ptr<ncclComm>> comm_of(ncclComm_t handle) {
   if (!handle) return invalid_argument("comm is null; pass a communicator");
-  std::shared_ptr<ncclComm> comm = Registry::of_process().find(handle);
+  std::shared_ptr<ncclComm> comm = Registry::of_process()->find(handle);
   if (comm) return comm;
   return invalid_argument(
       "comm is not a communicator of this process, or was destroyed or aborted already");

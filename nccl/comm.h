@@ -17,6 +17,7 @@
 #include "engine/communicator.h"
 #include "nccl/config.h"
 #include "nccl/nccl.h"
+#include "nccl/process_wide.h"
 
 namespace weft::nccl {
 
@@ -128,11 +129,10 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
 
 namespace weft::nccl {
 
-// The process's communicators by handle. State of the process, as the C interface leaves no other
-// place.
+// The process's communicators by handle.
 class Registry {
  public:
-  static Registry& of_process();
+  static ProcessWide<Registry> of_process() { return {}; }
 
   ncclComm_t add(std::shared_ptr<ncclComm> comm);
   // Null where there is none, any more or at all.
@@ -140,7 +140,6 @@ class Registry {
   std::shared_ptr<ncclComm> remove(ncclComm_t handle);
 
  private:
-  mutable std::mutex mutex_;
   std::map<ncclComm_t, std::shared_ptr<ncclComm>> comms_;
 };
 

@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <mutex>
 #include <string>
 
 #include "base/line.h"
 #include "base/text.h"
 #include "nccl/nccl.h"
+#include "nccl/process_wide.h"
 #include "nccl/settings.h"
 
 namespace weft::nccl {
@@ -24,13 +24,16 @@ constexpr unsigned kAll =
 constexpr unsigned kUsual = bit(Subsystem::init) | bit(Subsystem::env) | bit(Subsystem::tuning);
 
 struct Debug {
-  std::mutex mutex;  // of configuring
-  bool configured = false;
   std::atomic<Level> level{Level::none};
   std::atomic<unsigned> subsystems{kUsual};
   std::atomic<int> output{STDOUT_FILENO};
   std::atomic<bool> version_shown{false};
   LineWriter writer;
+};
+
+// Who configures holds this.
+struct Configured {
+  bool once = false;
 };
 
 Debug& debug() {
@@ -110,9 +113,9 @@ bool at_least(Level level) { return debug().level.load(std::memory_order_relaxed
 
 void configure_debug(const Environment& said, bool again) {
   Debug& d = debug();
-  const std::lock_guard lock(d.mutex);
-  if (d.configured && !again) return;
-  d.configured = true;
+  ProcessWide<Configured> configured;
+  if (configured->once && !again) return;
+  configured->once = true;
   const Environment env = meaningful(said);
   d.level = level_named(upper(env.get("NCCL_DEBUG").value_or("")));
   const auto subsystems = env.get("NCCL_DEBUG_SUBSYS");

@@ -25,7 +25,7 @@ Answer destroy(ncclComm_t handle, bool abort) {
   if (!handle) return ncclSuccess;
   auto found = comm_of(handle);
   if (!found.ok()) return found.status();
-  const std::shared_ptr<ncclComm> comm = Registry::of_process().remove(handle);
+  const std::shared_ptr<ncclComm> comm = Registry::of_process()->remove(handle);
   if (!comm) return invalid_argument("comm was destroyed by another thread meanwhile");
   const Status flushed = abort ? Status() : comm->flush();
   const std::string label = comm->label();

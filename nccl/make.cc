@@ -80,7 +80,7 @@ Answer give_birth(Birth birth) {
           .alone = birth.alone,
           .make = {},
           .before = {}};
-  *birth.out = birth.childless ? nullptr : Registry::of_process().add(comm);
+  *birth.out = birth.childless ? nullptr : Registry::of_process()->add(comm);
   job.make = [birth = std::move(birth), comm] { return make_engine(birth, comm); };
   return submit(std::move(job));
 }

@@ -5,12 +5,12 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "base/text.h"
 #include "engine/device/cuda.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
+#include "nccl/process_wide.h"
 
 namespace weft::nccl {
 namespace {
@@ -60,18 +60,12 @@ Driver& driver() {
 
 // What ncclMemAlloc has given and ncclMemFree not taken back.
 struct Allocations {
-  std::mutex mutex;
   struct Given {
     std::shared_ptr<Gpu> gpu;  // null: the host's
     size_t bytes = 0;
   };
   std::map<void*, Given> given;
 };
-
-Allocations& allocations() {
-  static Allocations* const kept = new Allocations;
-  return *kept;
-}
 
 Status no_memory(size_t bytes) {
   return Status(Code::system, concat("there is no memory for ", bytes, " bytes; ask for less"));
@@ -99,8 +93,7 @@ Status allocate(void** at, size_t bytes) {
   Allocations::Given given{gpu.ok() ? gpu.take() : nullptr, rounded};
   const Result<void*> memory = given.gpu ? memory_of(*given.gpu, rounded) : memory_of_host(rounded);
   if (!memory.ok()) return memory.status();
-  const std::lock_guard lock(allocations().mutex);
-  allocations().given.emplace(*memory, std::move(given));
+  ProcessWide<Allocations>()->given.emplace(*memory, std::move(given));
   *at = *memory;
   return {};
 }
@@ -109,12 +102,12 @@ Status release(void* memory) {
   if (!memory) return {};
   Allocations::Given given;
   {
-    const std::lock_guard lock(allocations().mutex);
-    const auto found = allocations().given.find(memory);
-    if (found == allocations().given.end())
+    ProcessWide<Allocations> allocations;
+    const auto found = allocations->given.find(memory);
+    if (found == allocations->given.end())
       return invalid_argument("ptr is not memory of ncclMemAlloc, or was freed already");
     given = std::move(found->second);
-    allocations().given.erase(found);
+    allocations->given.erase(found);
   }
   if (given.gpu)
     given.gpu->release({static_cast<std::byte*>(memory), given.bytes});

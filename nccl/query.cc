@@ -48,7 +48,7 @@ const char* placed(std::string_view text) {
 
 // What is the matter with the communicator, else with this thread's last call.
 const char* last_error_of(ncclComm_t handle) {
-  if (const auto comm = handle ? Registry::of_process().find(handle) : nullptr)
+  if (const auto comm = handle ? Registry::of_process()->find(handle) : nullptr)
     if (const Status failure = comm->failure(); !failure.ok()) return placed(failure.message());
   return placed(last_error());
 }
