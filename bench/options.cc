@@ -324,7 +324,6 @@ Status check_for_gpus(const BenchOptions& o) {
       {!o.trace_file.empty(), "--trace: what lanes do on a GPU is not noted"},
       {o.blocking && o.graph_launches > 0,
        "-z/--blocking 1 with -G/--cudagraph: nothing waits there"},
-      {o.engine.protocol == "ll", "--protocol ll: calls on GPUs' memory have one, simple"},
   };
   for (const auto& [is, what] : refused)
     if (is) return invalid_argument(concat(what, "; leave that or --device cuda out."));

@@ -15,7 +15,8 @@
 //      if the message begins here and is there in this round:
 //        wait for it (from), and for a free slot (to)
 //   2. value = fold(op, [message], source, source, ...), left to right, for `size` elements; write
-//      it to every target, and into the slot (to); nothing where size is 0
+//      it to every target, and into the slot (to); nothing where size is 0. Sources that are
+//      packets are waited for here, piece by piece
 //   3. if the message ends here and was there: give the slot back (from), publish the message (to)
 //   4. post every signal of `posts`
 // 1 may be asked for all at once, without blocking: nothing has been done until all of it holds.
@@ -41,10 +42,14 @@
 // first step each worker waits until every peer has finished the windowed call that used the part
 // before. The last worker to end publishes this call as finished to all peers.
 //
-// The protocol is the simple one: payload, then a cell. Packets that carry their own flags (LL)
-// will be a property of window operands, with a part of the window and a count in State of their
-// own; the signals that they carry are then left out by lowering, as on the CPU
-// (engine/schedule/lines.h).
+// Packets (LL). Short payload can carry its own flags, so that what was written needs no signal to
+// be read: the signals that would say no more are left out by lowering, as on the CPU
+// (engine/schedule/lines.h). A box has the packets of one writer for one reader, in the reader's
+// memory, where nothing but packets ever lies: 8 bytes of payload are two words of 4, each followed
+// by the flag (kernels/cuda/packets.cuh). What a rank puts into its own window for others goes into
+// a box of each, and is read there. Boxes have two parts, which windowed calls use in turn, as
+// windows have; the flag is the call's (packet_flag()). Such a call has one round, and a worker for
+// each lane, as a worker that waits for packets does nothing else.
 #pragma once
 
 #include <cstddef>
@@ -65,6 +70,13 @@ inline constexpr uint32_t kLeases = 2;
 WEFT_HD constexpr uint64_t signal_value(uint64_t call, uint64_t turn) {
   return (call << kTurnBits) + turn + 1;
 }
+// Of a windowed call (from 1). Never that of memory that nobody has written; nor, as a part's calls
+// are all even or all odd, another one's of the same part, until counts wrap.
+WEFT_HD constexpr uint32_t packet_flag(uint64_t window_call) {
+  const auto flag = static_cast<uint32_t>(window_call);
+  return flag == 0 ? 1 : flag;
+}
+inline constexpr uint32_t kPayloadOfPacket = 8, kPacketBytes = 16;
 // Counts may wrap.
 WEFT_HD constexpr bool reached(uint64_t seen, uint64_t needed) {
   return static_cast<int64_t>(seen - needed) >= 0;
@@ -97,6 +109,7 @@ enum class Space : uint8_t {
   transfer,     // memory of transfer `index` of a group of sends and receives
   scratch,      // `memory`, this rank's own: a slot that holds one chunk of one round
   window,       // `memory`: such a slot in a rank's window, in its first part and first half
+  box,          // `memory`: a box of this rank's, from rank `index`, or of rank `index`'s; likewise
 };
 
 struct Operand {
@@ -149,11 +162,13 @@ struct Send {
 
 struct Step {
   uint64_t scaled;       // bit k: source k (the message not counted) is multiplied by the scalar
+  uint64_t boxed;        // bit k: source k is a box
   uint32_t first_place;  // place i is of the i-th time
   uint32_t times;        // >= 1
   uint32_t first_source, first_target;  // in operands
   uint32_t first_wait, first_post;
   uint16_t sources, targets, waits, posts;  // how many
+  uint16_t boxes;                           // so many of the targets, the last ones, are boxes
   int32_t from, to;                         // in receives, sends; -1: none
   uint32_t slot_offset;  // bytes from a slot's begin to this chunk, received or sent
   bool begins, ends;     // its messages: steps that follow each other may share theirs
@@ -184,7 +199,7 @@ struct Program {
   uint64_t* const* publish_finished;
 
   uint64_t segment;      // elements of a chunk in one round
-  uint64_t lease_bytes;  // from one part of a window to the next
+  uint64_t lease_bytes;  // from one part of a window, or of the boxes, to the next
   uint64_t half_bytes;   // from one half to the next; turns take `halves` of them in rotation
   int64_t divisor;       // avg: the number of ranks; else 1
   uint32_t lane_count;
@@ -221,7 +236,7 @@ struct Call {
 
 enum class Cause : uint32_t { none, aborted, timed_out };
 // The call's begin and its end are of steps that are launched by themselves (device_step.h).
-enum class Awaited : uint32_t { lease, signal, message, credit, begin, end };
+enum class Awaited : uint32_t { lease, signal, message, credit, packet, begin, end };
 
 struct Report {
   uint32_t complete;  // not 0: the rest has been written

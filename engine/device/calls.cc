@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engine/algorithms/catalog.h"
 #include "engine/device/report.h"
+#include "engine/schedule/lines.h"
 
 namespace weft {
 namespace {
@@ -16,7 +17,7 @@ constexpr size_t kAlignment = 256;
 // At the begin of the words: whether to abort, and the reports.
 constexpr size_t kFixedWords = 3 * kAlignment;
 constexpr size_t kBytesPerCopy = 256 << 10;        // of a message, for every copy of its lanes
-constexpr size_t kBytesPerBlock = 16 << 10;        // of an operand of a step by itself
+constexpr size_t kMostInPackets = 16 << 10;        // of a message, which they make twice as large
 constexpr size_t kWholeMessage = size_t{1} << 48;  // as a segment: what there is room for
 
 // The most that any rank's steps name, and one more.
@@ -279,6 +280,22 @@ int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
   return std::max(1, static_cast<int>(std::min<size_t>(wanted, static_cast<size_t>(room))));
 }
 
+// Whether its data comes as packets, as short data does where options do not say otherwise. What
+// takes packets waits for nothing else, so there is a block for each lane.
+bool DeviceCalls::takes_packets(const Choice& choice, const Collective& collective,
+                                const Call& call) const {
+  const Algorithm& algorithm = *choice.algorithm;
+  const std::string& wish = options_.protocol;
+  if (watch_ || !algorithm.windows || !algorithm.lines || call.varying || wish == "simple" ||
+      (wish == "auto" && message_bytes(call) > kMostInPackets))
+    return false;
+  for (Rank r = 0; r < size(); ++r) {
+    const Program program = algorithm.build(collective, r, Parameters{choice.radix});
+    if (!can_push_lines(program, r) || program.lanes.size() > media_->choice().blocks) return false;
+  }
+  return true;
+}
+
 Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged) const {
   auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
   if (!image.ok()) return image;
@@ -370,6 +387,13 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   auto choice = choose_for(call);
   if (!choice.ok()) return choice.status();
   const Collective collective{call.kind, size(), has_root(call.kind) ? call.root : 0, false};
+  choice->ll = takes_packets(*choice, collective, call);
+  if (choice->ll) {
+    choice->copies = 1;
+    auto packets = arrange(call, aliased, *choice, size(), rank());
+    if (!packets.ok() || lowered(*packets).ok()) return packets;
+    choice->ll = false;  // there is no room for boxes, on no rank
+  }
   // Ranks that do not know the same sizes would not come to the same number.
   if (watch_ || !pair_sizes(call))
     choice->copies = copies_for(*choice, collective, message_bytes(call));
@@ -384,7 +408,7 @@ Result<CallInfo> DeviceCalls::would_run(const Call& call) const {
   WEFT_TRY(lowered(*what).status());
   return CallInfo{
       .algorithm = std::string(what->request.algorithm),
-      .protocol = "simple",
+      .protocol = std::string(name(what->request.protocol)),
       .transports = media_->relay() ? concat("gpu+", media_->relay()->transports()) : "gpu",
       .lanes = what->program.copies,
       .radix = what->request.radix};

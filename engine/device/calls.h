@@ -162,6 +162,7 @@ class DeviceCalls {
   Result<Gpu::Event> take_event();
   Result<Choice> choose_for(const Call& call) const;
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
+  bool takes_packets(const Choice& choice, const Collective& collective, const Call& call) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   device::Call arguments(const Call& call) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;

@@ -15,7 +15,7 @@ using nlohmann::json;
 std::string describe(const DeviceShape& shape) {
   return concat(shape.ranks, " ranks, ", shape.cells, " cells, ", shape.links, " links of ",
                 shape.slots, " slots of ", shape.slot_bytes, " bytes, windows of ",
-                shape.window_bytes, " bytes");
+                shape.window_bytes, " bytes, ", shape.packet_bytes, " bytes for packets");
 }
 
 // Others cannot be cast.
@@ -43,7 +43,7 @@ DeviceShape relayed_shape(DeviceShape shape, size_t most) {
   constexpr int kLinks = 8;
   constexpr size_t kBytes = 64 << 20;
   constexpr uint32_t kSlotBytesLeast = 16 << 10;
-  shape.window_bytes = 0;
+  shape.window_bytes = shape.packet_bytes = 0;
   shape.links = std::min(shape.links, kLinks);
   const size_t slots = 2 * most * static_cast<size_t>(shape.links + 1) * shape.slots;
   while (shape.slot_bytes / 2 >= kSlotBytesLeast && slots * shape.slot_bytes > kBytes)
@@ -235,6 +235,7 @@ Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Gr
   DeviceShape shape = choice_.engine == DeviceEngine::stream
                           ? config.stream_shape.value_or(config.shape)
                           : config.shape;
+  if (choice_.engine == DeviceEngine::stream) shape.packet_bytes = 0;  // nothing waits for them
   if (!apart.empty()) shape = relayed_shape(shape, most_relayed(apart, ranks));
   map_.layout = DeviceMemoryLayout(shape);
   for (const auto& [low, high] : apart)

@@ -11,6 +11,7 @@ std::string_view words_for(device::Awaited awaited) {
     case device::Awaited::signal: return "a signal";
     case device::Awaited::message: return "a message";
     case device::Awaited::credit: return "a free slot";
+    case device::Awaited::packet: return "data";
     case device::Awaited::begin: return "the begin of this call";
     case device::Awaited::end: return "the end of this call";
   }

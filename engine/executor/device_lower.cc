@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/schedule/lines.h"
 
 namespace weft {
 
@@ -18,12 +19,13 @@ class DeviceLowering {
         layout_(layout),
         map_(map),
         group_(request.collective.kind == Kind::exchange),
+        packets_(request.protocol == Protocol::ll),
         chunks_(blocks(request.collective) * program.pieces),
         out_(image_.program_) {}
 
   Result<DeviceImage> run() {
     set_constants();
-    WEFT_TRY(set_rounds());
+    WEFT_TRY(packets_ ? set_one_round() : set_rounds());
     set_windows();
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
     return std::move(image_);
@@ -78,6 +80,40 @@ class DeviceLowering {
                               " rounds for this call; use larger segments"));
   }
 
+  // Packets come in one round.
+  Status set_one_round() {
+    if (!can_push_lines(program_, map_.me))
+      return unsupported(
+          concat("algorithm ", request_.algorithm,
+                 " does not write its own window and wait for whom it reads from, as packets (ll) "
+                 "want it on devices; use protocol simple"));
+    const size_t largest = largest_chunk(program_, layout_, chunks_, true);
+    out_.segment = std::max<size_t>(1, largest);
+    rounds_ = largest > 0 ? 1 : 0;
+    const size_t needed = boxes_of(out_.ranks), there = map_.layout.packet_lease_bytes();
+    if (needed <= there) return {};
+    return unsupported(concat("algorithm ", request_.algorithm, " needs ", needed,
+                              " bytes of packets for this call, and there are ", there,
+                              "; use protocol simple"));
+  }
+
+  // Bytes of the boxes of so many writers.
+  size_t boxes_of(Rank writers) const {
+    constexpr size_t kTimes = device::kPacketBytes / device::kPayloadOfPacket;
+    return kTimes * slot_bytes() * static_cast<size_t>(program_.window_slots) *
+           static_cast<size_t>(writers);
+  }
+  // That for a slot of a writer's window, in the memory of a reader.
+  device::Operand box(Rank reader, Rank writer, int slot, Rank peer) const {
+    const size_t each = boxes_of(1) / static_cast<size_t>(program_.window_slots);
+    device::Operand out{};
+    out.memory = map_.at<std::byte>(
+        reader, map_.layout.packets() + boxes_of(writer) + each * static_cast<size_t>(slot));
+    out.index = peer;
+    out.space = device::Space::box;
+    return out;
+  }
+
   // Elements of a window's slot.
   size_t window_room(size_t granule) const {
     const auto slots = static_cast<size_t>(program_.window_slots) * program_.window_halves;
@@ -90,7 +126,7 @@ class DeviceLowering {
   void set_windows() {
     out_.halves = static_cast<uint32_t>(program_.window_halves);
     out_.half_bytes = slot_bytes() * static_cast<size_t>(program_.window_slots);
-    out_.lease_bytes = map_.layout.lease_bytes();
+    out_.lease_bytes = packets_ ? map_.layout.packet_lease_bytes() : map_.layout.lease_bytes();
     out_.windowed = program_.window_slots > 0;
     image_.scratch_bytes_ = slot_bytes() * static_cast<size_t>(program_.scratch_slots);
     if (!out_.windowed) return;
@@ -148,8 +184,11 @@ class DeviceLowering {
                                 [](const Operand& o) { return o.buffer == Buffer::output; });
     for (size_t i = 0; i < step.sources.size(); ++i)
       if (scales_ && step.sources[i].buffer == Buffer::input) out.scaled |= uint64_t{1} << i;
+    for (size_t i = 0; i < step.sources.size(); ++i)
+      if (packets_ && step.sources[i].buffer == Buffer::window) out.boxed |= uint64_t{1} << i;
     WEFT_TRY(add_operands(step, step.sources, out.first_source, out.sources));
     WEFT_TRY(add_operands(step, step.targets, out.first_target, out.targets));
+    if (packets_) add_boxes(step, out);
     WEFT_TRY(add_signals(step, out));
     WEFT_TRY(add_ends(step, out));
     image_.steps_.push_back(out);
@@ -172,13 +211,29 @@ class DeviceLowering {
   Status add_operands(const Step& step, const std::vector<Operand>& operands, uint32_t& first,
                       uint16_t& count) {
     first = next(image_.operands_);
-    count = static_cast<uint16_t>(operands.size());
     for (const Operand& operand : operands) {
+      const bool boxed = packets_ && operand.buffer == Buffer::window;
+      if (boxed && &operands == &step.targets) continue;  // add_boxes()
       device::Operand out{};
-      WEFT_TRY(set_operand(step, operand, out));
+      if (boxed)
+        out = box(map_.me, operand.rank, operand.slot, operand.rank);
+      else
+        WEFT_TRY(set_operand(step, operand, out));
       image_.operands_.push_back(out);
     }
+    count = static_cast<uint16_t>(image_.operands_.size() - first);
     return {};
+  }
+
+  // What goes into this rank's window, to all that the step posts to.
+  void add_boxes(const Step& step, device::Step& out) {
+    for (const Operand& target : step.targets)
+      for (const Signal& post : step.posts)
+        if (target.buffer == Buffer::window) {
+          image_.operands_.push_back(box(post.peer, map_.me, target.slot, post.peer));
+          ++out.boxes;
+        }
+    out.targets += out.boxes;
   }
 
   Status set_operand(const Step& step, const Operand& operand, device::Operand& out) {
@@ -224,9 +279,8 @@ class DeviceLowering {
   Status add_signals(const Step& step, device::Step& out) {
     out.first_wait = next(image_.waits_);
     out.first_post = next(image_.posts_);
-    out.waits = static_cast<uint16_t>(step.waits.size());
-    out.posts = static_cast<uint16_t>(step.posts.size());
     for (const Signal& wait : step.waits) {
+      if (packets_ && carried_by_lines(step, wait)) continue;
       WEFT_TRY(check(wait));
       image_.waits_.push_back(
           {.cell = map_.at<uint64_t>(map_.me, map_.layout.cell(wait.peer, wait.cell)),
@@ -234,11 +288,14 @@ class DeviceLowering {
            .peer = wait.peer});
     }
     for (const Signal& post : step.posts) {
+      if (packets_ && posts_by_lines(step)) break;
       WEFT_TRY(check(post));
       image_.posts_.push_back(
           {.cell = map_.at<uint64_t>(post.peer, map_.layout.cell(map_.me, post.cell)),
            .peer = post.peer});
     }
+    out.waits = static_cast<uint16_t>(image_.waits_.size() - out.first_wait);
+    out.posts = static_cast<uint16_t>(image_.posts_.size() - out.first_post);
     return {};
   }
 
@@ -301,7 +358,7 @@ class DeviceLowering {
   const Program& program_;
   const Layout& layout_;
   const DeviceMap& map_;
-  const bool group_;
+  const bool group_, packets_;
   const int chunks_;
   bool scales_ = false;
   size_t chunk_room_ = 0;  // bytes of a link's slot for one chunk of a message

@@ -45,8 +45,9 @@ class DeviceImage {
   bool touches_peers_ = false;
 };
 
-// This rank's program, between the memory of `map`. Of the request, links and protocol are not
-// used: the memory's shape says what links are, and the protocol is simple.
+// This rank's program, between the memory of `map`. Of the request, links are not used: the
+// memory's shape says what they are. Under ll the data comes as packets, for which the program must
+// be fit (can_push_lines()) and the boxes large enough.
 Result<DeviceImage> lower(const PlanRequest& request, const Program& program, const Layout& layout,
                           const DeviceMap& map);
 

@@ -4,6 +4,7 @@
 //
 //   two States: of collectives, of groups     the rank itself
 //   positions of link ends                   the rank itself
+//   boxes of packets                         whoever the schedule says
 //   signal cells by (poster, cell)           the poster
 //   finished by peer                         the peer
 //   entered by peer                          the peer; where steps are launched by themselves
@@ -32,6 +33,7 @@ struct DeviceShape {
   uint32_t slots = 4;               // of every link, >= 2
   uint32_t slot_bytes = 256 << 10;  // a multiple of 64
   size_t window_bytes = 16 << 20;
+  size_t packet_bytes = 4 << 20;  // for boxes (kernels/device_program.h)
 };
 
 class DeviceMemoryLayout {
@@ -42,6 +44,9 @@ class DeviceMemoryLayout {
   size_t bytes() const { return bytes_; }
   // Of one of the windows' parts that calls take in turn (kernels/device_program.h).
   size_t lease_bytes() const { return shape_.window_bytes / device::kLeases / 64 * 64; }
+
+  // The same of the boxes.
+  size_t packet_lease_bytes() const { return shape_.packet_bytes / device::kLeases / 64 * 64; }
 
   // Offsets. `owner` is the rank whose memory it is; the other one is its peer.
   size_t state(bool group) const { return group ? 256 : 0; }
@@ -66,6 +71,7 @@ class DeviceMemoryLayout {
     return slots_ + size_t{shape_.slots} * shape_.slot_bytes * index(owner, sender, link);
   }
   size_t window() const { return window_; }
+  size_t packets() const { return packets_; }
   // What kernels wait for lies there.
   size_t cells_begin() const { return cells_; }
   size_t cells_bytes() const { return slots_ - cells_; }
@@ -80,7 +86,7 @@ class DeviceMemoryLayout {
 
   DeviceShape shape_;
   size_t cells_ = 0, finished_ = 0, entered_ = 0, heads_ = 0, credits_ = 0, positions_ = 0,
-         slots_ = 0, window_ = 0, bytes_ = 0;
+         packets_ = 0, slots_ = 0, window_ = 0, bytes_ = 0;
 };
 
 // What lies where in the host memory through which a rank's links to peers go that a relay leads

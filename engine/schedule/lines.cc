@@ -103,6 +103,23 @@ bool carried_by_lines(const Step& step, const Signal& wait) {
          });
 }
 
+bool can_push_lines(const Program& program, Rank me) {
+  const auto written = [me](const Operand& to) { return !in_window(to) || owner(to, me) == me; };
+  const auto fits = [&](const Step& step) {
+    const auto read = [&](const Operand& from) {
+      return !in_window(from) || std::any_of(step.waits.begin(), step.waits.end(), [&](auto& wait) {
+        return wait.peer == from.rank && carried_by_lines(step, wait);
+      });
+    };
+    return !step.from.used() && !step.to.used() &&
+           std::all_of(step.targets.begin(), step.targets.end(), written) &&
+           std::all_of(step.sources.begin(), step.sources.end(), read);
+  };
+  return std::all_of(program.lanes.begin(), program.lanes.end(), [&](const Lane& lane) {
+    return std::all_of(lane.steps.begin(), lane.steps.end(), fits);
+  });
+}
+
 Status check_lines(const Schedule& schedule) { return Lines(schedule).check(); }
 
 }  // namespace weft

@@ -16,6 +16,12 @@ bool carried_by_lines(const Step& step, const Signal& wait);
 // Under ll the posts of the step fall away.
 inline bool posts_by_lines(const Step& step) { return writes_window(step); }
 
+// Where ranks do not reach into each other's windows to read, the writer puts its lines where each
+// reader has room for them: a copy for each rank that the writing step posts to. Whether that
+// serves the program of `me`: it writes its own window only, reads those of others only in steps
+// that wait for them there, and has no links. For schedules that check_lines() finds right.
+bool can_push_lines(const Program& program, Rank me);
+
 // ok where the schedule may run under ll: every window slot is written by one step (a flag stands
 // for one line), and a post falls away just where all its waits do, each at a step that reads what
 // the posting step wrote. Then a line orders what its signal ordered, because it is written by the

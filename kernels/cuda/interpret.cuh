@@ -6,6 +6,7 @@
 #include "kernels/cuda/copy.cuh"
 #include "kernels/cuda/fold.cuh"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/packets.cuh"
 #include "kernels/cuda/signal.cuh"
 
 namespace weft::device {
@@ -14,7 +15,7 @@ namespace weft::device {
 struct Worker {
   Cursor cursors[kMostLanes];
   bool ended[kMostLanes];
-  Operands operands;
+  PacketOperands operands;
   Cause cause;
 };
 
@@ -90,8 +91,7 @@ class Interpreter {
       watch_.progress();
       prepare(h);
       see(need);
-      if (h.size != 0 && w_.operands.source_count != 0 && w_.operands.target_count != 0)
-        fold_or_copy<T, Op>(w_.operands);
+      if (!move_data(h)) return false;
       if (threadIdx.x == 0) pass(h, i);
       __syncthreads();
       post(h);
@@ -123,25 +123,58 @@ class Interpreter {
   // The step's operands, in shared memory; a part by each thread.
   __device__ void prepare(const Here& h) {
     const Step& step = h.step;
-    Operands& o = w_.operands;
+    Operands& o = w_.operands.plain;
     const int received = step.from >= 0, sent = step.to >= 0;
+    const int plain = step.targets - step.boxes;
     for (int k = threadIdx.x; k < received + step.sources; k += blockDim.x)
       o.sources[k] = k < received ? slot(p_.receives[step.from], step)
                                   : place_of(h, step.first_source + k - received);
-    for (int t = threadIdx.x; t < sent + step.targets; t += blockDim.x)
+    for (int t = threadIdx.x; t < sent + plain; t += blockDim.x)
       o.targets[t] = t < sent ? const_cast<std::byte*>(slot(p_.sends[step.to], step))
                               : place_of(h, step.first_target + t - sent);
+    for (int b = threadIdx.x; b < step.boxes; b += blockDim.x)
+      w_.operands.boxes[b] = place_of(h, step.first_target + plain + b);
     if (threadIdx.x != 0) return;
+    w_.operands.box_count = step.boxes;
+    set_bits(w_.operands.packets, step.boxed, received);
+    w_.operands.flag = packet_flag(window_call_);
     o.source_count = received + step.sources;
-    o.target_count = sent + step.targets;
+    o.target_count = sent + plain;
     o.count = h.size * p_.element_bytes / sizeof(T);
-    o.scaled[0] = step.scaled << received;
-    o.scaled[1] = step.scaled >> 1 >> (63 - received);
+    set_bits(o.scaled, step.scaled, received);
     o.scalar = step.scaled == 0                 ? nullptr
                : call_.scalar_memory == nullptr ? call_.scalar
                                                 : call_.scalar_memory;
     o.divisor = step.finish ? p_.divisor : 1;
     o.streaming = step.streaming;
+  }
+
+  // Of sources, behind what was received.
+  static __device__ void set_bits(uint64_t* words, uint64_t bits, int received) {
+    words[0] = bits << received;
+    words[1] = bits >> 1 >> (63 - received);
+  }
+
+  // What was prepared. False: the worker has given up.
+  __device__ bool move_data(const Here& h) {
+    const PacketOperands& o = w_.operands;
+    if (h.size == 0 || o.plain.source_count == 0 || o.plain.target_count + o.box_count == 0)
+      return true;
+    if (h.step.boxed != 0 || h.step.boxes != 0) return fold_packets(h);
+    fold_or_copy<T, Op>(o.plain);
+    return true;
+  }
+
+  __device__ bool fold_packets(const Here& h) {
+    Cause cause = Cause::none;
+    int missing = 0;
+    const bool done = PacketFold<T, Op>::run(w_.operands, watch_, &cause, &missing);
+    if (!done) {
+      const uint32_t source = h.step.first_source + missing - (h.step.from >= 0);
+      give_up(limits_, p_.state, report(cause, &h),
+              {nullptr, w_.operands.flag, Awaited::packet, p_.operands[source].index});
+    }
+    return __syncthreads_or(!done) == 0;
   }
 
   template <class LinkEnd>
@@ -211,19 +244,23 @@ class Interpreter {
     __syncthreads();
     const Cause cause = w_.cause;
     if (cause == Cause::none) return false;
-    Report report{};
-    report.cause = cause;
-    if (h != nullptr) {
-      report.lane = static_cast<uint32_t>(&h->lane - p_.lanes);
-      report.step = h->at.step;
-      report.round = round_at(p_, h->lane, h->at);
-      report.rounds = h->lane.rounds;
-    }
-    if (!is_met(need)) give_up(limits_, p_.state, report, need);
+    if (!is_met(need)) give_up(limits_, p_.state, report(cause, h), need);
     __syncthreads();
     // Should all have come at last, it is still over: other workers may have left.
-    if (threadIdx.x == 0) give_up(limits_, p_.state, report, Need{});
+    if (threadIdx.x == 0) give_up(limits_, p_.state, report(cause, h), Need{});
     return true;
+  }
+
+  // Null: before the first step.
+  __device__ Report report(Cause cause, const Here* h) const {
+    Report report{};
+    report.cause = cause;
+    if (h == nullptr) return report;
+    report.lane = static_cast<uint32_t>(&h->lane - p_.lanes);
+    report.step = h->at.step;
+    report.round = round_at(p_, h->lane, h->at);
+    report.rounds = h->lane.rounds;
+    return report;
   }
 
   // The last worker to end moves the rank's counts on.

@@ -20,7 +20,7 @@ namespace weft::device {
 struct PacketOperands {
   Operands plain;
   uint64_t packets[2];
-  Vec16* boxes[kMostSources];
+  void* boxes[kMostSources];
   int box_count;
   uint32_t flag;
 };
@@ -62,10 +62,11 @@ __device__ __forceinline__ void store_some(void* to, Vec16 value, uint64_t bytes
 template <class T, class Op>
 class PacketFold {
  public:
-  // result = fold(sources), to the plain targets and the boxes; a single source is copied bit by
-  // bit. All threads of the block call it; `watch` of each says when to give up. False, with the
-  // cause and the first source that did not come, if it did; other threads may have gone through.
-  __device__ static bool run(const PacketOperands& o, Watch& watch, Cause* cause, int* missing) {
+  // What BlockFold gives, to the plain targets and the boxes; a single source that is not modified
+  // is copied bit by bit. All threads of the block call it; `watch` of each says when to give up.
+  // False, with the cause and the first source that did not come, if it did; other threads may have
+  // gone through.
+  static __device__ bool run(const PacketOperands& o, Watch& watch, Cause* cause, int* missing) {
     const uint64_t bytes = o.plain.count * sizeof(T);
     for (uint64_t at = threadIdx.x * sizeof(Vec16); at < bytes; at += blockDim.x * sizeof(Vec16)) {
       Vec16 result;
@@ -73,21 +74,26 @@ class PacketFold {
       for (int t = 0; t < o.plain.target_count; ++t)
         store_some(static_cast<unsigned char*>(o.plain.targets[t]) + at, result, bytes - at);
       for (int b = 0; b < o.box_count; ++b)
-        store_packets(o.boxes[b] + packet_at(at), result, o.flag);
+        store_packets(static_cast<Vec16*>(o.boxes[b]) + packet_at(at), result, o.flag);
     }
     return true;
   }
 
  private:
   using V = Vector<T, Op>;
+  using Block = BlockFold<T, Op>;
   static constexpr int kPollsPerLook = 256;
 
   // Of payload byte `at`.
-  static __device__ uint64_t packet_at(uint64_t at) { return at / 8; }
+  static __device__ uint64_t packet_at(uint64_t at) { return at / kPayloadOfPacket; }
 
   static __device__ bool fold_at(const PacketOperands& o, uint64_t at, uint64_t bytes, Watch& watch,
                                  Cause* cause, int* missing, Vec16* result) {
     typename V::Acc acc{};
+    const bool modified = is_modified(o.plain);
+    typename V::Rules::Acc scalar{};
+    if (modified && o.plain.scalar != nullptr)
+      scalar = V::Rules::unpack(Block::load_element(o.plain.scalar, 0));
     for (int k = 0; k < o.plain.source_count; ++k) {
       Vec16 stored;
       if ((o.packets[k / 64] >> (k % 64) & 1) == 0) {
@@ -97,11 +103,12 @@ class PacketFold {
         *missing = k;
         return false;
       }
-      if (o.plain.source_count == 1) {
+      if (o.plain.source_count == 1 && !modified) {
         *result = stored;
         return true;
       }
-      const typename V::Acc value = V::unpack(stored);
+      const typename V::Acc value =
+          Block::template operand<std::is_same_v<Op, Sum>>(o.plain, k, stored, scalar);
       acc = k == 0 ? value : V::fold(acc, value);
     }
     if constexpr (std::is_same_v<Op, Sum>) {

@@ -163,7 +163,6 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--device", "cuda", "--check-prices"}, {"--check-prices", "--device cuda"}},
       {{"--device", "cuda", "--explain"}, {"--explain", "--device cuda"}},
       {{"--device", "cuda", "--trace", "x.json"}, {"--trace", "--device cuda"}},
-      {{"--device", "cuda", "--protocol", "ll"}, {"--protocol", "--device cuda"}},
       {{"--frobnicate"}, {"--frobnicate", "--help"}},
       {{"-b"}, {"minbytes"}},
       {{"all", "8"}, {"8"}},

@@ -146,6 +146,38 @@ TEST_P(Engines, ChooseAlikeWhereSizesAreKnownToPairs) {
   });
 }
 
+// Short data comes as packets where kernels may wait for them and memory is mapped; where options
+// ask, all for which there is room.
+TEST_P(Engines, ChooseTheProtocolBySize) {
+  const bool can = GetParam().engine == "persistent" && GetParam().hosts == 1;
+  struct Asked {
+    const char* protocol;
+    bool short_data, long_data;  // whether they are packets
+  };
+  for (const Asked& asked :
+       {Asked{"auto", true, false}, Asked{"simple", false, false}, Asked{"ll", true, true}}) {
+    World world = Engines::world(3);
+    world.options.protocol = asked.protocol;
+    run_ranks(world, [&](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+      for (const size_t count : {64, 20'000}) {
+        CallMemory memory({.kind = Kind::all_reduce, .ranks = 3, .count = count}, me, false);
+        memory.fill(count);
+        const bool packets = can && (count == 64 ? asked.short_data : asked.long_data);
+        EXPECT_EQ(calls.would_run(memory.call())->protocol, packets ? "ll" : "simple")
+            << asked.protocol << ", " << count;
+        ASSERT_TRUE(calls.enqueue(memory.call(), streams[0]).ok());
+        ASSERT_TRUE(device.synchronize(streams[0]).ok());
+        ASSERT_EQ(memory.compare(), "") << asked.protocol << ", " << count;
+      }
+      int32_t x = 0;  // which is only asked about
+      const auto huge = calls.would_run(
+          {.kind = Kind::all_reduce, .input = &x, .output = &x, .count = 9'000'000});
+      ASSERT_TRUE(huge.ok()) << huge.status().to_string();
+      EXPECT_EQ(huge->protocol, "simple") << asked.protocol;
+    });
+  }
+}
+
 // Messages of several chunks have places in a slot that do not depend on their sizes.
 TEST_P(Engines, CarrySeveralChunksInAMessage) {
   for (const char* algorithm : {"bruck", "pat"}) {

@@ -80,6 +80,12 @@ struct Bug {
   void (*plant)(device::Program&);
 };
 
+void for_each_step(const device::Program& p, void (*change)(device::Step&)) {
+  for (uint32_t i = 0; i < p.lane_count; ++i)
+    for (uint32_t j = 0; j < p.lanes[i].steps; ++j)
+      change(const_cast<device::Step&>(p.steps[p.lanes[i].first_step + j]));
+}
+
 void for_each_wait(const device::Program& p, void (*change)(device::Wait&)) {
   for (uint32_t i = 0; i < p.lane_count; ++i)
     for (uint32_t j = 0; j < p.lanes[i].steps; ++j) {
@@ -94,12 +100,6 @@ void forget_peers(device::Program& p) {
     const_cast<const uint64_t**>(p.finished)[r] = nullptr;
 }
 
-void forget_offsets(device::Program& p) {
-  for (uint32_t i = 0; i < p.lane_count; ++i)
-    for (uint32_t j = 0; j < p.lanes[i].steps; ++j)
-      const_cast<device::Step&>(p.steps[p.lanes[i].first_step + j]).slot_offset = 0;
-}
-
 constexpr Bug kBugs[] = {
     {"no wait", [](device::Program& p) { for_each_wait(p, [](device::Wait& w) { w.lag = 99; }); }},
     {"a lag too far",
@@ -107,7 +107,17 @@ constexpr Bug kBugs[] = {
     {"no wait for a lease", forget_peers},
     {"one lease", [](device::Program& p) { p.lease_bytes = 0; }},
     {"one half", [](device::Program& p) { p.half_bytes = 0; }},
-    {"chunks of a message in one place", forget_offsets},
+    {"chunks of a message in one place",
+     [](device::Program& p) { for_each_step(p, [](device::Step& s) { s.slot_offset = 0; }); }},
+    {"packets taken for plain data",
+     [](device::Program& p) { for_each_step(p, [](device::Step& s) { s.boxed = 0; }); }},
+    {"no packets for the last reader",
+     [](device::Program& p) {
+       for_each_step(p, [](device::Step& s) {
+         s.targets -= s.boxes > 0;
+         s.boxes -= s.boxes > 0;
+       });
+     }},
     {"no divisor", [](device::Program& p) { p.divisor = 1; }},
     {"rounds by the wrong copy", [](device::Program& p) { p.copies += p.copies > 1; }},
     {"segments that differ",

@@ -124,7 +124,7 @@ void run_calls(std::span<const DeviceCase> forms, int ranks, uint64_t seed) {
   Draw draw(seed);
   DeviceWorld world(small_device_shape(ranks), seed);
   world.use_scripts();
-  const Status added = add_calls(world, forms, draw);
+  const Status added = add_calls(world, forms, draw, /*packets=*/false);
   ASSERT_TRUE(added.ok()) << added.to_string();
   ASSERT_EQ(play(world, draw.seed()), "") << "seed " << seed;
   ASSERT_EQ(world.cells_left(), "") << "seed " << seed;

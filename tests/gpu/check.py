@@ -144,6 +144,7 @@ def correctness(bench, gpus, quick):
         if ranks > 1:
             yield bench.step(f"processes-{ranks}", f"{briefly} --gpus 0 --processes --ranks {ranks}", 900)
     some = "-n 1 -w 0 --no-floor --gpus 0 --threads"
+    yield bench.step("packets", f"all {types} -b 1 -e {'3001' if quick else '128K'} -f 7 --protocol ll --ranks 3 {some}", 600)
     yield bench.step("misaligned", f"all -d float64 -b 1001 -e 64K -f 64 --misalign 3 --ranks 3 {some}", 300)
     large = "64K" if quick else "64M"
     yield bench.step("large", f"all -b {large} -e {large} --ranks 2 {some}", 300)
@@ -206,8 +207,10 @@ def measurements(bench, gpus, quick):
     yield bench.step("launch-1", "all_reduce -b 8 -e 8 --ranks 1 --gpus 0", 120)
     latency = "all_reduce -b 8 -e 8 --ranks 2 --gpus 0 --threads"
     yield bench.step("latency-2", latency, 120)
+    yield bench.step("latency-2-simple", f"{latency} --protocol simple", 120)
     # 250 calls on a stream at once: more than its queue holds could keep the other rank from calling.
     yield bench.step("latency-2-graph", f"{latency} -n 25 -G 10", 120)
+    yield bench.step("latency-2-graph-simple", f"{latency} -n 25 -G 10 --protocol simple", 120)
     sizes = "-b 1K -e 64K -f 8 -n 2 -w 1" if quick else "-b 64K -e 256M -f 4"
     for ranks in (2,) if quick else (2, 4, 8):
         yield bench.step(f"bandwidth-{ranks}", f"all_reduce {sizes} --ranks {ranks} --gpus 0 --threads", 600)

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "engine/algorithms/catalog.h"
+#include "engine/executor/lowering.h"
 
 namespace weft::test {
 namespace {
@@ -23,7 +24,8 @@ DeviceShape small_device_shape(int ranks) {
           .links = 24,
           .slots = 2,
           .slot_bytes = 1024,
-          .window_bytes = 32 << 10};
+          .window_bytes = 32 << 10,
+          .packet_bytes = 2 * 2 * round_up(kMostInPackets, 64) * ranks * ranks};
 }
 
 std::vector<DeviceCase> device_forms(int ranks) {
@@ -48,7 +50,7 @@ std::vector<DeviceCase> device_forms(int ranks) {
   return all;
 }
 
-DeviceCase Draw::detail(DeviceCase c) {
+DeviceCase Draw::detail(DeviceCase c, bool packets) {
   c.shape.count = of<size_t>({0, 1, 3, 64, 257, 1003});
   if (c.shape.varying) {
     const auto ranks = static_cast<size_t>(c.shape.ranks);
@@ -60,6 +62,11 @@ DeviceCase Draw::detail(DeviceCase c) {
   c.radix = c.algorithm->radix ? of({2, 3, 4}) : 2;
   c.segment_bytes = of<size_t>({64, 192, 1024, 1 << 20});
   c.misalign = of<size_t>({0, 0, 4});
+  if (packets && c.algorithm->windows && c.algorithm->lines && !c.shape.varying &&
+      c.shape.count * sizeof(int32_t) <= kMostInPackets && below(2) == 0) {
+    c.protocol = Protocol::ll;
+    c.copies = 1;
+  }
   if (!reduces(c.shape.kind)) {
     if (c.shape.count % 4 == 0 && !c.shape.varying)
       c.type = of({DataType::uint8, DataType::float16, DataType::int32, DataType::complex128,
@@ -71,9 +78,9 @@ DeviceCase Draw::detail(DeviceCase c) {
   return c;
 }
 
-Status add_calls(DeviceWorld& world, std::span<const DeviceCase> forms, Draw& draw) {
+Status add_calls(DeviceWorld& world, std::span<const DeviceCase> forms, Draw& draw, bool packets) {
   for (const DeviceCase& form : forms) {
-    const DeviceCase c = draw.detail(form);
+    const DeviceCase c = draw.detail(form, packets);
     if (const Status added = world.add(c); !added.ok())
       return internal_error(concat(describe(c), ": ", added.to_string()));
     for (size_t more = draw.below(4); more > 1; --more) world.replay(draw.of<size_t>({1, 1, 2}));

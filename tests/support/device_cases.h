@@ -10,7 +10,8 @@
 
 namespace weft::test {
 
-// Small, so that rounds, slots and windows wrap.
+// Small, so that rounds, slots and windows wrap. There is room for packets of so many bytes.
+inline constexpr size_t kMostInPackets = 1200;
 DeviceShape small_device_shape(int ranks);
 
 std::vector<DeviceCase> device_forms(int ranks);
@@ -24,14 +25,15 @@ class Draw {
     return list.begin()[below(list.size())];
   }
   uint64_t seed() { return random_(); }
-  // The form with sizes, operation, copies and so on.
-  DeviceCase detail(DeviceCase form);
+  // The form with sizes, operation, copies and so on; by packets where it can be, now and then.
+  DeviceCase detail(DeviceCase form, bool packets = true);
 
  private:
   std::mt19937_64 random_;
 };
 
 // Makes these calls in that world, some of them again, as they are.
-Status add_calls(DeviceWorld& world, std::span<const DeviceCase> forms, Draw& draw);
+Status add_calls(DeviceWorld& world, std::span<const DeviceCase> forms, Draw& draw,
+                 bool packets = true);
 
 }  // namespace weft::test

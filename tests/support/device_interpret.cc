@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <random>
 #include <unordered_map>
 
@@ -198,7 +199,7 @@ class Interpreter {
         lane.reads_first = random_() % 2 == 0;
         return true;
       case Phase::data:
-        data(stream, lane, s);
+        if (!data(stream, lane, s)) return false;
         if (++lane.part == 4) lane.phase = Phase::give_back;
         return true;
       case Phase::give_back:
@@ -256,18 +257,40 @@ class Interpreter {
                                        device::credit_needed(p, *p.sends[s.to].position));
   }
 
-  // Two halves of the elements, each read and then written, in two orders.
-  void data(int stream, LaneRun& lane, const Step& s) {
+  // Two halves of the elements, each read and then written, in two orders. False: packets of the
+  // half have not come yet.
+  bool data(int stream, LaneRun& lane, const Step& s) {
     const Program& p = program(stream);
     const int half = lane.reads_first ? lane.part % 2 : lane.part / 2;
     const bool reads = lane.reads_first ? lane.part < 2 : lane.part % 2 == 0;
     const uint64_t size = device::size_of(p, place_of(p, lane), begin_of(p, lane));
-    const uint64_t first = half == 0 ? 0 : size / 2, last = half == 0 ? size / 2 : size;
-    if (first == last) return;
-    if (reads)
-      read(stream, lane, s, first, last - first, lane.value[half]);
-    else
-      write(stream, lane, s, first, lane.value[half]);
+    const uint64_t middle =
+        size / 2 * p.element_bytes / 16 * 16 / p.element_bytes;  // whole packets
+    const uint64_t first = half == 0 ? 0 : middle, last = half == 0 ? middle : size;
+    if (first == last) return true;
+    if (reads) return read(stream, lane, s, first, last - first, lane.value[half]);
+    write(stream, lane, s, first, lane.value[half]);
+    return true;
+  }
+
+  // The payload of bytes [offset, offset + bytes) of the box, if all has come.
+  static bool open_box(const std::byte* box, uint64_t offset, uint64_t bytes, uint32_t flag,
+                       std::vector<std::byte>& payload) {
+    payload.resize(bytes);
+    for (uint64_t at = 0; at < bytes; ++at) {
+      const std::byte* const word = box + (offset + at) / 4 * 8;
+      if (std::memcmp(word + 4, &flag, sizeof flag) != 0) return false;
+      payload[at] = word[(offset + at) % 4];
+    }
+    return true;
+  }
+  static void fill_box(std::byte* box, uint64_t offset, uint32_t flag,
+                       const std::vector<std::byte>& payload) {
+    for (uint64_t at = 0; at < payload.size(); at += 4) {
+      std::byte* const word = box + (offset + at) / 4 * 8;
+      std::memcpy(word, payload.data() + at, std::min<uint64_t>(4, payload.size() - at));
+      std::memcpy(word + 4, &flag, sizeof flag);
+    }
   }
 
   std::byte* address(int stream, const LaneRun& lane, uint32_t operand) const {
@@ -276,7 +299,7 @@ class Interpreter {
                            begin_of(p, lane), lane.at.turn, runs_[stream].window_call);
   }
 
-  void read(int stream, const LaneRun& lane, const Step& s, uint64_t first, uint64_t count,
+  bool read(int stream, const LaneRun& lane, const Step& s, uint64_t first, uint64_t count,
             std::vector<std::byte>& value) const {
     const Program& p = program(stream);
     const uint64_t offset = first * p.element_bytes;
@@ -285,14 +308,21 @@ class Interpreter {
       sources.push_back(p.receives[s.from].slots +
                         device::slot_at(p, s, *p.receives[s.from].position) + offset);
     const uint64_t scaled = s.scaled << sources.size();
-    for (uint32_t i = 0; i < s.sources; ++i)
-      sources.push_back(address(stream, lane, s.first_source + i) + offset);
+    const uint32_t flag = device::packet_flag(runs_[stream].window_call);
+    std::deque<std::vector<std::byte>> payloads;
+    for (uint32_t i = 0; i < s.sources; ++i) {
+      std::byte* const at = address(stream, lane, s.first_source + i);
+      const bool box = (s.boxed >> i & 1) != 0;
+      if (box && !open_box(at, offset, count * p.element_bytes, flag, payloads.emplace_back()))
+        return false;
+      sources.push_back(box ? payloads.back().data() : at + offset);
+    }
     value.resize(sources.empty() ? 0 : count * p.element_bytes);
-    if (sources.empty()) return;
+    if (sources.empty()) return true;
     const int64_t divisor = s.finish ? p.divisor : 1;
     if (sources.size() == 1 && scaled == 0 && divisor == 1) {
       std::memcpy(value.data(), sources[0], value.size());
-      return;
+      return true;
     }
     const device::Call& call = launch(stream).call;
     void* const target = value.data();
@@ -304,6 +334,7 @@ class Interpreter {
                                  .scalar = call.scalar_memory ? call.scalar_memory : call.scalar,
                                  .scaled = scaled,
                                  .divisor = divisor});
+    return true;
   }
 
   void write(int stream, const LaneRun& lane, const Step& s, uint64_t first,
@@ -311,7 +342,11 @@ class Interpreter {
     const Program& p = program(stream);
     const uint64_t offset = first * p.element_bytes;
     const auto put = [&](std::byte* to) { std::memmove(to + offset, value.data(), value.size()); };
-    for (uint32_t i = 0; i < s.targets; ++i) put(address(stream, lane, s.first_target + i));
+    const uint32_t flag = device::packet_flag(runs_[stream].window_call);
+    for (uint32_t i = 0; i < s.targets; ++i) {
+      std::byte* const to = address(stream, lane, s.first_target + i);
+      i + s.boxes < s.targets ? put(to) : fill_box(to, offset, flag, value);
+    }
     if (s.to >= 0) put(p.sends[s.to].slots + device::slot_at(p, s, *p.sends[s.to].position));
   }
 
@@ -366,6 +401,12 @@ class Interpreter {
     for (uint32_t i = 0; i < s.targets; ++i) {  // inputs are never written
       const Space space = p.operands[s.first_target + i].space;
       right &= space != Space::input && space != Space::peer_input;
+    }
+    for (uint32_t i = 0; i < s.sources; ++i)
+      if ((s.boxed >> i & 1) != 0) right &= within(rank, p.operands[s.first_source + i].memory);
+    for (uint32_t i = s.targets - s.boxes; i < s.targets; ++i) {
+      const Operand& box = p.operands[s.first_target + i];
+      right &= box.space == Space::box && within(box.index, box.memory);
     }
     if (!right) fault(concat("rank ", rank, "'s step ", index, " refers to the wrong memory"));
   }

@@ -85,6 +85,7 @@ PlanRequest request_of(const DeviceCase& c) {
       c.shape.kind == Kind::barrier || c.shape.kind == Kind::exchange ? DataType::uint8 : c.type;
   request.op = c.op;
   request.segment_bytes = c.segment_bytes;
+  request.protocol = c.protocol;
   return request;
 }
 
@@ -94,7 +95,8 @@ std::string describe(const DeviceCase& c) {
   return concat(c.algorithm->name, " ", name(c.shape.kind), " on ", c.shape.ranks, " ranks, root ",
                 c.shape.root, c.in_place ? ", in place" : "", c.shape.varying ? ", varying" : "",
                 ", count ", c.shape.count, ", ", name(c.type), " ", name(c.op), ", copies ",
-                c.copies, ", radix ", c.radix, ", segments of ", c.segment_bytes, " bytes");
+                c.copies, ", radix ", c.radix, ", segments of ", c.segment_bytes, " bytes, ",
+                name(c.protocol));
 }
 
 // What one rank needs for one call, as long as it may be launched.

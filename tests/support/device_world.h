@@ -26,6 +26,7 @@ struct DeviceCase {
   int radix = 2;
   size_t segment_bytes = 1 << 20;
   size_t misalign = 0;
+  Protocol protocol = Protocol::simple;
 };
 std::string describe(const DeviceCase& c);
 
