@@ -98,7 +98,9 @@ class Engines : public testing::TestWithParam<Runs> {
     return {.ranks = ranks, .engine = GetParam().engine, .hosts = GetParam().hosts};
   }
 };
-INSTANTIATE_TEST_SUITE_P(DeviceCalls, Ranks, testing::Combine(testing::Values(1, 2, 3, 5), kRuns));
+// Sanitizers make the emulated GPU slow, and launches of many small kernels most of all.
+const std::vector<int> kRanks = kSanitized ? std::vector{1, 2, 3} : std::vector{1, 2, 3, 5};
+INSTANTIATE_TEST_SUITE_P(DeviceCalls, Ranks, testing::Combine(testing::ValuesIn(kRanks), kRuns));
 INSTANTIATE_TEST_SUITE_P(DeviceCalls, Engines, kRuns);
 
 // Until nothing is on a stream, looking after what is there as its owner has to.
@@ -111,10 +113,12 @@ void settle(Gpu& device, DeviceCalls& calls, std::span<const Gpu::Stream> stream
 }
 
 TEST_P(Ranks, GetWhatTheOracleGives) {
-  run_ranks(world(), [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+  const bool briefly = kSanitized && world().engine == "stream";
+  run_ranks(world(), [=](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     uint64_t salt = 0;
     for (const Shape& shape : shapes(calls.size()))
       for (const bool in_place : {false, true}) {
+        if (briefly && (in_place ? shape.count != 37 : shape.count == 1)) continue;
         CallMemory memory(shape, me, in_place);
         memory.fill(++salt);
         Gpu::Stream stream = streams[salt % 2];
