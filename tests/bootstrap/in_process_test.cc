@@ -5,15 +5,14 @@
 
 #include "base/text.h"
 #include "tests/bootstrap/ranks.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
 
 using test::describe;
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 TEST(InProcess, ManyMeetingsInARow) {
   for (const int size : {1, 2, 3, 8}) {

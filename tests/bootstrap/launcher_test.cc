@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/slurm.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
@@ -32,9 +33,7 @@ void expect_ranks(const Membership& member, const std::string& launcher, int ran
   EXPECT_EQ(member.local_size, local_size);
 }
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 Values with(Values values, const Values& more) {
   for (const auto& [name, value] : more) values[name] = value;

@@ -11,13 +11,12 @@
 #include "base/socket.h"
 #include "base/text.h"
 #include "tests/bootstrap/ranks.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // What one rank's connection to the manager says and hears.
 class Manager {

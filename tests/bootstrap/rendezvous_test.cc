@@ -19,6 +19,7 @@
 #include "bootstrap/place.h"
 #include "tests/bootstrap/ranks.h"
 #include "tests/support/child.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
@@ -26,9 +27,7 @@ namespace {
 using test::Mode;
 using test::Ways;
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 class Meet : public testing::TestWithParam<std::tuple<std::string, Mode>> {};
 

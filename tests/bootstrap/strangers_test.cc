@@ -19,6 +19,7 @@
 #include "bootstrap/frame.h"
 #include "tests/bootstrap/ranks.h"
 #include "tests/support/connected.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
@@ -27,9 +28,7 @@ using test::describe;
 
 constexpr const char* kJob = "the job";
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // A plain socket to the store.
 class Raw {

@@ -8,15 +8,14 @@
 #include <fstream>
 
 #include "base/text.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 Environment env_of(const std::string& name, const std::string& value) {
   Environment env;

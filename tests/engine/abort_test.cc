@@ -6,14 +6,11 @@
 #include <vector>
 
 #include "tests/support/cluster.h"
+#include "tests/support/contains.h"
 #include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
-
-bool contains(const Status& status, std::string_view text) {
-  return status.to_string().find(text) != std::string::npos;
-}
 
 // By transport.
 class Abort : public testing::TestWithParam<std::string> {};

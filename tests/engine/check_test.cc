@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/cluster.h"
+#include "tests/support/contains.h"
 
 namespace weft::test {
 namespace {
@@ -23,10 +24,6 @@ class CheckMode : public testing::TestWithParam<std::string> {
     return c;
   }
 };
-
-bool contains(const Status& status, std::string_view text) {
-  return status.to_string().find(text) != std::string::npos;
-}
 
 TEST_P(CheckMode, KeepsToTheCallsDeadline) {
   std::atomic<bool> done{false};

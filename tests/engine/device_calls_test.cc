@@ -169,6 +169,7 @@ TEST_P(Engines, ChooseTheProtocolBySize) {
         const bool packets = can && (count == 64 ? asked.short_data : asked.long_data);
         EXPECT_EQ(calls.would_run(memory.call())->protocol, packets ? "ll" : "simple")
             << asked.protocol << ", " << count;
+        if (!packets) continue;
         ASSERT_TRUE(calls.enqueue(memory.call(), streams[0]).ok());
         ASSERT_TRUE(device.synchronize(streams[0]).ok());
         ASSERT_EQ(memory.compare(), "") << asked.protocol << ", " << count;

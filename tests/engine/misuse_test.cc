@@ -11,16 +11,13 @@
 #include <thread>
 
 #include "tests/support/cluster.h"
+#include "tests/support/contains.h"
 #include "tests/support/seconds.h"
 
 namespace weft::test {
 namespace {
 
 using testing::Values;
-
-bool contains(const Status& status, std::string_view text) {
-  return status.to_string().find(text) != std::string::npos;
-}
 
 class Misuse : public testing::TestWithParam<std::string> {
  protected:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/cluster.h"
+#include "tests/support/contains.h"
 #include "tests/support/seconds.h"
 
 namespace weft::test {
@@ -25,10 +26,6 @@ class Order : public testing::TestWithParam<std::string> {
     return c;
   }
 };
-
-bool contains(const Status& status, std::string_view text) {
-  return status.to_string().find(text) != std::string::npos;
-}
 
 Call sum_of(const int& in, int& out, size_t count) {
   Call call{.kind = Kind::all_reduce, .input = &in, .output = &out, .count = count};

@@ -16,6 +16,7 @@
 #include "bootstrap/place.h"
 #include "nccl/ids.h"
 #include "tests/support/connected.h"
+#include "tests/support/contains.h"
 
 namespace weft::nccl {
 namespace {
@@ -24,9 +25,7 @@ using test::connected;
 
 using Table = Result<std::vector<std::string>>;
 
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
+using test::contains;
 
 Environment with_secret(const std::string& secret) {
   Environment env;

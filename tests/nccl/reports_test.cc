@@ -11,6 +11,7 @@
 
 #include "nccl/nccl.h"
 #include "tests/nccl/threads.h"
+#include "tests/support/contains.h"
 
 namespace {
 
@@ -19,9 +20,7 @@ using weft::test::settled;
 
 std::string last_error() { return ncclGetLastError(nullptr); }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using weft::test::contains;
 
 // NCCL_DEBUG=WARN, into a file.
 class Warnings {

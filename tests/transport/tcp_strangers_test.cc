@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tests/support/contains.h"
 #include "tests/transport/tcp_world.h"
 
 namespace weft::tcp {
@@ -16,9 +17,7 @@ constexpr std::string_view kSecret = "the secret of this job";
 Key key() { return Key(kSecret); }
 World world_of(int size, Rank by_hand = kNobody) { return World(size, 1, by_hand, {}, key()); }
 
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 TEST(TcpStrangers, AWrongSecretIsRefusedAndNamed) {
   World world = world_of(3);

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/text.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
@@ -20,9 +21,7 @@ Tuning sample() {
   return tuning;
 }
 
-bool contains(const Status& status, std::string_view text) {
-  return status.message().find(text) != std::string_view::npos;
-}
+using test::contains;
 
 TEST(Tuning, ComesBackAsItWent) {
   const Result<Tuning> back = tuning_from_json(to_json(sample()));
