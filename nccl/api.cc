@@ -1,8 +1,8 @@
 #include "nccl/api.h"
 
+#include "base/process_wide.h"
 #include "base/text.h"
 #include "nccl/debug.h"
-#include "nccl/process_wide.h"
 
 namespace weft::nccl {
 namespace {

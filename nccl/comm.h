@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "base/process_wide.h"
 #include "engine/communicator.h"
 #include "nccl/config.h"
 #include "nccl/nccl.h"
-#include "nccl/process_wide.h"
 
 namespace weft::nccl {
 

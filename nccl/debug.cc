@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/line.h"
+#include "base/process_wide.h"
 #include "base/text.h"
 #include "nccl/nccl.h"
-#include "nccl/process_wide.h"
 #include "nccl/settings.h"
 
 namespace weft::nccl {

@@ -6,11 +6,11 @@
 #include <map>
 #include <memory>
 
+#include "base/process_wide.h"
 #include "base/text.h"
 #include "engine/device/cuda.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
-#include "nccl/process_wide.h"
 
 namespace weft::nccl {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/json_object.h"
 #include "base/log.h"
+#include "base/process_wide.h"
 #include "base/text.h"
 
 namespace weft {
@@ -79,15 +80,39 @@ Status first_failure(const std::vector<std::string>& errors, Rank me) {
 
 }  // namespace
 
+// Other ranks of its process find it by its number while it is there.
 struct DeviceMedia::Own {
   Own(Gpu& device, std::shared_ptr<Gpu> kept, Bytes made)
       : of(device), keep(std::move(kept)), memory(made) {}
   Own(const Own&) = delete;
-  ~Own() { of.release(memory); }
+  ~Own() {
+    ProcessWide<All>()->by_number.erase(number);
+    of.release(memory);
+  }
+
+  static std::shared_ptr<Own> make(Gpu& device, std::shared_ptr<Gpu> keep, Bytes memory) {
+    auto own = std::make_shared<Own>(device, std::move(keep), memory);
+    ProcessWide<All> all;
+    own->number = ++all->last;
+    all->by_number[own->number] = own;
+    return own;
+  }
+  static std::shared_ptr<Own> find(int64_t number) {
+    ProcessWide<All> all;
+    const auto at = all->by_number.find(number);
+    return at == all->by_number.end() ? nullptr : at->second.lock();
+  }
 
   Gpu& of;
   const std::shared_ptr<Gpu> keep;
   const Bytes memory;
+  int64_t number = 0;
+
+ private:
+  struct All {
+    std::map<int64_t, std::weak_ptr<Own>> by_number;
+    int64_t last = 0;
+  };
 };
 
 // What every rank tells first.
@@ -118,18 +143,13 @@ struct DeviceMedia::Greeting {
 
 // What every rank tells then.
 struct DeviceMedia::Offer {
-  uintptr_t address = 0;      // of its memory, in its process
-  uintptr_t owner = 0;        // of the pointer that owns it, there; 0: others cannot keep it
+  int64_t number = 0;         // of its Own, in its process
   std::vector<int> handle{};  // for other processes, byte by byte
   std::string error{};
 
-  json value() const {
-    return {{"address", address}, {"owner", owner}, {"handle", handle}, {"error", error}};
-  }
+  json value() const { return {{"number", number}, {"handle", handle}, {"error", error}}; }
   static Offer of(const json& v) {
-    Offer offer{.address = whole<uintptr_t>(v.at("address")),
-                .owner = whole<uintptr_t>(v.at("owner")),
-                .error = v.at("error")};
+    Offer offer{.number = whole<int64_t>(v.at("number")), .error = v.at("error")};
     for (const json& byte : v.at("handle").get_ref<const json::array_t&>())
       offer.handle.push_back(whole<int>(byte));
     return offer;
@@ -247,9 +267,8 @@ Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Gr
 Status DeviceMedia::make(const DeviceMediaConfig& config, Offer& mine) {
   const Result<Bytes> memory = device_.allocate(map_.layout.bytes());
   if (!memory.ok()) return memory.status();
-  own_ = std::make_shared<Own>(device_, config.keep, *memory);
-  mine.address = reinterpret_cast<uintptr_t>(memory->data());
-  if (config.keep) mine.owner = reinterpret_cast<uintptr_t>(&own_);
+  own_ = Own::make(device_, config.keep, *memory);
+  mine.number = own_->number;
   WEFT_TRY(make_relay_memory());
   const Result<std::string> handle = device_.share(*memory);
   if (!handle.ok()) return handle.status();
@@ -285,9 +304,11 @@ Status DeviceMedia::connect(Rendezvous& meet, const DeviceMediaConfig& config,
 // A peer's memory, as it is here.
 Result<std::byte*> DeviceMedia::meet(const Offer& peer, bool same_process) {
   if (same_process) {
-    auto* const memory = reinterpret_cast<std::byte*>(peer.address);
+    std::shared_ptr<Own> own = Own::find(peer.number);
+    if (!own) return Status(Code::peer_lost, "it has gone, and its memory with it");
+    std::byte* const memory = own->memory.data();
     WEFT_TRY(device_.reach(memory));
-    if (peer.owner != 0) others_.push_back(*reinterpret_cast<std::shared_ptr<Own>*>(peer.owner));
+    if (own->keep) others_.push_back(std::move(own));
     return memory;
   }
   auto mapped = device_.map(std::string(peer.handle.begin(), peer.handle.end()));

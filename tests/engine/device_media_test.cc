@@ -117,6 +117,44 @@ TEST(DeviceMedia, StaysWhileOthersOfItsProcessUseIt) {
   for (const auto& device : devices) EXPECT_TRUE(device.expired());
 }
 
+// Its last meetings fail for one rank and not for the others, who are slower.
+class LeftBy final : public Rendezvous {
+ public:
+  LeftBy(Rendezvous& meet, Rank who) : meet_(meet), who_(who) {}
+  Rank rank() const override { return meet_.rank(); }
+  int size() const override { return meet_.size(); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
+    auto all = meet_.all_gather(std::move(mine), deadline);
+    if (++meetings_ < 2) return all;
+    if (rank() == who_) return Status(Code::timeout, "it has waited too long");
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return all;
+  }
+
+ private:
+  Rendezvous& meet_;
+  const Rank who_;
+  int meetings_ = 0;
+};
+
+// What it has told of is not there any more when others of its process look for it.
+TEST(DeviceMedia, MayBeLeftByARankOfItsProcess) {
+  FakeGpu::Shared shared;
+  auto meetings = make_in_process_rendezvous(3);
+  std::vector<std::jthread> threads;
+  for (Rank r = 0; r < 3; ++r)
+    threads.emplace_back([&, r] {
+      const auto gpu = std::make_shared<FakeGpu>(shared, "gpu");
+      DeviceMediaConfig config = config_of(r, 3);
+      config.keep = gpu;
+      LeftBy meeting(*meetings[r], 1);
+      const auto media = DeviceMedia::join(*gpu, meeting, config, Deadline::after(1));
+      EXPECT_FALSE(media.ok());
+    });
+  threads.clear();
+  EXPECT_EQ(shared.allocated, 0);
+}
+
 // Memory is of the shape of the engine that was chosen.
 TEST(DeviceMedia, IsMappedBetweenProcesses) {
   FakeGpu::Shared shared;

@@ -1,4 +1,4 @@
-#include "nccl/process_wide.h"
+#include "base/process_wide.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/support/child.h"
 
-namespace weft::nccl {
+namespace weft {
 namespace {
 
 struct Pair {
@@ -37,4 +37,4 @@ TEST(ProcessWide, IsWholeAndFreeInForkedChildren) {
 }
 
 }  // namespace
-}  // namespace weft::nccl
+}  // namespace weft

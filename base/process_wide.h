@@ -1,12 +1,12 @@
-// State of the process, for which the C interface leaves no other place. Never destroyed: threads
-// may outlive main().
+// State of the process, where there is no other place for it: handles of the C interface, and
+// objects that the process's ranks find of each other. Never destroyed: threads may outlive main().
 #pragma once
 
 #include <pthread.h>
 
 #include <mutex>
 
-namespace weft::nccl {
+namespace weft {
 
 // The process's T, for this thread alone while this lives. No fork happens meanwhile, so that a
 // child finds it whole and free, whatever other threads of its parent were doing.
@@ -33,4 +33,4 @@ class ProcessWide {
   const std::lock_guard<std::mutex> lock_{kept_->mutex};
 };
 
-}  // namespace weft::nccl
+}  // namespace weft
