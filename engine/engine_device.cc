@@ -318,7 +318,7 @@ void Engine::look_for_lost() {
   if (!device_lost_->expired()) return;
   device_->abort();
   device_gone_ = lost.within(concat(device_->oldest(), " on rank ", rank(), "'s device"));
-  if (device_->outstanding() > 0) fail_device(device_gone_);
+  if (device_->is_busy()) fail_device(device_gone_);
 }
 
 // A rank that has waited too long may have waited for this one: it tells whom it waits for itself.

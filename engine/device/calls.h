@@ -16,6 +16,7 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,7 +60,9 @@ class DeviceCalls {
 
   // What was put on a stream.
   struct Launched {
-    uint64_t number = 0;    // among the calls on streams, from 1; 0: it went into a graph
+    // Among the calls on streams, from 1. 0: it went into a graph, or nowhere. A call that could
+    // not be put there as a whole has one as well; it ends, as all others do then.
+    uint64_t number = 0;
     std::string algorithm;  // that it runs
   };
   // Memory is the device's, or host memory that it can reach at the same address. What Call says
@@ -79,6 +82,12 @@ class DeviceCalls {
   // Whether there are graphs that have calls, which may run at any time.
   bool in_graphs() const { return graphs_.use_count() > 1; }
 
+  // Calls of many steps wait for room on their streams. `wake` is called by who waits, before;
+  // while waits() somebody else has to look after failures, as while calls are under way. To be set
+  // before there are calls.
+  void when_waiting(std::function<void()> wake) { wake_ = std::move(wake); }
+  bool waits() const { return waits_.load(std::memory_order_acquire); }
+
   // How many calls on streams have ended, as far as is known: nothing is waited for. None from the
   // first that gave up on, and none once one of a graph has.
   Result<uint64_t> ended();
@@ -90,6 +99,9 @@ class DeviceCalls {
   Status health() const;
   // What runs now or later gives up.
   void abort();
+  // After abort(): again and again until all has ended, as a peer's steps that were under way may
+  // have undone it. idle() does so as well.
+  void end_waits();
 
   // ok, or why a peer is lost whose messages are relayed.
   Status peer_status(Rank peer) const {
@@ -150,9 +162,11 @@ class DeviceCalls {
   Status prepare(const DeviceRoom& room);
   Status start_relay();
   ProgressThread::Pause relay();
+  bool has_ended();
   void drain_relay();
   Status await_all(bool even_lost);
   Result<Where> begin(Gpu::Stream stream);
+  void stop(device::Cause why);
   const device::Report* first_report() const;
   // REQUIRES: mutex_ is held, for these
   Status failure() const;
@@ -172,13 +186,19 @@ class DeviceCalls {
                             const Where& where);
   Status make_room(size_t table_bytes, size_t word_bytes);
   void forget_graphs();
-  Status await_room(size_t steps);
+  void forget_captures();
+  // REQUIRES: there is a watch_
+  Status await_room(const std::function<Result<bool>()>& there_is);
+  Status await_room_for(size_t steps);
+  Status await_portion(size_t step, Gpu::Stream stream);
   Status put(const Entry& entry, const device::Call& call, const device::Limits& limits,
-             Gpu::Stream stream);
+             const Where& where, bool& begun);
+  Status put_step(const DeviceScript& script, size_t i, const device::Call& call,
+                  const device::Limits& limits, Gpu::Stream stream, bool& begun);
   Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
                 double timeout_s, const Where& where, Launched* launched);
   Status launch_on_stream(const Entry& entry, const device::Call& call, const Signature& signature,
-                          device::Limits limits, Gpu::Stream stream);
+                          device::Limits limits, const Where& where);
   Status launch_in_graph(const Entry& entry, const device::Call& call, const Signature& signature,
                          device::Limits limits, const Where& where);
 
@@ -206,9 +226,12 @@ class DeviceCalls {
   uint32_t* abort_ = nullptr;
   std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups
   Gpu::Stream own_stream_ = nullptr;
-  Gpu::Stream copies_ = nullptr;        // which nobody captures, and which waits for nothing
-  std::unique_ptr<StreamWatch> watch_;  // null where kernels wait, who look after themselves
-  uint64_t idle_turns_ = 0;             // of relay(), one behind the other
+  Gpu::Stream copies_ = nullptr;          // which nobody captures, and which waits for nothing
+  std::unique_ptr<StreamWatch> watch_;    // null where kernels wait, who look after themselves
+  std::array<Gpu::Event, 2> portions_{};  // of steps of one call, by turns; null without watch_
+  std::function<void()> wake_ = [] {};
+  std::atomic<bool> waits_{false};
+  uint64_t idle_turns_ = 0;                       // of relay(), one behind the other
   std::unique_ptr<ProgressThread> relay_thread_;  // null: there is nothing to relay
 };
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kStepBytesPerBlock = 16 << 10;  // of an operand of a step by itself
 constexpr size_t kMostSteps = 512;               // by themselves, on streams at once
+constexpr size_t kPortion = kMostSteps / 2;      // of a call that has more
 
 }  // namespace
 
@@ -41,44 +42,79 @@ Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
 }
 
 // CUDA's queues are finite, and who waits for room in one may keep others of its process from what
-// ends the wait: where many steps wait for a peer, this waits instead.
-Status DeviceCalls::await_room(size_t steps) {
-  const auto under_way = [this] {
-    return std::accumulate(under_way_.begin(), under_way_.end(), size_t{0},
-                           [](size_t sum, const UnderWay& call) {
-                             return sum + (call.entry->script ? call.entry->script->steps() : 0);
-                           });
-  };
-  const Deadline deadline = Deadline::after(options_.timeout_s);
-  while (!under_way_.empty() && under_way() + steps > kMostSteps) {
-    WEFT_TRY(reap());
-    WEFT_TRY(lost());
-    if (deadline.expired())
-      return Status(Code::timeout, concat("Calls on rank ", rank(),
-                                          "'s streams have not left room for another one within ",
-                                          number_text(options_.timeout_s), " s"));
+// ends the wait: where many steps wait for a peer, this waits instead, as long as some come on.
+Status DeviceCalls::await_room(const std::function<Result<bool>()>& there_is) {
+  Deadline deadline = Deadline::after(options_.timeout_s);
+  uint64_t seen = watch_->steps();
+  Result<bool> room = there_is();
+  if (room.ok() && *room) return {};
+  waits_.store(true, std::memory_order_release);
+  wake_();
+  Status status;
+  for (; room.ok() && !*room && status.ok(); room = there_is()) {
+    watch_->look();
+    status = lost();
+    if (const uint64_t steps = watch_->steps(); steps != seen) {
+      seen = steps;
+      deadline = Deadline::after(options_.timeout_s);
+    }
+    if (status.ok() && deadline.expired())
+      status = Status(Code::timeout, concat("Calls on rank ", rank(),
+                                            "'s streams have not left room for another one within ",
+                                            number_text(options_.timeout_s), " s"));
     std::this_thread::yield();
   }
+  waits_.store(false, std::memory_order_release);
+  return room.ok() ? status : room.status();
+}
+
+Status DeviceCalls::await_room_for(size_t steps) {
+  const auto sum = [](size_t before, const UnderWay& call) {
+    return before + (call.entry->script ? call.entry->script->steps() : 0);
+  };
+  return await_room([this, steps, &sum]() -> Result<bool> {
+    WEFT_TRY(reap());
+    return under_way_.empty() ||
+           std::accumulate(under_way_.begin(), under_way_.end(), steps, sum) <= kMostSteps;
+  });
+}
+
+// In the midst of a call, before a step: until the steps before the last portion have ended.
+Status DeviceCalls::await_portion(size_t step, Gpu::Stream stream) {
+  if (step == 0 || step % kPortion != 0) return {};
+  const size_t last = step / kPortion % portions_.size();
+  WEFT_TRY(device_.record(portions_[last], stream));
+  if (step == kPortion) return {};
+  return await_room([this, before = portions_[1 - last]] { return device_.is_done(before); });
+}
+
+Status DeviceCalls::put_step(const DeviceScript& script, size_t i, const device::Call& call,
+                             const device::Limits& limits, Gpu::Stream stream, bool& begun) {
+  if (!script.waits(i).empty()) {
+    begun = true;  // some may be there where another one cannot be
+    WEFT_TRY(device_.wait(stream, script.waits(i)));
+  }
+  device::Tail tail = script.tail(i, call);
+  watch_->complete(tail);
+  const size_t blocks =
+      std::clamp<size_t>(script.bytes(i) / kStepBytesPerBlock, 1, choice().blocks);
+  WEFT_TRY(device_.launch(script.op(), script.type(), script.operands(i, call), tail, limits,
+                          static_cast<uint32_t>(blocks), stream));
+  begun = true;
   return {};
 }
 
-// Where it fails in the midst of a call, the rank's calls are over.
+// Where it fails in the midst of a call (`begun`), the rank's calls are over.
 Status DeviceCalls::put(const Entry& entry, const device::Call& call, const device::Limits& limits,
-                        Gpu::Stream stream) {
-  if (!entry.script) return device_.launch(entry.program, call, limits, entry.blocks, stream);
-  const DeviceScript& script = *entry.script;
+                        const Where& where, bool& begun) {
+  if (!entry.script) return device_.launch(entry.program, call, limits, entry.blocks, where.stream);
   Status status;
-  for (size_t i = 0; i < script.steps() && status.ok(); ++i) {
-    if (!script.waits(i).empty()) status = device_.wait(stream, script.waits(i));
-    if (!status.ok()) break;
-    device::Tail tail = script.tail(i, call);
-    watch_->complete(tail);
-    const size_t blocks =
-        std::clamp<size_t>(script.bytes(i) / kStepBytesPerBlock, 1, choice().blocks);
-    status = device_.launch(script.op(), script.type(), script.operands(i, call), tail, limits,
-                            static_cast<uint32_t>(blocks), stream);
+  for (size_t i = 0; i < entry.script->steps() && status.ok(); ++i) {
+    if (where.graph == 0) status = await_portion(i, where.stream);
+    if (status.ok()) status = put_step(*entry.script, i, call, limits, where.stream, begun);
   }
-  if (!status.ok()) abort();
+  if (!status.ok() && begun)
+    stop(status.code() == Code::timeout ? device::Cause::timed_out : device::Cause::aborted);
   return status;
 }
 
@@ -87,27 +123,34 @@ Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const S
   const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
   device::Report* const report = reports_[signature.kind == Kind::exchange];
   const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report};
-  WEFT_TRY(where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where.stream)
-                            : launch_in_graph(entry, call, signature, limits, where));
+  const uint64_t before = launched_;
+  Status status = where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where)
+                                   : launch_in_graph(entry, call, signature, limits, where);
   if (relay_thread_) relay_thread_->kick();
-  if (launched) *launched = {where.graph == 0 ? launched_ : 0, entry.algorithm};
-  return {};
+  if (launched) *launched = {launched_ > before ? launched_ : 0, entry.algorithm};
+  return status;
 }
 
+// It is under way from its first step on, which may give up before the last one is there.
 Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& call,
                                      const Signature& signature, device::Limits limits,
-                                     Gpu::Stream stream) {
+                                     const Where& where) {
   WEFT_TRY(reap());
-  if (entry.script) WEFT_TRY(await_room(entry.script->steps()));
+  if (entry.script) WEFT_TRY(await_room_for(entry.script->steps()));
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
-  limits.number = launched_ + 1;
-  Status status = put(entry, call, limits, stream);
-  if (status.ok()) status = device_.record(*event, stream);
-  if (!status.ok()) return spare_.push_back(*event), status;
+  limits.number = ++launched_;
   under_way_.push_back({*event, &entry, signature});
-  ++launched_;
-  return {};
+  bool begun = false;
+  Status status = put(entry, call, limits, where, begun);
+  if (!status.ok() && !begun) {
+    --launched_;
+    under_way_.pop_back();
+    spare_.push_back(*event);
+    return status;
+  }
+  const Status recorded = device_.record(*event, where.stream);
+  return status.ok() ? recorded : status;
 }
 
 // Nobody can be told of an event in a graph whether it has come: only the next call waits for it.
@@ -123,7 +166,8 @@ Status DeviceCalls::launch_in_graph(const Entry& entry, const device::Call& call
   }
   limits.number = kInGraph + in_graph_.size();
   in_graph_.push_back({&entry, signature});  // a launch of the graph may be whenever it likes
-  WEFT_TRY(put(entry, call, limits, where.stream));
+  bool begun = false;
+  WEFT_TRY(put(entry, call, limits, where, begun));
   return device_.record(end->second, where.stream);
 }
 
@@ -157,15 +201,18 @@ ProgressThread::Pause DeviceCalls::relay() {
   return ++idle_turns_ < kTurnsAwake ? std::chrono::microseconds(0) : kNap;
 }
 
+// Whatever has become of them.
+bool DeviceCalls::has_ended() {
+  const std::lock_guard lock(mutex_);
+  const Result<bool> done = all_done();
+  return !done.ok() || *done;
+}
+
 // Peers may still need what this rank's calls have said.
 void DeviceCalls::drain_relay() {
-  if (!relay_thread_ || !health().ok()) return;
+  if (!relay_thread_ || !health().ok() || !has_ended()) return;
   const Deadline deadline = Deadline::after(options_.timeout_s);
-  const auto ended = [this] {
-    const Result<bool> none = idle();
-    return !none.ok() || *none;
-  };
-  while (std::atomic_ref<uint32_t>(*abort_).load(std::memory_order_acquire) == 0 && ended() &&
+  while (std::atomic_ref<uint32_t>(*abort_).load(std::memory_order_acquire) == 0 &&
          !media_->relay()->is_drained() && !deadline.expired())
     std::this_thread::yield();
 }

@@ -60,6 +60,10 @@ void StreamWatch::complete(device::Tail& tail) const {
   tail.mark = reinterpret_cast<const uint64_t*>(mark_.data());
 }
 
+uint64_t StreamWatch::steps() const {
+  return std::atomic_ref(pace().steps).load(std::memory_order_acquire);
+}
+
 void StreamWatch::look() {
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);

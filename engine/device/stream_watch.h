@@ -33,6 +33,8 @@ class StreamWatch {
   // Sets what all tails of the rank have in common.
   void complete(device::Tail& tail) const;
 
+  // Of all that the rank was given, those that have ended.
+  uint64_t steps() const;
   // Tells the rank's calls to end where no step has ended for as long as the call under way may
   // wait.
   void look();

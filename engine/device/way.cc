@@ -80,7 +80,9 @@ DeviceWay::DeviceWay(int ranks, Rank me, std::shared_ptr<Gpu> device,
       device_(std::move(device)),
       calls_(std::move(calls)),
       none_(std::move(none)),
-      wake_(std::move(wake)) {}
+      wake_(std::move(wake)) {
+  if (calls_) calls_->when_waiting(wake_);
+}
 
 DeviceWay::~DeviceWay() = default;
 
@@ -120,15 +122,16 @@ Status DeviceWay::put(const What& what, Gpu::Stream stream, UnderWay call) {
   call.default_timeout = !(timeout_of(what) > 0);
   const bool waits = call.work != nullptr;
   bool first = false;
+  Status status;
   {
     const std::lock_guard lock(mutex_);
     DeviceCalls::Launched launched;
-    WEFT_TRY(calls_->enqueue(what, stream, &launched));
+    status = calls_->enqueue(what, stream, &launched);
     first = launched.number == 0 || outstanding() == 0;
     if (launched.number > 0) add(launched, std::move(call));
   }
   if (first || waits) wake_();
-  return {};
+  return status;
 }
 
 void DeviceWay::add(const DeviceCalls::Launched& launched, UnderWay call) {
@@ -200,6 +203,7 @@ void DeviceWay::abort() {
 }
 
 void DeviceWay::end(const Status& why) {
+  if (calls_) calls_->end_waits();  // whoever holds a lock may be waiting for that
   (void)settle();
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || under_way_.empty()) return;

@@ -56,7 +56,9 @@ class DeviceWay {
   Work start(std::span<const Transfer> group, const Deadline& deadline);
 
   // Whether somebody has to look around: calls are on streams, or graphs have some.
-  bool needs_care() const { return outstanding() > 0 || (calls_ && calls_->in_graphs()); }
+  bool needs_care() const { return is_busy() || (calls_ && calls_->in_graphs()); }
+  // Whether calls are on streams, or one is being put there and waits for room.
+  bool is_busy() const { return outstanding() > 0 || (calls_ && calls_->waits()); }
   // Calls on streams that are not known to have ended, those among them that somebody waits for,
   // and those that have ever been made.
   size_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
@@ -73,7 +75,8 @@ class DeviceWay {
   Status peer_status(Rank peer) const { return calls_ ? calls_->peer_status(peer) : Status(); }
   // Kernels that wait now or later give up.
   void abort();
-  // After abort(): once all kernels have ended, completes everything with `why`.
+  // After abort(), again and again while needs_care(): once all kernels have ended, completes
+  // everything with `why`.
   void end(const Status& why);
 
   // Of the oldest call that is outstanding, in words (or that there may be some of graphs), and

@@ -3,62 +3,25 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
 #include <functional>
 #include <numeric>
 #include <thread>
 
 #include "base/text.h"
-#include "engine/device/calls.h"
-#include "tests/support/connect_by_tcp.h"
-#include "tests/support/emulated_device.h"
+#include "tests/support/device_calls_ranks.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::test {
 namespace {
 
-constexpr DeviceRoom kRoom{1 << 20, 64 << 10, 1 << 20};
-
-struct World {
-  int ranks = 2;
-  std::string engine = "persistent";
-  int blocks = 2;  // of every rank, resident at once
-  int hosts = 1;   // which ranks are on by turns, each with a GPU
-  Options options{};
-  DeviceRoom room = kRoom;
-};
-
+using World = CallsWorld;
 using Body = std::function<void(Rank, Gpu&, DeviceCalls&, Gpu::Stream (&)[2])>;
 
-// Every rank in a thread, with two streams. What they put there has ended when all return.
 void run_ranks(const World& world, const Body& body) {
-  const int resident = world.ranks * world.blocks;
-  std::deque<emulator::Device> gpus;
-  // Copies and waits for events take a block, too.
-  for (int host = 0; host < world.hosts; ++host) gpus.emplace_back(resident + 4 * world.ranks);
-  auto meetings = make_in_process_rendezvous(world.ranks);
-  std::vector<std::jthread> threads;
-  for (Rank r = 0; r < world.ranks; ++r)
-    threads.emplace_back([&, r] {
-      const int host = r % world.hosts;
-      const auto device = emulated_device(gpus[static_cast<size_t>(host)], resident);
-      DeviceMediaConfig config{.rank = r, .host = concat("host ", host), .process = 1};
-      config.connect = connect_by_tcp;
-      config.shape = {.ranks = world.ranks, .links = 8, .slots = 2, .slot_bytes = 1024};
-      config.shape.window_bytes = 64 << 10;
-      config.wish = world.engine;
-      auto& meet = *meetings[static_cast<size_t>(r)];
-      auto calls =
-          DeviceCalls::join(*device, meet, config, world.options, Deadline::after(60), world.room);
-      ASSERT_TRUE(calls.ok()) << calls.status().to_string();
-      Gpu::Stream streams[2] = {device->make_stream().take(), device->make_stream().take()};
-      body(r, *device, **calls, streams);
-      for (Gpu::Stream stream : streams) EXPECT_TRUE(device->synchronize(stream).ok());
-      EXPECT_TRUE(meet.all_gather("", Deadline::after(60)).ok());
-      calls->reset();
-      for (Gpu::Stream stream : streams) device->destroy_stream(stream);
-    });
+  run_calls(world, [&body](const CallsHere& here) {
+    body(here.me, here.device, *here.calls, here.streams);
+  });
 }
 
 std::vector<Shape> shapes(int ranks) {

@@ -109,6 +109,24 @@ TEST(DeviceCommunicator, EndsWhereARankIsLost) {
   });
 }
 
+// By the stream engine it has more steps than may be on a stream at once: it is lost while the call
+// is put there, and no call is under way.
+TEST(DeviceCommunicator, EndsAFirstCallOfManyStepsWhereARankIsLost) {
+  World world{.ranks = 2};
+  world.options.algorithm = "ring";
+  world.options.chunk_bytes = 1024;
+  run_ranks(world, [](const Here& here) {
+    if (here.me == 1) return;  // and its communicator goes
+    auto values = here.on_device<int32_t>(128 << 10, 1);
+    const Watch watch;
+    (void)here.comm.enqueue(sum_call(values.data(), values.data(), values.size()), here.streams[0]);
+    const Status status = await_failure(here.comm);
+    EXPECT_LT(watch.seconds(), 10);
+    EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
+    EXPECT_EQ(status.peer(), 1) << status.to_string();
+  });
+}
+
 TEST(DeviceCommunicator, EndsWhereARankAborts) {
   std::atomic<int> heard{0};
   Watch watch;

@@ -1,0 +1,289 @@
+// Calls on device memory where a rank fails, waits or goes in the midst of one, on a GPU made of
+// threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/device/way.h"
+#include "tests/support/contains.h"
+#include "tests/support/device_calls_ranks.h"
+#include "tests/support/forwarding_gpu.h"
+
+namespace weft::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+Call sum_of(std::vector<int32_t>& values) {
+  return {.kind = Kind::all_reduce,
+          .input = values.data(),
+          .output = values.data(),
+          .count = values.size(),
+          .type = DataType::int32};
+}
+
+// Until what is on the streams has ended, looking after it as its owner has to; false: it has not.
+bool settle(const CallsHere& here) {
+  for (const Deadline patience = Deadline::after(20); !*here.calls->idle();) {
+    (void)here.calls->health();
+    if (patience.expired()) return false;
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  return true;
+}
+
+// Looking whether events have come takes a while.
+class SlowToTell final : public ForwardingGpu {
+ public:
+  using ForwardingGpu::ForwardingGpu;
+  Result<bool> is_done(Event event) override {
+    std::this_thread::sleep_for(milliseconds(2));
+    return ForwardingGpu::is_done(event);
+  }
+};
+
+constexpr size_t kMuch = 16 << 20;
+
+// However busy its own relay is, and though the other rank only then begins to wait.
+TEST(DeviceCallsFailures, WhatWasSentArrivesWhereTheSenderGoes) {
+  for (int turn = 0; turn < 5; ++turn) {
+    CallsWorld world{.hosts = 2};
+    world.options.timeout_s = 5;
+    world.in_front = [](Rank r, std::unique_ptr<Gpu> gpu) -> std::unique_ptr<Gpu> {
+      if (r != 0) return gpu;
+      return std::make_unique<SlowToTell>(std::move(gpu));
+    };
+    run_calls(world, [](const CallsHere& here) {
+      std::vector<int32_t> values(200, here.me == 0 ? 7 : 0);
+      const Transfer transfer = here.me == 0 ? send_to(1, values.data(), 200, DataType::int32)
+                                             : receive_from(0, values.data(), 200, DataType::int32);
+      // It comes to its kernel only when the relay has begun to wait.
+      std::vector<std::byte> before(kMuch), after(kMuch);
+      ASSERT_TRUE(here.device.copy(after.data(), before.data(), kMuch, here.streams[0]).ok());
+      const Status status = here.calls->enqueue(std::span(&transfer, 1), here.streams[0]);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      EXPECT_TRUE(here.me == 0 || settle(here));
+      ASSERT_TRUE(here.device.synchronize(here.streams[0]).ok());
+      if (here.me == 0) return here.calls.reset();
+      EXPECT_TRUE(here.calls->health().ok()) << here.calls->health().to_string();
+      EXPECT_EQ(values, std::vector<int32_t>(200, 7));
+    });
+  }
+}
+
+// Only a graph's steps wait, for a peer that has undone the first ending of their waits.
+TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
+  CallsWorld world{.engine = "stream"};
+  world.options.algorithm = "ring";
+  std::latch ended(2), sent(2), gone(2);
+  run_calls(world, [&](const CallsHere& here) {
+    std::vector<int32_t> values(4000, 1);  // more than there are slots for
+    Gpu::Stream& stream = here.streams[0];
+    if (here.me == 1) {
+      ended.arrive_and_wait();
+      ASSERT_TRUE(here.calls->enqueue(sum_of(values), stream).ok());
+      std::this_thread::sleep_for(milliseconds(50));
+      sent.arrive_and_wait();  // that slots are free; but not for all messages
+      gone.arrive_and_wait();
+      here.calls->abort();
+      EXPECT_TRUE(settle(here));
+      return;
+    }
+    ASSERT_TRUE(here.device.begin_capture(stream).ok());
+    ASSERT_TRUE(here.calls->enqueue(sum_of(values), stream).ok());
+    const auto graph = here.device.end_capture(stream);
+    ASSERT_TRUE(graph.ok());
+    const std::shared_ptr<Gpu> device(&here.device, [](Gpu*) {});
+    DeviceWay way(2, 0, device, std::move(here.calls), {}, [] {});
+    way.abort();
+    std::this_thread::sleep_for(milliseconds(50));
+    ended.arrive_and_wait();
+    sent.arrive_and_wait();
+    ASSERT_TRUE(here.device.launch_graph(*graph, stream).ok());
+    std::atomic<bool> done{false};
+    std::jthread waits([&] {
+      EXPECT_TRUE(here.device.synchronize(stream).ok());
+      done = true;
+    });
+    for (const Deadline patience = Deadline::after(20); !done && !patience.expired();) {
+      EXPECT_TRUE(way.needs_care());
+      way.end(Status(Code::aborted, "enough"));
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    EXPECT_TRUE(done);
+    here.device.destroy_graph(*graph);
+    gone.arrive_and_wait();
+  });
+}
+
+// Counts what it is given, and refuses steps from the `limit`th on.
+class Counted final : public ForwardingGpu {
+ public:
+  struct Counts {
+    std::atomic<int> steps{0}, events{0};
+    int limit = INT32_MAX;
+  };
+  Counted(std::unique_ptr<Gpu> gpu, Counts& counts)
+      : ForwardingGpu(std::move(gpu)), counts_(counts) {}
+  Result<Event> make_event() override {
+    ++counts_.events;
+    return ForwardingGpu::make_event();
+  }
+  void destroy_event(Event event) override {
+    --counts_.events;
+    ForwardingGpu::destroy_event(event);
+  }
+  using ForwardingGpu::launch;
+  Status launch(ReduceOp op, DataType type, const device::Operands& operands,
+                const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
+                Stream stream) override {
+    if (counts_.steps >= counts_.limit) return Status(Code::system, "the GPU has had enough");
+    ++counts_.steps;
+    return ForwardingGpu::launch(op, type, operands, tail, limits, blocks, stream);
+  }
+
+ private:
+  Counts& counts_;
+};
+
+// Rank 0's GPU is counted.
+CallsWorld counted(Counted::Counts& counts, std::string engine) {
+  CallsWorld world{.engine = std::move(engine)};
+  world.options.algorithm = "ring";
+  world.in_front = [&counts](Rank r, std::unique_ptr<Gpu> gpu) -> std::unique_ptr<Gpu> {
+    if (r != 0) return gpu;
+    return std::make_unique<Counted>(std::move(gpu), counts);
+  };
+  return world;
+}
+
+constexpr int kMostSteps = 512;
+constexpr size_t kManySteps = 128 << 10;  // as a count, by slots of 1 KiB
+
+TEST(DeviceCallsFailures, ACallOfManyStepsComesPieceByPiece) {
+  Counted::Counts counts;
+  run_calls(counted(counts, "stream"), [&](const CallsHere& here) {
+    std::vector<int32_t> values(kManySteps, here.me + 1);
+    if (here.me == 1) {
+      const Deadline patience = Deadline::after(20);
+      while (counts.steps < kMostSteps / 2 && !patience.expired()) std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(50));
+      EXPECT_LE(counts.steps, kMostSteps);
+    }
+    const Status status = here.calls->enqueue(sum_of(values), here.streams[0]);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    ASSERT_TRUE(settle(here));
+    EXPECT_TRUE(here.device.synchronize(here.streams[0]).ok());
+    EXPECT_EQ(values, std::vector<int32_t>(kManySteps, 3));
+  });
+  EXPECT_GT(counts.steps, kMostSteps);
+}
+
+// Its other half never comes; whoever waits for room says so, and is told to end.
+TEST(DeviceCallsFailures, ACallOfManyStepsEndsWhenAborted) {
+  Counted::Counts counts;
+  run_calls(counted(counts, "stream"), [](const CallsHere& here) {
+    if (here.me == 1) return;
+    std::latch waits(1);
+    here.calls->when_waiting([&waits] { waits.count_down(); });
+    std::jthread other([&] {
+      waits.wait();
+      EXPECT_TRUE(here.calls->waits());
+      here.calls->abort();
+    });
+    std::vector<int32_t> values(kManySteps, 1);
+    DeviceCalls::Launched launched;
+    const Status status = here.calls->enqueue(sum_of(values), here.streams[0], &launched);
+    EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
+    EXPECT_EQ(launched.number, 1u);
+    EXPECT_FALSE(here.calls->waits());
+    EXPECT_TRUE(settle(here));
+    const Status failed = here.calls->health();
+    EXPECT_EQ(failed.code(), Code::aborted) << failed.to_string();
+    EXPECT_TRUE(contains(failed, "all_reduce(")) << failed.to_string();
+  });
+}
+
+TEST(DeviceCallsFailures, ACallOfManyStepsNamesWhoDoesNotCome) {
+  Counted::Counts counts;
+  CallsWorld world = counted(counts, "stream");
+  world.options.timeout_s = 0.3;
+  run_calls(world, [](const CallsHere& here) {
+    if (here.me == 1) return;
+    std::vector<int32_t> values(kManySteps, 1);
+    EXPECT_FALSE(here.calls->enqueue(sum_of(values), here.streams[0]).ok());
+    EXPECT_TRUE(settle(here));
+    const Status failed = here.calls->health();
+    EXPECT_EQ(failed.code(), Code::timeout) << failed.to_string();
+    EXPECT_EQ(failed.peer(), 1) << failed.to_string();
+  });
+}
+
+// Steps that are there wait for a peer when the next one cannot be put there.
+TEST(DeviceCallsFailures, ACallThatIsThereInPartEnds) {
+  for (const int limit : {1, 2, 3, 5}) {
+    Counted::Counts counts{.limit = limit};
+    run_calls(counted(counts, "stream"), [](const CallsHere& here) {
+      if (here.me == 1) return;
+      std::vector<int32_t> values(4000, 1);
+      DeviceCalls::Launched launched;
+      const Status status = here.calls->enqueue(sum_of(values), here.streams[0], &launched);
+      EXPECT_EQ(status.code(), Code::system) << status.to_string();
+      EXPECT_EQ(launched.number, 1u);
+      EXPECT_TRUE(settle(here));
+      const Status failed = here.calls->health();
+      EXPECT_TRUE(failed.ok() || contains(failed, "all_reduce(")) << failed.to_string();
+    });
+  }
+}
+
+TEST(DeviceCallsFailures, ACallThatIsNotThereAtAllIsNone) {
+  Counted::Counts counts{.limit = 0};
+  run_calls(counted(counts, "stream"), [&counts](const CallsHere& here) {
+    std::vector<int32_t> values(40, 1);
+    if (here.me == 0) {
+      DeviceCalls::Launched launched;
+      const Transfer alone = send_to(0, values.data(), 40, DataType::int32);
+      const Status status = here.calls->enqueue(std::span(&alone, 1), here.streams[0], &launched);
+      EXPECT_EQ(status.code(), Code::system) << status.to_string();
+      EXPECT_EQ(launched.number, 0u);
+      counts.limit = INT32_MAX;
+    }
+    ASSERT_TRUE(here.calls->enqueue(sum_of(values), here.streams[0]).ok());
+    EXPECT_TRUE(settle(here));
+    EXPECT_TRUE(here.device.synchronize(here.streams[0]).ok());
+    EXPECT_EQ(values, std::vector<int32_t>(40, 2));
+    EXPECT_EQ(*here.calls->ended(), 1u);
+  });
+}
+
+// What is remembered of graphs goes with them, also where nothing else wants room.
+TEST(DeviceCallsFailures, GraphsThatGoLeaveNothing) {
+  for (const std::string engine : {"persistent", "stream"}) {
+    Counted::Counts counts;
+    run_calls(counted(counts, engine), [&counts](const CallsHere& here) {
+      std::vector<int32_t> values(40, 1);
+      int first = 0;
+      for (int turn = 0; turn < 20; ++turn) {
+        Gpu::Stream& stream = here.streams[0];
+        ASSERT_TRUE(here.device.begin_capture(stream).ok());
+        ASSERT_TRUE(here.calls->enqueue(sum_of(values), stream).ok());
+        const auto graph = here.device.end_capture(stream);
+        ASSERT_TRUE(graph.ok());
+        ASSERT_TRUE(here.device.launch_graph(*graph, stream).ok());
+        ASSERT_TRUE(here.device.synchronize(stream).ok());
+        here.device.destroy_graph(*graph);
+        if (turn == 0) first = counts.events;
+      }
+      EXPECT_EQ(values, std::vector<int32_t>(40, 1 << 20));
+      EXPECT_EQ(here.me == 0 ? counts.events.load() : first, first);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace weft::test

@@ -1,0 +1,37 @@
+// Ranks of this process with calls on device memory and no communicator, on a GPU made of threads,
+// one for each host.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/options.h"
+#include "engine/device/calls.h"
+#include "tests/support/emulated_device.h"
+
+namespace weft::test {
+
+struct CallsWorld {
+  int ranks = 2;
+  std::string engine = "persistent";
+  int blocks = 2;  // of every rank, resident at once
+  int hosts = 1;   // which ranks are on by turns, each with a GPU
+  Options options{};
+  DeviceRoom room{1 << 20, 64 << 10, 1 << 20};
+  // What a rank takes for the GPU. Null: the GPU itself.
+  std::function<std::unique_ptr<Gpu>(Rank, std::unique_ptr<Gpu>)> in_front = nullptr;
+};
+
+struct CallsHere {
+  Rank me;
+  Gpu& device;
+  std::unique_ptr<DeviceCalls>& calls;  // may be made an end of
+  Gpu::Stream (&streams)[2];
+};
+
+// Every rank in a thread. What they put on their streams has ended when all return; then calls are
+// made an end of that are there still.
+void run_calls(const CallsWorld& world, const std::function<void(const CallsHere&)>& body);
+
+}  // namespace weft::test
