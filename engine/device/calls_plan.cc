@@ -5,6 +5,7 @@
 #include "engine/algorithms/catalog.h"
 #include "engine/device/calls.h"
 #include "engine/schedule/lines.h"
+#include "kernels/cuda/kernels.h"
 
 namespace weft {
 namespace {
@@ -12,6 +13,14 @@ namespace {
 constexpr size_t kBytesPerCopy = 256 << 10;        // of a message, for every copy of its lanes
 constexpr size_t kMostInPackets = 16 << 10;        // of a message, which they make twice as large
 constexpr size_t kWholeMessage = size_t{1} << 48;  // as a segment: what there is room for
+
+// Whether kernels have room for all that its steps push.
+bool fits_boxes(const Program& program) {
+  return std::ranges::all_of(program.lanes, [](const Lane& lane) {
+    return std::ranges::all_of(
+        lane.steps, [](const Step& step) { return pushed_lines(step) <= device::kMostBoxes; });
+  });
+}
 
 // The most that any rank's steps name, and one more.
 struct Uses {
@@ -74,7 +83,9 @@ bool DeviceCalls::takes_packets(const Choice& choice, const Collective& collecti
     return false;
   for (Rank r = 0; r < size(); ++r) {
     const Program program = algorithm.build(collective, r, Parameters{choice.radix});
-    if (!can_push_lines(program, r) || program.lanes.size() > media_->choice().blocks) return false;
+    if (!can_push_lines(program, r) || !fits_boxes(program) ||
+        program.lanes.size() > media_->choice().blocks)
+      return false;
   }
   return true;
 }
@@ -89,6 +100,10 @@ Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged) const {
     return refused(concat("needs ", image->scratch_bytes(),
                           " bytes of scratch memory, and a rank has ", scratch_.size(),
                           " on its device; set a smaller WEFT_CHUNK"));
+  const size_t lanes = size_t{media_->choice().blocks} * device::kMostLanes;
+  if (!watch_ && image->lanes() > lanes)
+    return refused(concat("takes ", image->lanes(), " lanes, and a rank's kernel has ", lanes,
+                          "; make groups smaller, or set WEFT_LANES"));
   if (image->touches_peers())
     return refused("reads and writes peers' buffers, which are not mapped on devices");
   return image;

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "engine/schedule/lines.h"
+#include "kernels/cuda/operands.h"
 
 namespace weft {
 
@@ -177,6 +178,7 @@ class DeviceLowering {
   }
 
   Status add_step(const Step& step, size_t message, device::Step& out) {
+    WEFT_TRY(check_room(step));
     add_places(step, message, out);
     out.finish = step.finish;
     out.streaming = request_.streaming && !step.to.used() &&
@@ -193,6 +195,22 @@ class DeviceLowering {
     WEFT_TRY(add_ends(step, out));
     image_.steps_.push_back(out);
     return {};
+  }
+
+  // Kernels have room for so many operands of a step.
+  Status check_room(const Step& step) const {
+    constexpr size_t kSources = device::kMostSources - 1;  // and the message
+    const size_t boxes = packets_ ? pushed_lines(step) : 0;
+    const size_t targets =
+        step.targets.size() - (packets_ ? window_targets(step) : 0) + (step.to.used() ? 1 : 0);
+    if (step.sources.size() <= kSources && targets <= device::kMostTargets &&
+        boxes <= device::kMostBoxes)
+      return {};
+    return unsupported(concat("algorithm ", request_.algorithm, " has a step of ",
+                              step.sources.size(), " sources, ", targets, " targets and ", boxes,
+                              " boxes of packets, and kernels on devices take ", kSources, ", ",
+                              device::kMostTargets, " and ", device::kMostBoxes,
+                              "; use another algorithm, or fewer ranks"));
   }
 
   void add_places(const Step& step, size_t message, device::Step& out) {

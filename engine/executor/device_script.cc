@@ -179,9 +179,6 @@ class ScriptWriter {
   Status add(const Visit& v) {
     const device::Lane& lane = lane_of(v);
     const device::Step& step = step_of(v);
-    if (step.targets + (step.to >= 0) > device::kMostTargets)
-      return unsupported(concat("A step has ", step.targets, " targets, and kernels take ",
-                                device::kMostTargets, "; use another algorithm"));
     Moment& moment = add_moment();
     moment.step = &step;
     moment.place = &place_at(p_, step, v.at);

@@ -92,9 +92,13 @@ bool reads_window(const Step& step) {
   return std::any_of(step.sources.begin(), step.sources.end(), in_window);
 }
 
-bool writes_window(const Step& step) {
-  return std::any_of(step.targets.begin(), step.targets.end(), in_window);
+bool writes_window(const Step& step) { return window_targets(step) > 0; }
+
+size_t window_targets(const Step& step) {
+  return static_cast<size_t>(std::count_if(step.targets.begin(), step.targets.end(), in_window));
 }
+
+size_t pushed_lines(const Step& step) { return window_targets(step) * step.posts.size(); }
 
 bool carried_by_lines(const Step& step, const Signal& wait) {
   return wait.lag == 0 &&

@@ -10,6 +10,7 @@ namespace weft {
 
 bool reads_window(const Step& step);
 bool writes_window(const Step& step);
+size_t window_targets(const Step& step);  // how many
 
 // Under ll this wait of the step falls away: the lines that it reads say the same.
 bool carried_by_lines(const Step& step, const Signal& wait);
@@ -21,6 +22,8 @@ inline bool posts_by_lines(const Step& step) { return writes_window(step); }
 // serves the program of `me`: it writes its own window only, reads those of others only in steps
 // that wait for them there, and has no links. For schedules that check_lines() finds right.
 bool can_push_lines(const Program& program, Rank me);
+// So many copies a step writes then.
+size_t pushed_lines(const Step& step);
 
 // ok where the schedule may run under ll: every window slot is written by one step (a flag stands
 // for one line), and a post falls away just where all its waits do, each at a step that reads what

@@ -10,7 +10,8 @@ namespace weft::device {
 
 inline constexpr int kMostThreads = 512;  // of a block; kernels are compiled for it
 inline constexpr int kMostSources = 65;   // a message, and one of each of 64 ranks
-inline constexpr int kMostTargets = 8;
+inline constexpr int kMostTargets = 65;   // likewise
+inline constexpr int kMostBoxes = 65;     // targets besides those, for packets
 
 // As ReduceCall (kernels/reduce.h), with more targets. A target may be a source, but must not
 // overlap one at another offset.

@@ -20,7 +20,7 @@ namespace weft::device {
 struct PacketOperands {
   Operands plain;
   uint64_t packets[2];
-  void* boxes[kMostSources];
+  void* boxes[kMostBoxes];
   int box_count;
   uint32_t flag;
 };

@@ -17,13 +17,19 @@ __device__ inline void take_part(const Operands& whole, uint32_t element_bytes, 
       ((whole.count + gridDim.x - 1) / gridDim.x + kAlignment - 1) / kAlignment * kAlignment;
   const uint64_t begin = min_of(whole.count, each * blockIdx.x);
   const uint64_t skip = begin * element_bytes;
+  for (int k = threadIdx.x; k < whole.source_count; k += blockDim.x)
+    mine->sources[k] = static_cast<const unsigned char*>(whole.sources[k]) + skip;
+  for (int t = threadIdx.x; t < whole.target_count; t += blockDim.x)
+    mine->targets[t] = static_cast<unsigned char*>(whole.targets[t]) + skip;
   if (threadIdx.x == 0) {
-    *mine = whole;
+    mine->source_count = whole.source_count;
+    mine->target_count = whole.target_count;
     mine->count = min_of(whole.count - begin, each);
-    for (int k = 0; k < whole.source_count; ++k)
-      mine->sources[k] = static_cast<const unsigned char*>(whole.sources[k]) + skip;
-    for (int t = 0; t < whole.target_count; ++t)
-      mine->targets[t] = static_cast<unsigned char*>(whole.targets[t]) + skip;
+    mine->scalar = whole.scalar;
+    mine->scaled[0] = whole.scaled[0];
+    mine->scaled[1] = whole.scaled[1];
+    mine->divisor = whole.divisor;
+    mine->streaming = whole.streaming;
   }
   __syncthreads();
 }

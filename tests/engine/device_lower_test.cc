@@ -188,6 +188,22 @@ TEST(DevicePrograms, AreRefusedWhereAPeersMemoryCannotBeUsed) {
   EXPECT_EQ(refusal(c, small_device_shape(4)).code(), Code::unsupported);
 }
 
+// By name; what weft chooses has fewer.
+TEST(DevicePrograms, AreRefusedWhereKernelsHaveNoRoom) {
+  const DeviceCase sum = all_reduce_by("window_one_shot", 66);
+  const Status many = refusal(sum, small_device_shape(66));
+  EXPECT_NE(many.message().find("a step of 66 sources, "), std::string::npos) << many.to_string();
+  for (const int ranks : {66, 67}) {
+    DeviceCase packets{.algorithm = find_algorithm("window_one_shot"),
+                       .shape = {.kind = Kind::broadcast, .ranks = ranks, .count = 5},
+                       .protocol = Protocol::ll};
+    const Status status = refusal(packets, small_device_shape(ranks));
+    EXPECT_EQ(status.ok(), ranks == 66) << status.to_string();
+    EXPECT_EQ(status.message().find("66 boxes of packets") != std::string::npos, ranks == 67)
+        << status.to_string();
+  }
+}
+
 // There are no sums of booleans, but they are moved.
 TEST(DevicePrograms, AreOfATypeThatHasAKernel) {
   DeviceCase c{.algorithm = find_algorithm("ring"),
