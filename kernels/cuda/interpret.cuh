@@ -34,13 +34,13 @@ class Interpreter {
         window_call_(program.state->window_calls + 1) {}
 
   __device__ void run() {
-    if (ptx::load_relaxed_sys(&p_.state->failed) != 0) return;
     const int lanes = lane_count();
     for (int i = threadIdx.x; i < lanes; i += blockDim.x) {
       w_.cursors[i] = {};
       w_.ended[i] = false;
     }
-    __syncthreads();
+    // By vote, as a block of this launch may claim the report while the others begin.
+    if (__syncthreads_or(ptx::load_relaxed_sys(&p_.state->failed) != 0)) return;
     if (p_.windowed && !await_lease()) return;
     int live = lanes;
     for (int i = 0; live != 0; i = i + 1 < lanes ? i + 1 : 0) {
