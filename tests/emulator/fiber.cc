@@ -3,6 +3,7 @@
 #include "tests/emulator/fiber.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
@@ -85,8 +86,7 @@ void exchange_stacks(Fiber& from, Fiber& to) {
 }  // namespace
 #endif
 
-void adopt(Fiber& fiber) {
-  fiber.started = true;
+void adopt([[maybe_unused]] Fiber& fiber) {
 #if defined(WEFT_EMULATOR_TSAN)
   fiber.race_detector = __tsan_get_current_fiber();
 #endif
@@ -98,13 +98,17 @@ void adopt(Fiber& fiber) {
 #endif
 }
 
-void prepare(Fiber& fiber, void* stack, size_t bytes, void (*entry)()) {
+bool prepare(Fiber& fiber, size_t stack_bytes, void (*entry)()) {
+  void* const stack = ::mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (stack == MAP_FAILED) return false;
   fiber.stack = stack;
-  fiber.stack_bytes = bytes;
+  fiber.stack_bytes = stack_bytes;
   lay_out(fiber, entry);
 #if defined(WEFT_EMULATOR_TSAN)
   fiber.race_detector = __tsan_create_fiber(0);
 #endif
+  return true;
 }
 
 void entered() {
@@ -113,25 +117,24 @@ void entered() {
 #endif
 }
 
-void release([[maybe_unused]] Fiber& fiber) {
+void release(Fiber& fiber) {
 #if defined(WEFT_EMULATOR_TSAN)
   __tsan_destroy_fiber(fiber.race_detector);
 #endif
 #if !defined(__x86_64__)
   delete static_cast<ucontext_t*>(fiber.stack_pointer);
 #endif
+  ::munmap(fiber.stack, fiber.stack_bytes);
 }
 
-void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] bool ends) {
+void switch_fiber(Fiber& from, Fiber& to, [[maybe_unused]] Order order) {
 #if defined(WEFT_EMULATOR_ASAN)
-  __sanitizer_start_switch_fiber(ends ? nullptr : &from.fake_stack, to.stack, to.stack_bytes);
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack, to.stack_bytes);
 #endif
 #if defined(WEFT_EMULATOR_TSAN)
-  // What was before the launch is before each thread's beginning; later switches order nothing.
   constexpr unsigned kNoOrder = 1;
-  __tsan_switch_to_fiber(to.race_detector, to.started ? kNoOrder : 0);
+  __tsan_switch_to_fiber(to.race_detector, order == Order::none ? kNoOrder : 0);
 #endif
-  to.started = true;
   exchange_stacks(from, to);
 #if defined(WEFT_EMULATOR_ASAN)
   __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);

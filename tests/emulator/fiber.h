@@ -11,20 +11,22 @@ struct Fiber {
   size_t stack_bytes = 0;
   void* race_detector = nullptr;  // ThreadSanitizer's fiber
   void* fake_stack = nullptr;     // AddressSanitizer's
-  bool started = false;
 };
 
 // What runs on the calling OS thread's own stack.
 void adopt(Fiber& fiber);
 
-// Begins with `entry` at the first switch; entry calls entered() first and never returns.
-void prepare(Fiber& fiber, void* stack, size_t bytes, void (*entry)());
+// Begins with `entry` at the first switch, on a stack of its own; entry calls entered() first and
+// never returns. False: no memory.
+bool prepare(Fiber& fiber, size_t stack_bytes, void (*entry)());
 void entered();
 void release(Fiber& fiber);
 
-// Goes on with `to`; returns when something switches to `from`. `ends`: nothing ever will.
-// Orders nothing: the race detector takes the fibers for threads.
-void switch_fiber(Fiber& from, Fiber& to, bool ends = false);
+enum class Order { none, before };
+
+// Goes on with `to`; returns when something switches to `from`. The race detector takes the fibers
+// for threads: `before` orders all that `from` did before what `to` does from now on.
+void switch_fiber(Fiber& from, Fiber& to, Order order);
 
 // What a synchronizing object at `address` gives and takes, for the race detector.
 void publishes(const void* address);

@@ -28,7 +28,7 @@ Call sum_of(std::vector<int32_t>& values) {
 
 // Until what is on the streams has ended, looking after it as its owner has to; false: it has not.
 bool settle(const CallsHere& here) {
-  for (const Deadline patience = Deadline::after(20); !*here.calls->idle();) {
+  for (const Deadline patience = Deadline::after(120); !*here.calls->idle();) {
     (void)here.calls->health();
     if (patience.expired()) return false;
     std::this_thread::sleep_for(milliseconds(1));
@@ -109,7 +109,7 @@ TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
       EXPECT_TRUE(here.device.synchronize(stream).ok());
       done = true;
     });
-    for (const Deadline patience = Deadline::after(20); !done && !patience.expired();) {
+    for (const Deadline patience = Deadline::after(120); !done && !patience.expired();) {
       EXPECT_TRUE(way.needs_care());
       way.end(Status(Code::aborted, "enough"));
       std::this_thread::sleep_for(milliseconds(1));
@@ -169,7 +169,7 @@ TEST(DeviceCallsFailures, ACallOfManyStepsComesPieceByPiece) {
   run_calls(counted(counts, "stream"), [&](const CallsHere& here) {
     std::vector<int32_t> values(kManySteps, here.me + 1);
     if (here.me == 1) {
-      const Deadline patience = Deadline::after(20);
+      const Deadline patience = Deadline::after(120);
       while (counts.steps < kMostSteps / 2 && !patience.expired()) std::this_thread::yield();
       std::this_thread::sleep_for(milliseconds(50));
       EXPECT_LE(counts.steps, kMostSteps);

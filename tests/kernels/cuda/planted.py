@@ -12,7 +12,7 @@ import sys
 
 FLAGS = ["-std=c++20", "-O1", "-g1", "-fno-strict-aliasing", "-pthread", "-w"]
 TSAN = ["-fsanitize=thread"]
-EMULATOR = ["tests/emulator/emulator.cc", "tests/emulator/fiber.cc"]
+EMULATOR = ["tests/emulator/emulator.cc", "tests/emulator/block.cc", "tests/emulator/fiber.cc"]
 REPORTS_RACE, WRONG_DATA = "data race", "wrong data"
 
 # What, where, the text and what is there instead, how it shows.
