@@ -2,12 +2,14 @@
 // they read it there, folding several operands in registers.
 //
 // window_one_shot: one hop (the signal). all_reduce copies n elements in and reads n-1 times as
-//   many. Window halves alternate, so that a rank can fill one while slow readers still read the
-//   other. A rank that everybody waits for in every round needs no more than that; where the
-//   pattern is not symmetric (a root), readers say when they are done.
+//   many. Rounds use the window's halves in turn, so that a rank can fill one while slow readers
+//   still read another. Where everybody waits for everybody in every round, two would order that;
+//   where the pattern is not symmetric (a root), readers say when they are done.
 // window_two_shot (all_reduce): every rank folds its own share and puts the result into its window;
-//   two hops, 2(n-1) of n chunks read per rank. One half suffices: the waits inside a round order
-//   reuse.
+//   two hops, 2(n-1) of n chunks read per rank. The waits inside a round order reuse.
+// There are more halves than order needs, so that a core has done with as much as its own cache
+// holds before it writes a line again: what another core has just read or written there comes at
+// half the speed of what lies in the cache that both share (docs/performance.md).
 // Both are canonical: rank order, one rounding. n <= 64 where they fold.
 // Source for the two-shot form: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective
 // communication for MPI", HPDC 2013 (each thread reduces one part, all copy out).
@@ -19,6 +21,7 @@ namespace weft {
 namespace {
 
 constexpr int kFilled = 0, kDone = 1;  // cells
+constexpr int kHalves = 4;
 
 // A rank that puts several blocks has a slot for each receiver; else one slot for all.
 bool slot_per_receiver(Kind kind) {
@@ -74,7 +77,7 @@ void put(Lane& lane, const Collective& c, Rank me) {
     if (keeps(c, me, b)) step.write(output());
     step.write(window(me, slot_of(c, b)));
     for (const Rank reader : readers_of(c, me, b)) {
-      if (!symmetric(c.kind)) step.wait(reader, kDone, /*lag=*/2);
+      if (!symmetric(c.kind)) step.wait(reader, kDone, /*lag=*/kHalves);
       step.post(reader, kFilled);
     }
   }
@@ -105,7 +108,7 @@ Program one_shot(const Collective& c, Rank me, const Parameters&) {
   if (c.ranks == 1) return alone(c);
   Program program;
   program.window_slots = slot_per_receiver(c.kind) ? c.ranks : 1;
-  program.window_halves = 2;
+  program.window_halves = kHalves;
   Lane& lane = program.lane();
   put(lane, c, me);
   for (int b = 0; b < blocks(c); ++b)
@@ -131,6 +134,7 @@ Program two_shot(const Collective& c, Rank me, const Parameters&) {
   Program program;
   program.pieces = n;
   program.window_slots = n;
+  program.window_halves = kHalves;
   Lane& lane = program.lane();
   for (int i = 1; i < n; ++i) {
     const Rank peer = wrap(me + i, n);

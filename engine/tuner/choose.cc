@@ -74,14 +74,15 @@ size_t asked_segment(const Options& options) {
 }
 
 // How an algorithm is run where options, and prices, say nothing else.
-Choice usual(const Algorithm& algorithm, const Call& call, int ranks, const Options& options) {
+Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
+             const Options& options) {
   Choice choice;
   choice.algorithm = &algorithm;
   choice.radix = options.radix > 0 ? options.radix : 2;
   if (options.lanes > 0 && call.kind != Kind::exchange)
     choice.copies = copies_of(algorithm, options.lanes);
   choice.segment_bytes = asked_segment(options);
-  if (choice.segment_bytes == 0) choice.segment_bytes = usual_segment_bytes(algorithm, ranks);
+  if (choice.segment_bytes == 0) choice.segment_bytes = usual_segment_bytes(algorithm, c);
   if (algorithm.windows && algorithm.lines && may_ll(call))
     choice.ll = options.protocol == "ll" ||
                 (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)));
@@ -201,13 +202,12 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   const Collective c = collective_of(call, around);
   const auto asked = wished(call, c, around, options);
   if (!asked.ok()) return asked.status();
-  if (*asked) return usual(**asked, call, c.ranks, options);
-  if (between_buffers(call, around))
-    return usual(*find_algorithm("zero_copy"), call, c.ranks, options);
+  if (*asked) return usual(**asked, call, c, options);
+  if (between_buffers(call, around)) return usual(*find_algorithm("zero_copy"), call, c, options);
   const std::vector<Offer>* const priced = offers(call, around, options);
   if (priced && !priced->empty()) return Choice(priced->front());
   const Algorithm* algorithm = find_algorithm(by_table(call, around, options.deterministic));
-  if (algorithm->suits(c)) return usual(*algorithm, call, c.ranks, options);
+  if (algorithm->suits(c)) return usual(*algorithm, call, c, options);
   return unsupported(describe(call) + " cannot be folded in rank order on " +
                      std::to_string(c.ranks) + " ranks (at most " +
                      std::to_string(ReduceCall::kMaxSources) +

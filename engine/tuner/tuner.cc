@@ -15,11 +15,11 @@ constexpr size_t kRefined = 3;     // algorithms whose parameters are chosen by 
 constexpr double kClearly = 0.95;  // of the price
 constexpr double kLlBytesMost = 4096;
 constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
-constexpr size_t kWindowSegmentBytes = 64 * 1024;
 constexpr size_t kLinkSegmentBytes = 64 * 1024;
 constexpr size_t kWholeBytes = size_t{1} << 40;  // nothing lies between the ends: no rounds
-// Of all shares together: stays in a core's cache.
-constexpr size_t kTwoShotWindowBytes = 256 * 1024;
+// What a rank's window cycles through: as much as a core's own cache holds (algorithms/window.cc).
+constexpr size_t kWindowCycleBytes = 1024 * 1024;
+constexpr size_t kWindowSegmentLeast = 64 * 1024, kWindowSegmentMost = 128 * 1024;
 
 bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (!algorithm.suits(demand.collective)) return false;
@@ -39,12 +39,13 @@ int copies_of(const Algorithm& algorithm, int lanes) {
   return algorithm.windows ? std::min(lanes, kWindowLanesMax) : lanes;
 }
 
-size_t usual_segment_bytes(const Algorithm& algorithm, int ranks) {
-  if (algorithm.name == "window_two_shot")
-    return std::clamp<size_t>(kTwoShotWindowBytes / static_cast<size_t>(ranks), 8 * 1024,
-                              128 * 1024);
+size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c) {
   if (algorithm.registered) return kWholeBytes;
-  return algorithm.windows ? kWindowSegmentBytes : kLinkSegmentBytes;
+  if (!algorithm.windows) return kLinkSegmentBytes;
+  const Program program = algorithm.build(c, 0, {});
+  const int slots = std::max(1, program.window_slots * program.window_halves);
+  return std::clamp(kWindowCycleBytes / static_cast<size_t>(slots), kWindowSegmentLeast,
+                    kWindowSegmentMost);
 }
 
 const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
@@ -79,7 +80,7 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
     choice.ll &= algorithm.windows && algorithm.lines;
     if (demand.copies > 0) choice.copies = copies_of(algorithm, demand.copies);
     if (choice.segment_bytes == 0)
-      choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective.ranks);
+      choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective);
     if (auto offer = price(demand, choice, bytes)) offers.push_back(*offer);
   }
   const auto sort = [&] {

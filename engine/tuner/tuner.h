@@ -66,6 +66,6 @@ bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
 int copies_of(const Algorithm& algorithm, int lanes);
 
 // Elements of a chunk in one round, in bytes, where nothing else is asked for.
-size_t usual_segment_bytes(const Algorithm& algorithm, int ranks);
+size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c);
 
 }  // namespace weft

@@ -131,11 +131,26 @@ TEST(Tuner, TakesTheRadixThatIsCheapest) {
   EXPECT_EQ(offer_of(far.offers(d, 64), "knomial")->radix, 3);
 }
 
+// A core's own cache forgets a line of its window before the rank writes it again.
+TEST(Tuner, WindowsCycleThroughWhatACacheHolds) {
+  for (const std::string_view name : {"window_one_shot", "window_two_shot"})
+    for (const int ranks : {2, 3, 4, 8}) {
+      const Algorithm& algorithm = *find_algorithm(name);
+      const Collective c{Kind::all_reduce, ranks, 0, false};
+      const Program program = algorithm.build(c, 0, {});
+      const size_t cycle = usual_segment_bytes(algorithm, c) *
+                           static_cast<size_t>(program.window_slots * program.window_halves);
+      EXPECT_GE(cycle, size_t{512} << 10) << name << " of " << ranks;
+      EXPECT_LE(cycle, size_t{2} << 20) << name << " of " << ranks;
+    }
+}
+
 // Where steps cost much, long chunks are cheaper, as far as slots reach.
 TEST(Tuner, TakesTheChunkThatIsCheapest) {
   Tuner busy(network(0, 1000 * kMicro));
   Demand d = demand(Kind::reduce, 8);
-  const size_t usual = usual_segment_bytes(*find_algorithm("ring"), 8);
+  const size_t usual =
+      usual_segment_bytes(*find_algorithm("ring"), {Kind::all_reduce, 8, 0, false});
   const auto segment = [&](Tuner& tuner) {
     return offer_of(tuner.offers(d, size_t{1} << 20), "ring")->segment_bytes;
   };
