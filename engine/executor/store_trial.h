@@ -4,9 +4,9 @@
 // another asks for come one by one: at 8 GB/s between cores of a Zen 4 that share an L3 cache, at 2
 // GB/s between others. Past the caches it is 10 to 20 GB/s wherever the cores are, less than a
 // quiet cache gives near ones. In virtual machines cores move within seconds. So every plan tries:
-// of kPeriod turns of its first lane the first few are done both ways, by all ranks in the same
-// turns, and the way that took less time (of moving data, not of waiting) serves the others. Ranks
-// need not agree; the data are the same.
+// of kPeriod turns of its first lane the first are done both ways, by all ranks in the same turns,
+// and the way that took less time (of moving data, not of waiting) serves the others. Ranks need
+// not agree; the data are the same.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,10 @@ namespace weft {
 
 class StoreTrial {
  public:
-  static constexpr uint64_t kPeriod = 512;
-  // Turns of a way in a trial. The first find lines as the other way has left them.
-  static constexpr uint64_t kTurns = 5, kUntimed = 2;
+  static constexpr uint64_t kPeriod = 2048;
+  // Turns of a way in a trial. The first find lines as the other way has left them, as long as it
+  // takes to come round in a window: four leases (lease.h) of at most four halves.
+  static constexpr uint64_t kUntimed = 16, kTurns = kUntimed + 4;
 
   struct Turn {
     bool streams = false;  // past the caches
