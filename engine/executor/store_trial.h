@@ -4,9 +4,9 @@
 // another asks for come one by one: at 8 GB/s between cores of a Zen 4 that share an L3 cache, at 2
 // GB/s between others. Past the caches it is 10 to 20 GB/s wherever the cores are, less than a
 // quiet cache gives near ones. In virtual machines cores move within seconds. So every plan tries:
-// of kPeriod turns of its first lane the first are done both ways, by all ranks in the same turns,
-// and the way that took less time (of moving data, not of waiting) serves the others. Ranks need
-// not agree; the data are the same.
+// of kPeriod turns of its first lane some are done both ways, by all ranks in the same turns, and
+// the way that took less time (of moving data, not of waiting) serves the others. Ranks need not
+// agree; the data are the same.
 #pragma once
 
 #include <algorithm>
@@ -24,6 +24,8 @@ class StoreTrial {
   // Turns of a way in a trial. The first find lines as the other way has left them, as long as it
   // takes to come round in a window: four leases (lease.h) of at most four halves.
   static constexpr uint64_t kUntimed = 16, kTurns = kUntimed + 4;
+  // Turns before a trial: those of a plan's first calls find pages that nobody has touched yet.
+  static constexpr uint64_t kBefore = 64;
 
   struct Turn {
     bool streams = false;  // past the caches
@@ -34,7 +36,7 @@ class StoreTrial {
 
   // The next turn of a lane, which counts its turns over all calls of the plan.
   Turn begin(uint64_t number) const {
-    const uint64_t at = number % kPeriod;
+    const uint64_t at = number % kPeriod - kBefore;  // huge before the trial
     if (at >= 2 * kTurns) return {.streams = streams_};
     return {.streams = at >= kTurns, .timed = at % kTurns >= kUntimed};
   }
@@ -45,7 +47,7 @@ class StoreTrial {
     Way& way = ways_[turn.streams ? 1 : 0];
     way.least =
         std::min(way.least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
-    if (number % kPeriod == 2 * kTurns - 1) decide();
+    if (number % kPeriod == kBefore + 2 * kTurns - 1) decide();
   }
 
  private:

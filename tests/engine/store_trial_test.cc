@@ -5,7 +5,8 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kTrial = 2 * StoreTrial::kTurns;
+constexpr uint64_t kBegin = StoreTrial::kBefore, kSecond = kBegin + StoreTrial::kTurns;
+constexpr uint64_t kTrial = kSecond + StoreTrial::kTurns;  // its end
 
 // Turns [begin, end), which take so many ticks per byte each way.
 void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint64_t streamed) {
@@ -21,14 +22,15 @@ TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
   StoreTrial trial;
   for (uint64_t number = 0; number < kTrial; ++number) {
     const StoreTrial::Turn turn = trial.begin(number);
-    EXPECT_EQ(turn.streams, number >= StoreTrial::kTurns);
-    EXPECT_EQ(turn.timed, number % StoreTrial::kTurns >= StoreTrial::kUntimed);
+    EXPECT_EQ(turn.streams, number >= kSecond);
+    const uint64_t of_way = (number - kBegin) % StoreTrial::kTurns;
+    EXPECT_EQ(turn.timed, number >= kBegin && of_way >= StoreTrial::kUntimed) << number;
   }
   play(trial, 0, kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
   EXPECT_TRUE(trial.begin(StoreTrial::kPeriod - 1).streams);
   EXPECT_FALSE(trial.begin(StoreTrial::kPeriod - 1).timed);
-  EXPECT_FALSE(trial.begin(StoreTrial::kPeriod).streams);  // the next trial
+  EXPECT_FALSE(trial.begin(StoreTrial::kPeriod + kBegin).streams);  // the next trial
   play(trial, kTrial, StoreTrial::kPeriod + kTrial, 3, 8);
   EXPECT_FALSE(trial.begin(kTrial).streams);
 }
@@ -36,11 +38,11 @@ TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
 // An interruption makes one turn long, not a way slow.
 TEST(StoreTrial, IsNotFooledByAnInterruption) {
   StoreTrial trial;
-  StoreTrial::Turn turn = trial.begin(StoreTrial::kTurns + StoreTrial::kUntimed);
+  StoreTrial::Turn turn = trial.begin(kSecond + StoreTrial::kUntimed);
   ASSERT_TRUE(turn.streams && turn.timed);
   turn.bytes = 1000;
   turn.ticks = 1'000'000;
-  trial.end(turn, StoreTrial::kTurns + StoreTrial::kUntimed);
+  trial.end(turn, kSecond + StoreTrial::kUntimed);
   play(trial, 0, kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
 }
@@ -61,9 +63,9 @@ TEST(StoreTrial, StaysWithTheCachesUntilBothWaysWereTimed) {
   StoreTrial trial;
   for (uint64_t number = 0; number < kTrial; ++number) trial.end(trial.begin(number), number);
   EXPECT_FALSE(trial.begin(kTrial).streams);
-  play(trial, StoreTrial::kTurns, kTrial, 5, 4);
+  play(trial, kSecond, kTrial, 5, 4);
   EXPECT_FALSE(trial.begin(kTrial).streams);
-  play(trial, 0, StoreTrial::kTurns, 5, 4);
+  play(trial, kBegin, kSecond, 5, 4);
   play(trial, StoreTrial::kPeriod + kTrial - 1, StoreTrial::kPeriod + kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
 }
