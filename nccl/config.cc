@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/parse.h"
 #include "base/text.h"
 #include "nccl/settings.h"
 
@@ -72,6 +73,7 @@ Status check(const Fields& fields) {
                              {"minCTAs", c.minCTAs, 1, kAny},
                              {"maxCTAs", c.maxCTAs, 1, kAny},
                              {"splitShare", c.splitShare, 0, 1},
+                             {"trafficClass", c.trafficClass, 0, 255},
                              {"collnetEnable", c.collnetEnable, 0, 1},
                              {"CTAPolicy", c.CTAPolicy, 0, 3},
                              {"shrinkShare", c.shrinkShare, 0, 1},
@@ -89,6 +91,9 @@ Status check(const Fields& fields) {
   if (c.minCTAs != kUndefined && c.maxCTAs != kUndefined && c.minCTAs > c.maxCTAs)
     return invalid_argument(concat("config's minCTAs is ", c.minCTAs, ", more than its maxCTAs, ",
                                    c.maxCTAs, "; it must not be"));
+  if (c.netName && lower(c.netName) != "socket" && lower(c.netName) != "ib")
+    return unsupported(
+        concat("config's netName is \"", c.netName, "\"; there are \"Socket\" and \"IB\""));
   return {};
 }
 
@@ -112,6 +117,8 @@ Result<CommConfig> read_config(const ncclConfig_t* config, const CommConfig& usu
   if (c.minCTAs != kUndefined) read.min_ctas = c.minCTAs;
   if (c.maxCTAs != kUndefined) read.max_ctas = c.maxCTAs;
   if (c.commName) read.comm_name = c.commName;
+  if (c.netName) read.net_name = c.netName;
+  if (c.trafficClass != kUndefined) read.traffic_class = c.trafficClass;
 
   const long blocking = env.get_int("NCCL_COMM_BLOCKING").value_or(-1);
   if (blocking == 0 || blocking == 1) read.blocking = blocking == 1;

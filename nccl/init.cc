@@ -65,7 +65,7 @@ Answer init_scalable(ncclComm_t* out, int ranks, int rank, int ids, const ncclUn
 
 // Several ranks may share a device, unless NCCL's own rule is asked for.
 Status check_devices(int count, const int* devices, const Environment& env) {
-  const bool share = env.get_int("NCCL_MULTI_RANK_GPU_ENABLE").value_or(1) != 0;
+  const bool share = ranks_may_share_gpu(env);
   std::set<int> seen;
   for (int i = 0; devices && i < count; ++i) {
     if (devices[i] < 0)

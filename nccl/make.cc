@@ -1,6 +1,7 @@
 #include "nccl/make.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 #include "engine/device/cuda.h"
@@ -45,6 +46,27 @@ class Unless final : public Rendezvous {
   Rendezvous& meet_;
 };
 
+// The same on all ranks.
+Status check_sharing(Rendezvous& meet, const Means& means) {
+  const std::string mine =
+      concat(means.may_share_gpu ? "+" : "-", means.gpu.ok() ? (*means.gpu)->identity().uuid : "");
+  const auto all = meet.all_gather(mine, Deadline::after(means.options.timeout_s));
+  if (!all.ok()) return all.status();
+  const auto forbids = [](const std::string& said) { return said.starts_with('-'); };
+  if (std::none_of(all->begin(), all->end(), forbids)) return {};
+  std::map<std::string_view, Rank> owners;
+  for (size_t r = 0; r < all->size(); ++r) {
+    const std::string_view said = (*all)[r];
+    if (said.size() <= 1) continue;  // it has none
+    const std::string_view gpu = said.substr(1);
+    const auto [owner, alone] = owners.emplace(gpu, static_cast<Rank>(r));
+    if (!alone)
+      return invalid_usage(concat("ranks ", owner->second, " and ", r, " have the same GPU, ", gpu,
+                                  ", which NCCL_MULTI_RANK_GPU_ENABLE=0 forbids"));
+  }
+  return {};
+}
+
 Status make_engine(const Birth& birth, const std::shared_ptr<ncclComm>& comm) {
   Result<std::unique_ptr<Communicator>> made = birth.make(comm->given_up());
   if (!made.ok()) return made.status();
@@ -69,6 +91,7 @@ Means::Means(Options how, std::optional<int> named_gpu)
 Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& given_up,
                                                     Rendezvous& meet, const Means& means) {
   Unless unless(given_up, meet);
+  WEFT_TRY(check_sharing(unless, means));
   return Communicator::create_on(means.gpu, unless, means.options);
 }
 

@@ -9,6 +9,7 @@
 
 #include "engine/device/gpu.h"
 #include "nccl/group.h"
+#include "nccl/settings.h"
 
 namespace weft::nccl {
 
@@ -31,6 +32,8 @@ struct Means {
   explicit Means(const Communicator& parent);  // those of another one
   Options options;
   Result<std::shared_ptr<Gpu>> gpu;
+  // With another rank. One rank that may not refuses it for all.
+  bool may_share_gpu = ranks_may_share_gpu(Environment::of_process());
 
   // That of the GPU; where there is none, `otherwise`.
   int ordinal(int otherwise) const { return gpu.ok() ? (*gpu)->identity().ordinal : otherwise; }

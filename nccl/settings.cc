@@ -15,11 +15,15 @@ namespace {
 
 using Use = Setting::Use;
 
-constexpr int kSlots = 8;  // of a link, into which NCCL_BUFFSIZE is cut
+constexpr int kSlots = 8;       // of a link, into which NCCL_BUFFSIZE is cut
+constexpr int64_t kQueues = 8;  // of a pair at most, as WEFT_IB_QPS
+// A rank may be late for as long as programs that were written for NCCL, which waits for ever, let
+// it be; one that is lost is noticed at once whatever this is.
+constexpr double kTimeoutSeconds = 1800;
 
 constexpr std::array kSettings{
     Setting{"NCCL_ALGO", "", Use::honoured, kAlgorithms},
-    Setting{"NCCL_BUFFSIZE", "", Use::honoured},
+    Setting{"NCCL_BUFFSIZE", "", Use::honoured, kBytes},
     Setting{"NCCL_COLLNET_ENABLE", "0", Use::no_gpu},
     Setting{"NCCL_COMM_BLOCKING", "", Use::honoured, kSwitch},
     Setting{"NCCL_COMM_ID", "", Use::honoured},
@@ -31,12 +35,12 @@ constexpr std::array kSettings{
     Setting{"NCCL_GRAPH_MIXING_SUPPORT", "1", Use::no_gpu},
     Setting{"NCCL_HOSTID", "", Use::honoured},
     Setting{"NCCL_IB_DISABLE", "0", Use::honoured, kNumber},
-    Setting{"NCCL_IB_GID_INDEX", "-1", Use::honoured},
+    Setting{"NCCL_IB_GID_INDEX", "-1", Use::honoured, kGidIndex},
     Setting{"NCCL_IB_HCA", "", Use::honoured},
-    Setting{"NCCL_IB_QPS_PER_CONNECTION", "1", Use::honoured},
-    Setting{"NCCL_IB_RETRY_CNT", "7", Use::honoured},
-    Setting{"NCCL_IB_TC", "0", Use::honoured},
-    Setting{"NCCL_IB_TIMEOUT", "18", Use::honoured},
+    Setting{"NCCL_IB_QPS_PER_CONNECTION", "1", Use::honoured, kQueuePairs},
+    Setting{"NCCL_IB_RETRY_CNT", "7", Use::honoured, kRetries},
+    Setting{"NCCL_IB_TC", "-1", Use::honoured, kTrafficClass},
+    Setting{"NCCL_IB_TIMEOUT", "18", Use::honoured, kAnswerTime},
     Setting{"NCCL_LAUNCH_MODE", "PARALLEL", Use::no_gpu},
     Setting{"NCCL_LAUNCH_ORDER_IMPLICIT", "0", Use::no_gpu},
     Setting{"NCCL_MAX_CTAS", "64", Use::honoured, kCount},
@@ -77,29 +81,59 @@ bool is_set(const Environment& env, std::string_view name, std::string_view weft
   return env.get(name).has_value() && !env.get(weft_name).has_value();
 }
 
-// One algorithm, where it serves; what weft would choose elsewhere. Lists and exclusions leave the
-// choice to weft, as all that NCCL chooses from is there anyway.
-std::string algorithm_named(const std::string& text) {
-  const std::string name = lower(text);
-  if (name == "ring") return "ring,auto";
-  if (name == "tree") return "double_tree,auto";
-  if (name == "pat") return "pat,auto";
-  return "auto";
+// A choice of NCCL's as one of weft's.
+struct Choice {
+  std::string option = "auto";
+  bool kept = true;  // false: weft may choose what was not asked for
+};
+
+// The one that is left of those that are here, if only one is. Where all are, nothing was excluded.
+Choice choice_among(std::span<const std::pair<std::string_view, const char*>> here,
+                    const std::vector<std::string_view>& left) {
+  std::vector<const char*> found;
+  for (const auto& [theirs, ours] : here)
+    if (std::find(left.begin(), left.end(), theirs) != left.end()) found.push_back(ours);
+  if (found.size() == 1) return {found[0], true};
+  return {"auto", found.size() == here.size()};
 }
 
-std::string protocol_named(const std::string& text) {
-  const std::string name = lower(text);
-  if (name == "ll") return "ll";
-  return name == "simple" ? "simple" : "auto";
+// One algorithm, where it serves; what weft would choose elsewhere.
+Choice algorithm_named(const std::string& text) {
+  static constexpr std::pair<std::string_view, const char*> kHere[] = {
+      {"ring", "ring,auto"}, {"tree", "double_tree,auto"}, {"pat", "pat,auto"}};
+  return choice_among(kHere, algorithms_left(text));
 }
 
-bool without_verbs(const Environment& env) {
+Choice protocol_named(const std::string& text) {
+  static constexpr std::pair<std::string_view, const char*> kHere[] = {{"ll", "ll"},
+                                                                       {"simple", "simple"}};
+  return choice_among(kHere, protocols_left(text));
+}
+
+// What of a value that means something is not kept to; empty where all is.
+std::string not_kept(std::string_view name, const std::string& value) {
+  if ((name == "NCCL_ALGO" && !algorithm_named(value).kept) ||
+      (name == "NCCL_PROTO" && !protocol_named(value).kept))
+    return "cannot be kept to: weft has one choice for all calls, of one or of all that are here "
+           "(Ring, Tree, PAT; LL, Simple), and chooses by itself";
+  if (name == "NCCL_IB_QPS_PER_CONNECTION" && number_in(value) > kQueues)
+    return concat("is more than there can be; it is taken for ", kQueues);
+  if (name == "NCCL_NET" && lower(value) != "socket" && lower(value) != "ib")
+    return "is not there; data goes over InfiniBand or sockets";
+  return "";
+}
+
+bool without_verbs(const CommConfig& config, const Environment& env) {
   return env.get_int("NCCL_IB_DISABLE").value_or(0) != 0 ||
-         lower(env.get("NCCL_NET").value_or("")) == "socket";
+         lower(env.get("NCCL_NET").value_or(config.net_name)) == "socket";
 }
 
 // With NCCL's settings of InfiniBand as weft's, where those are not set.
-Environment with_verbs_settings(Environment env) {
+Environment with_verbs_settings(const CommConfig& config, Environment env) {
+  if (config.traffic_class >= 0 && env.get_int("NCCL_IB_TC").value_or(-1) < 0)
+    env.set("NCCL_IB_TC", std::to_string(config.traffic_class));
+  if (const auto queues = env.get_int("NCCL_IB_QPS_PER_CONNECTION"))
+    env.set("NCCL_IB_QPS_PER_CONNECTION", std::to_string(std::min<int64_t>(*queues, kQueues)));
   constexpr std::pair<const char*, const char*> kNames[] = {
       {"NCCL_IB_GID_INDEX", "WEFT_IB_GID_INDEX"},
       {"NCCL_IB_HCA", "WEFT_IB_HCA"},
@@ -114,32 +148,30 @@ Environment with_verbs_settings(Environment env) {
   return env;
 }
 
-void take_choices(const Environment& env, Options& options) {
+void take_choices(const CommConfig& config, const Environment& env, Options& options) {
   if (is_set(env, "NCCL_ALGO", "WEFT_ALGORITHM"))
-    options.algorithm = algorithm_named(*env.get("NCCL_ALGO"));
+    options.algorithm = algorithm_named(*env.get("NCCL_ALGO")).option;
   if (is_set(env, "NCCL_PROTO", "WEFT_PROTOCOL"))
-    options.protocol = protocol_named(*env.get("NCCL_PROTO"));
+    options.protocol = protocol_named(*env.get("NCCL_PROTO")).option;
   if (is_set(env, "NCCL_SHM_DISABLE", "WEFT_TRANSPORT") && env.get_int("NCCL_SHM_DISABLE") != 0)
     options.transport = "tcp";
-  else if (!env.get("WEFT_TRANSPORT") && without_verbs(env))
+  else if (!env.get("WEFT_TRANSPORT") && without_verbs(config, env))
     options.transport = "shm+tcp";
   if (is_set(env, "NCCL_SOCKET_IFNAME", "WEFT_SOCKET_IFNAME"))
     options.interfaces = *env.get("NCCL_SOCKET_IFNAME");
   if (is_set(env, "NCCL_HOSTID", "WEFT_HOST")) options.host = *env.get("NCCL_HOSTID");
+  if (!env.get("WEFT_TIMEOUT")) options.timeout_s = kTimeoutSeconds;
 }
 
-Status take_sizes(const Environment& env, Options& options) {
-  if (is_set(env, "NCCL_BUFFSIZE", "WEFT_SLOT")) {
-    const Result<size_t> bytes = parse_size(*env.get("NCCL_BUFFSIZE"), size_t{1} << 32);
-    if (!bytes.ok()) return bytes.status().within("NCCL_BUFFSIZE");
-    options.slot_bytes = std::max<size_t>(*bytes / kSlots, 64);
-  }
+void take_sizes(const Environment& env, Options& options) {
+  if (is_set(env, "NCCL_BUFFSIZE", "WEFT_SLOT"))
+    options.slot_bytes =
+        std::max<size_t>(static_cast<size_t>(*env.get_int("NCCL_BUFFSIZE")) / kSlots, 64);
   const auto threads = env.get_int("NCCL_SOCKET_NTHREADS");
   const auto sockets = env.get_int("NCCL_NSOCKS_PERTHREAD");
   if ((threads || sockets) && !env.get("WEFT_TCP_STREAMS"))
     options.tcp_streams =
         static_cast<int>(std::clamp<long>(threads.value_or(1) * sockets.value_or(1), 1, 64));
-  return {};
 }
 
 // Channels are lanes. A least number is used as it is; a largest one only where it is 1, as weft
@@ -162,22 +194,31 @@ const Setting* find_setting(std::string_view name) {
 }
 
 Environment meaningful(Environment env) {
-  for (const Setting& setting : kSettings)
-    if (is_meaningless(setting, env.get(setting.name).value_or("")))
+  for (const Setting& setting : kSettings) {
+    const std::string value = env.get(setting.name).value_or("");
+    if (value.empty()) continue;
+    if (is_meaningless(setting, value))
       env.set(std::string(setting.name), "");
+    else if (setting.values.numbers)
+      env.set(std::string(setting.name), std::to_string(*number_in(value)));
+  }
   return env;
 }
 
 Result<Options> options_for(const CommConfig& config, const Environment& said) {
   const Environment env = meaningful(said);
-  Result<Options> options = options_from(with_verbs_settings(env));
+  Result<Options> options = options_from(with_verbs_settings(config, env));
   if (!options.ok() && options_from(env).ok())
     return options.status().within("NCCL_IB_*, which say what WEFT_IB_* do");
   if (!options.ok()) return options;
-  take_choices(env, *options);
+  take_choices(config, env, *options);
   take_lanes(config, env, *options);
-  WEFT_TRY(take_sizes(env, *options));
+  take_sizes(env, *options);
   return options;
+}
+
+bool ranks_may_share_gpu(const Environment& env) {
+  return meaningful(env).get_int("NCCL_MULTI_RANK_GPU_ENABLE").value_or(1) != 0;
 }
 
 void report_unused(const Environment& env, int rank) {
@@ -195,13 +236,11 @@ void report_unused(const Environment& env, int rank) {
     else if (setting->use != Use::honoured)
       log_line(LogLevel::warning, rank,
                concat(name, "=", value, " does nothing here: ", why_unused(setting->use)));
+    else if (const std::string what = not_kept(name, value); !what.empty())
+      log_line(LogLevel::warning, rank, concat(name, "=", value, " ", what));
     else
       info(Subsystem::env, 0, concat(name, " set by environment to ", value));
   }
-  const std::string net = lower(env.get("NCCL_NET").value_or("socket"));
-  if (net != "socket" && net != "ib")
-    log_line(LogLevel::warning, rank,
-             concat("NCCL_NET=", net, " is not there; data goes over InfiniBand or sockets"));
 }
 
 }  // namespace weft::nccl

@@ -30,14 +30,17 @@ std::span<const Setting> settings();
 // Null where it is not known. With or without "NCCL_" in front.
 const Setting* find_setting(std::string_view name);
 
-// Without those whose values mean nothing: they are as if they were not set.
+// Without those whose values mean nothing: they are as if they were not set. Numbers are decimal.
 Environment meaningful(Environment env);
 
 // The engine's options: WEFT_* variables, and where they say nothing NCCL_* ones and `config`.
 Result<Options> options_for(const CommConfig& config, const Environment& env);
 
+// NCCL_MULTI_RANK_GPU_ENABLE.
+bool ranks_may_share_gpu(const Environment& env);
+
 // Says on a process's first rank 0, once, which settings that are set do nothing here, and which
-// values mean nothing.
+// values mean nothing, or cannot be kept to.
 void report_unused(const Environment& env, int rank);
 
 }  // namespace weft::nccl

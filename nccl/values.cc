@@ -1,7 +1,7 @@
 #include "nccl/values.h"
 
 #include <algorithm>
-#include <limits>
+#include <charconv>
 #include <span>
 
 #include "base/parse.h"
@@ -47,23 +47,50 @@ bool are_choices(std::string_view value, Names names) {
   return true;
 }
 
-Result<int64_t> number(std::string_view value) {
-  using Limits = std::numeric_limits<int32_t>;
-  return parse_int(value, Limits::min(), Limits::max());
+std::vector<std::string_view> left_of(Names names, std::string_view value) {
+  if (value.find_first_of(":;") != std::string_view::npos) return {};
+  const bool without = value.starts_with('^');
+  if (without) value.remove_prefix(1);
+  std::vector<std::string> said;
+  while (!value.empty()) said.push_back(lower(take_word(value, ',')));
+  std::vector<std::string_view> left;
+  for (const std::string_view name : names)
+    if ((std::find(said.begin(), said.end(), name) != said.end()) != without) left.push_back(name);
+  return left;
+}
+
+// "0x" and "0" in front, as in C.
+int base_of(std::string_view& digits) {
+  if (digits.size() > 1 && digits[0] == '0') {
+    const bool hex = digits[1] == 'x' || digits[1] == 'X';
+    digits.remove_prefix(hex ? 2 : 1);
+    return hex ? 16 : 8;
+  }
+  return 10;
 }
 
 }  // namespace
 
-bool is_whole_number(std::string_view value) { return number(value).ok(); }
-
-bool is_count(std::string_view value) {
-  const Result<int64_t> count = number(value);
-  return count.ok() && *count >= 1;
+std::optional<int64_t> number_in(std::string_view value) {
+  const bool negative = value.starts_with('-');
+  if (negative || value.starts_with('+')) value.remove_prefix(1);
+  const int base = base_of(value);
+  int64_t number = 0;
+  const char* const end = value.data() + value.size();
+  if (value.starts_with('-')) return std::nullopt;
+  const auto [stop, error] = std::from_chars(value.data(), end, number, base);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return negative ? -number : number;
 }
 
-bool is_switch(std::string_view value) { return value == "0" || value == "1"; }
 bool are_algorithms(std::string_view value) { return are_choices(value, kAlgorithmNames); }
 bool are_protocols(std::string_view value) { return are_choices(value, kProtocolNames); }
+std::vector<std::string_view> algorithms_left(std::string_view value) {
+  return left_of(kAlgorithmNames, value);
+}
+std::vector<std::string_view> protocols_left(std::string_view value) {
+  return left_of(kProtocolNames, value);
+}
 bool is_debug_level(std::string_view value) { return among(value, kLevels); }
 bool are_subsystems(std::string_view value) { return are_among(value, kSubsystemNames); }
 

@@ -72,14 +72,18 @@ def check_settings(program):
     expect("over tcp" in out and "over shm" not in out, "NCCL_SHM_DISABLE", out)
     _, err = run(program, NCCL_IB_HCA="mlx5", NCCL_P2P_LEVEL="NVL", NCCL_NET="Smoke")
     expect(err.count("NCCL_P2P_LEVEL=NVL does nothing here: it is about how NCCL itself uses GPUs") == 1, "once", err)
-    expect("NCCL_IB_HCA" not in err and "NCCL_NET=smoke is not there" in err, "all", err)
+    expect("NCCL_IB_HCA" not in err and "NCCL_NET=Smoke is not there" in err, "all", err)
 
 
 def check_values(program):
-    _, err = run(program, NCCL_PROTO="SIMPEL", NCCL_ALGO="^Tree", NCCL_SOCKET_NTHREADS="many")
+    _, err = run(program, NCCL_PROTO="SIMPEL", NCCL_ALGO="^NVLS", NCCL_SOCKET_NTHREADS="many")
     said = "NCCL_PROTO=SIMPEL means nothing, and is as if it were not set; it takes LL, "
     expect(err.count(said) == 1, "once", err)
     expect("NCCL_SOCKET_NTHREADS=many means nothing" in err and "NCCL_ALGO" not in err, "values", err)
+    _, err = run(program, NCCL_PROTO="LL128", NCCL_ALGO="^Tree", NCCL_IB_QPS_PER_CONNECTION="0x10")
+    for setting in ("NCCL_PROTO=LL128 cannot be kept to", "NCCL_ALGO=^Tree cannot be kept to",
+                    "NCCL_IB_QPS_PER_CONNECTION=0x10 is more than there can be; it is taken for 8"):
+        expect(err.count(setting) == 1, setting, err)
 
 
 def main():

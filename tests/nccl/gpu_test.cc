@@ -329,6 +329,34 @@ TEST(Gpu, DevicesThatAreNotThereAreNamed) {
   for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
+// One rank that may not share its GPU is enough, and all hear of it.
+TEST(Gpu, RanksThatMayNotShareOneAreToldWhichDo) {
+  const auto codes_on = [](std::vector<int> gpus) {
+    ncclUniqueId id;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    std::vector<ncclResult_t> codes(gpus.size());
+    weft::test::on_threads(static_cast<int>(gpus.size()), [&](int me) {
+      const auto at = static_cast<size_t>(me);
+      use_gpu(gpus[at]);
+      ncclComm_t comm = nullptr;
+      codes[at] = ncclCommInitRank(&comm, static_cast<int>(gpus.size()), id, me);
+      const std::string why = codes[at] == ncclSuccess ? "" : ncclGetLastError(nullptr);
+      EXPECT_EQ(codes[at] != ncclSuccess,
+                why.find("ranks 0 and 1 have the same GPU") != std::string::npos)
+          << why;
+      EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+    });
+    return codes;
+  };
+  ::setenv("NCCL_MULTI_RANK_GPU_ENABLE", "0", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_EQ(codes_on({0, 0}), std::vector<ncclResult_t>(2, ncclInvalidUsage));
+  if (*weft::cuda_device_count() > 1) {
+    EXPECT_EQ(codes_on({0, 1}), std::vector<ncclResult_t>(2, ncclSuccess));
+  }
+  ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(codes_on({0, 0}), std::vector<ncclResult_t>(2, ncclSuccess));
+}
+
 // A peer that is there and never calls: what waits for it on the stream ends.
 TEST(Gpu, AbortAndRevokeEndWhatIsOnStreams) {
   for (const bool revoke : {true, false}) {

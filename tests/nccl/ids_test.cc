@@ -157,7 +157,7 @@ TEST(Ids, WrongSettingsAreNamed) {
   expect_named((*client)->all_gather("", Deadline::after(0.3)).status(), "NCCL_COMM_ID");
 
   expect_named(make_id(with("NCCL_SOCKET_IFNAME", "no-such-if")).status(), "NCCL_SOCKET_IFNAME");
-  expect_named(make_id(with("NCCL_IB_TIMEOUT", "99")).status(), "NCCL_IB_");
+  expect_named(make_id(with("NCCL_IB_GID_INDEX", "2000000000")).status(), "NCCL_IB_");
 }
 
 TEST(Ids, ThatAreNone) {

@@ -39,11 +39,25 @@ TEST(Settings, MeanWhatTheyMean) {
   EXPECT_EQ(options_with({{"NCCL_PROTO", "LL"}}).protocol, "ll");
   EXPECT_EQ(options_with({{"NCCL_PROTO", "Simple"}}).protocol, "simple");
   EXPECT_EQ(options_with({{"NCCL_PROTO", "LL128"}}).protocol, "auto");
+  EXPECT_EQ(options_with({{"NCCL_PROTO", "^LL"}}).protocol, "simple");
+  EXPECT_EQ(options_with({{"NCCL_PROTO", "^Simple"}}).protocol, "ll");
+  EXPECT_EQ(options_with({{"NCCL_PROTO", "ll128,simple"}}).protocol, "simple");
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "^Ring,tree"}}).algorithm, "pat,auto");
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "NVLS,Ring"}}).algorithm, "ring,auto");
+  EXPECT_EQ(options_with({{"NCCL_ALGO", "allreduce:ring"}}).algorithm, "auto");
   EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "1"}}).transport, "tcp");
   EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "0"}}).transport, "auto");
   EXPECT_EQ(options_with({{"NCCL_SOCKET_IFNAME", "=lo"}}).interfaces, "=lo");
   EXPECT_EQ(options_with({{"NCCL_HOSTID", "here"}}).host, "here");
   EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "4194304"}}).slot_bytes, 524288u);
+  EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "0x400000"}}).slot_bytes, 524288u);
+  EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "1"}}).slot_bytes, 64u);
+  EXPECT_EQ(options_with({{"NCCL_IB_TC", "0x6a"}}).verbs.traffic_class, 106);
+  EXPECT_EQ(options_with({{"NCCL_IB_QPS_PER_CONNECTION", "4"}}).verbs.queues, 4);
+  EXPECT_EQ(options_with({{"NCCL_IB_QPS_PER_CONNECTION", "16"}}).verbs.queues, 8);
+  EXPECT_EQ(options_with({{"NCCL_NET", "Socket"}}).transport, "shm+tcp");
+  EXPECT_EQ(options_with({}).timeout_s, 1800);
+  EXPECT_EQ(options_with({{"WEFT_TIMEOUT", "7"}}).timeout_s, 7);
   EXPECT_EQ(
       options_with({{"NCCL_NSOCKS_PERTHREAD", "4"}, {"NCCL_SOCKET_NTHREADS", "2"}}).tcp_streams, 8);
   EXPECT_EQ(options_with({{"NCCL_SOCKET_NTHREADS", "4"}}).tcp_streams, 4);
@@ -59,11 +73,30 @@ TEST(Settings, WeftsOwnGoBefore) {
   EXPECT_EQ(options_with({{"NCCL_MIN_CTAS", "4"}, {"WEFT_LANES", "2"}}).lanes, 2);
 }
 
-TEST(Settings, NonsenseIsNamed) {
-  const Environment env(std::map<std::string, std::string, std::less<>>{{"NCCL_BUFFSIZE", "many"}});
-  const auto options = options_for(CommConfig{}, env);
-  ASSERT_FALSE(options.ok());
-  EXPECT_NE(options.status().message().find("NCCL_BUFFSIZE"), std::string_view::npos);
+TEST(Settings, NumbersAreReadAsInC) {
+  EXPECT_EQ(number_in("106"), 106);
+  EXPECT_EQ(number_in("0x6A"), 106);
+  EXPECT_EQ(number_in("0152"), 106);
+  EXPECT_EQ(number_in("-0X10"), -16);
+  EXPECT_EQ(number_in("+3"), 3);
+  EXPECT_EQ(number_in("0"), 0);
+  for (const char* none : {"", "-", "0x", "08", "4M", "--1", "0x-1", "1 ", "9223372036854775808"})
+    EXPECT_EQ(number_in(none), std::nullopt) << none;
+}
+
+TEST(Config, NetworksAreThoseOfVariablesFirst) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.netName = "socket";
+  config.trafficClass = 8;
+  const auto options = [&](std::map<std::string, std::string, std::less<>> variables) {
+    const Environment env(std::move(variables));
+    return *options_for(*read_config(&config, CommConfig{}, env), env);
+  };
+  EXPECT_EQ(options({}).transport, "shm+tcp");
+  EXPECT_EQ(options({}).verbs.traffic_class, 8);
+  EXPECT_EQ(options({{"NCCL_NET", "IB"}}).transport, "auto");
+  EXPECT_EQ(options({{"NCCL_IB_TC", "4"}}).verbs.traffic_class, 4);
+  EXPECT_EQ(options({{"NCCL_IB_TC", "-1"}}).verbs.traffic_class, 8);
 }
 
 // What NCCL takes is never called nonsense, also where it leaves the choice to weft.
@@ -93,6 +126,12 @@ TEST(Settings, ValuesThatMeanNothingAreAsIfNotSet) {
       {"NCCL_DEBUG", {"1", "LOUD"}},
       {"NCCL_DEBUG_SUBSYS", {"INTI", "INIT,INTI", "^"}},
       {"NCCL_IB_DISABLE", {"true"}},
+      {"NCCL_BUFFSIZE", {"many", "4M", "0", "-1", "4294967297"}},
+      {"NCCL_IB_TIMEOUT", {"0", "32", "abc"}},
+      {"NCCL_IB_RETRY_CNT", {"-1", "8"}},
+      {"NCCL_IB_TC", {"256", "-2"}},
+      {"NCCL_IB_GID_INDEX", {"first", "-2"}},
+      {"NCCL_IB_QPS_PER_CONNECTION", {"0", "129"}},
       {"NCCL_MULTI_RANK_GPU_ENABLE", {"no"}},
       {"NCCL_SOCKET_NTHREADS", {"0", "-3", "many"}},
       {"NCCL_NSOCKS_PERTHREAD", {"0"}},
