@@ -22,6 +22,12 @@ constexpr size_t kFewCalls = 16;  // that have ended may be kept
 
 }  // namespace
 
+// Numbers that no pointer has, so that who takes one for another is told so.
+ncclComm_t ncclComm::next_handle() {
+  static std::atomic<uintptr_t> made{0};
+  return reinterpret_cast<ncclComm_t>(++made << 16);
+}
+
 void ncclComm::begin_task() {
   const std::lock_guard lock(mutex_);
   ++tasks_;
@@ -241,9 +247,9 @@ Status ncclComm::remove_registration(void* handle) {
 
 std::string ncclComm::label(const weft::Communicator* engine) const {
   const std::string& name = config.comm_name;
-  char handle[32];
-  std::snprintf(handle, sizeof handle, "comm %p", static_cast<const void*>(this));
-  return concat(handle, name.empty() ? "" : concat(" (", name, ")"),
+  char number[32];
+  std::snprintf(number, sizeof number, "comm %p", static_cast<const void*>(handle_));
+  return concat(number, name.empty() ? "" : concat(" (", name, ")"),
                 engine ? concat(" rank ", engine->rank(), " nranks ", engine->size()) : "");
 }
 
@@ -262,7 +268,7 @@ Status wait_for(const std::vector<Outstanding>& calls) {
 }
 
 ncclComm_t Registry::add(std::shared_ptr<ncclComm> comm) {
-  const ncclComm_t handle = comm.get();
+  const ncclComm_t handle = comm->handle();
   comms_.emplace(handle, std::move(comm));
   return handle;
 }

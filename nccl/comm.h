@@ -1,8 +1,9 @@
 // ncclComm: a communicator as its handle's owner sees it, from before there is an engine until it
 // is destroyed.
 //
-// Thread safety: any call from any thread. A handle is a pointer that programs may pass on after it
-// was destroyed, so calls find the object by it in the Registry, and share it while they run.
+// Thread safety: any call from any thread. Programs may pass a handle on after it was destroyed, so
+// handles are numbers that are never given twice; calls find the object by them in the Registry,
+// and share it while they run.
 #pragma once
 
 #include <array>
@@ -45,6 +46,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
 
   ncclComm(weft::nccl::CommConfig how, int on_device) : config(std::move(how)), device(on_device) {}
 
+  ncclComm_t handle() const { return handle_; }
   const weft::nccl::CommConfig config;
   const int device;  // that it was made for; only a number where it has no GPU
 
@@ -86,7 +88,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   void* add_registration();
   weft::Status remove_registration(void* handle);
 
-  // "comm 0x55d0c8f2a010 (its name) rank 0 nranks 2", for lines that tell communicators apart. The
+  // "comm 0x10000 (its name) rank 0 nranks 2", for lines that tell communicators apart. The
   // engine is given where this object does not have it yet.
   std::string label(const weft::Communicator* engine) const;
   std::string label() const { return label(this->engine().get()); }
@@ -104,12 +106,14 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
     weft::Status failure{};
   };
 
+  static ncclComm_t next_handle();
   weft::Result<Engine> usable(bool also_resting) const;
   // REQUIRES: the mutex is held.
   Finding look();
   // All that has ended, but for the first failure. REQUIRES: the mutex is held.
   void forget_ended();
 
+  const ncclComm_t handle_ = next_handle();
   mutable std::mutex mutex_;
   Engine engine_;
   Phase phase_ = Phase::open;

@@ -99,6 +99,17 @@ int open_output(const std::string& pattern) {
   return fd < 0 ? STDOUT_FILENO : fd;
 }
 
+// A line may be on its way to where the output was: that descriptor is never free for other files,
+// but leads elsewhere.
+void redirect(std::atomic<int>& output, int to) {
+  const int now = output;
+  if (now == STDOUT_FILENO || ::dup3(to, now, O_CLOEXEC) < 0) {
+    output = to;
+  } else if (to != STDOUT_FILENO) {
+    ::close(to);
+  }
+}
+
 void write_line(std::string line) {
   debug().writer.write(debug().output.load(std::memory_order_relaxed), std::move(line));
 }
@@ -120,9 +131,8 @@ void configure_debug(const Environment& said, bool again) {
   d.level = level_named(upper(env.get("NCCL_DEBUG").value_or("")));
   const auto subsystems = env.get("NCCL_DEBUG_SUBSYS");
   d.subsystems = subsystems ? subsystems_named(upper(*subsystems)) : kUsual;
-  if (d.output != STDOUT_FILENO) ::close(d.output);
   const auto file = env.get("NCCL_DEBUG_FILE");
-  d.output = file && at_least(Level::warn) ? open_output(*file) : STDOUT_FILENO;
+  redirect(d.output, file && at_least(Level::warn) ? open_output(*file) : STDOUT_FILENO);
 }
 
 bool info_enabled(Subsystem subsystem) {
@@ -132,6 +142,8 @@ bool info_enabled(Subsystem subsystem) {
 void info(Subsystem subsystem, int device, std::string_view text) {
   if (info_enabled(subsystem)) write_line(concat(prefix(), "[", device, "] NCCL INFO ", text));
 }
+
+void say(std::string_view text) { write_line(concat(prefix(), "[0] NCCL INFO ", text)); }
 
 void warn(std::string_view text) {
   if (at_least(Level::warn)) write_line(concat(prefix(), "[0] NCCL WARN ", text));

@@ -24,6 +24,8 @@ void configure_debug(const Environment& env, bool again = false);
 // Whether info() would say something, for what is costly to say.
 bool info_enabled(Subsystem subsystem);
 void info(Subsystem subsystem, int device, std::string_view text);
+// The same, whatever NCCL_DEBUG says.
+void say(std::string_view text);
 
 // Whether warn() and show_version() would.
 void warn(std::string_view text);

@@ -42,7 +42,7 @@ Answer properties(ncclComm_t handle, ncclCommProperties_t* out) {
   ncclCommProperties_t read{};
   std::memcpy(&read, out, known);
   if (read.magic != NCCL_API_MAGIC)
-    return invalid_argument("props was not begun with NCCL_COMM_PROPERTIES_INITIALIZER");
+    return invalid_usage("props was not begun with NCCL_COMM_PROPERTIES_INITIALIZER");
   read.rank = (*engine)->rank();
   read.nRanks = (*engine)->size();
   read.cudaDev = read.nvmlDev = (*comm)->device;

@@ -58,7 +58,7 @@ void end_parents_task(const Lane& lane) {
 
 // What a failed one leaves behind: nothing.
 void undo(const Job& job) {
-  Registry::of_process()->remove(job.comm.get());
+  Registry::of_process()->remove(job.comm->handle());
   if (job.out) *job.out = nullptr;
 }
 
@@ -85,7 +85,7 @@ void run_jobs(Lane& lane) {
     if (lane.failure.ok()) lane.failure = status;
     if (job.comm->config.blocking)
       undo(job);
-    else if (!job.comm->given_up() && !Registry::of_process()->find(job.comm.get()))
+    else if (!job.comm->given_up() && !Registry::of_process()->find(job.comm->handle()))
       (void)job.comm->state();  // which nobody else can ask for
   }
 }

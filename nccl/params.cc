@@ -1,11 +1,11 @@
 // ncclParam*: settings as programs read them.
 #include <cstring>
-#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/env.h"
-#include "base/parse.h"
 #include "base/text.h"
 #include "nccl/api.h"
 #include "nccl/debug.h"
@@ -50,12 +50,11 @@ ncclResult_t get_number(const char* call, ncclParamHandle_t h, Number* out) noex
     if (!out) return invalid_argument("out is null; say where the value shall go");
     const auto setting = setting_of(h);
     if (!setting.ok()) return setting.status();
-    using Limits = std::numeric_limits<Number>;
-    constexpr bool kWide = sizeof(Number) == 8;
-    const auto value =
-        parse_int(value_of(**setting), kWide && Limits::is_signed ? INT64_MIN : Limits::min(),
-                  kWide ? INT64_MAX : static_cast<int64_t>(Limits::max()));
-    if (!value.ok()) return value.status().within((*setting)->name);
+    const std::string text = value_of(**setting);
+    const std::optional<int64_t> value = number_in(text);
+    if (!value || !std::in_range<Number>(*value))
+      return invalid_argument(
+          concat((*setting)->name, " is \"", text, "\", which is no number of this type"));
     *out = static_cast<Number>(*value);
     return ncclSuccess;
   });
@@ -76,16 +75,18 @@ Answer get_bytes(ncclParamHandle_t h, void* out, int room, int* length) {
   const auto setting = setting_of(h);
   if (!setting.ok()) return setting.status();
   const std::string value = value_of(**setting);
-  if (room < 0 || value.size() > static_cast<size_t>(room))
-    return invalid_argument(concat("maxLen is ", room, "; the value has ", value.size(), " bytes"));
-  std::memcpy(out, value.data(), value.size());
   *length = static_cast<int>(value.size());
+  if (room < *length)
+    return invalid_argument(concat("maxLen is ", room, "; the value has ", *length, " bytes"));
+  std::memcpy(out, value.data(), value.size());
   return ncclSuccess;
 }
 
 Answer get_by_key(const char* key, const char** value, int* length) {
   static thread_local std::string text;
   if (!value) return invalid_argument("value is null; say where the address shall go");
+  *value = nullptr;
+  if (length) *length = 0;
   const auto setting = setting_named(key);
   if (!setting.ok()) return setting.status();
   text = value_of(**setting);
@@ -106,8 +107,7 @@ Answer list_keys(const char*** table, int* length) {
 
 Answer dump() {
   configure_debug(Environment::of_process());
-  for (const Setting& setting : settings())
-    info(Subsystem::env, 0, concat(setting.name, "=", value_of(setting)));
+  for (const Setting& setting : settings()) say(concat(setting.name, "=", value_of(setting)));
   return ncclSuccess;
 }
 

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -48,6 +50,34 @@ TEST(DebugLines, NeitherWaitForTheirReaderNorEndTheProcess) {
 
   read.reset();
   EXPECT_EQ(status_of_warning_on(write), 0) << "nobody reads";
+}
+
+// A descriptor that a line may be on its way to must not become another file's.
+TEST(DebugLines, KeepTheirDescriptorWhereTheOutputChanges) {
+  const auto write_to = [](const std::string& file) {
+    const std::map<std::string, std::string, std::less<>> variables{
+        {"NCCL_DEBUG", "WARN"}, {"NCCL_DEBUG_FILE", testing::TempDir() + file}};
+    configure_debug(Environment(variables), true);
+    warn(file);
+  };
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return std::distance(begin(entries), end(entries));
+  };
+  const auto text_of = [](const std::string& file) {
+    std::ifstream in(testing::TempDir() + file);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  write_to("first");
+  const auto open = open_files();
+  int reader = ::open("/dev/null", O_RDONLY | O_CLOEXEC);  // takes the number before a next one
+  for (int i = 0; i < 8; ++i) write_to(i % 2 ? "second" : "third");
+  EXPECT_EQ(open_files(), open + 1);
+  EXPECT_EQ(::write(reader, "x", 1), -1) << "is another file's";
+  ::close(reader);
+  EXPECT_NE(text_of("first").find("WARN first"), std::string::npos);
+  EXPECT_NE(text_of("second").find("WARN second"), std::string::npos);
+  configure_debug(Environment{}, true);
 }
 
 }  // namespace

@@ -227,8 +227,28 @@ TEST_F(Errors, WhatIsNotThere) {
   expect_said("windows");
   EXPECT_EQ(ncclCommWindowRegister(nullptr, memory_, sizeof memory_, &window, 0),
             ncclInvalidArgument);
-  EXPECT_EQ(ncclDevCommCreate(comms_[0], &requirements, &device_comm), ncclInvalidUsage);
-  EXPECT_EQ(ncclGetLsaDevicePointer(nullptr, 0, 0, &pointer), ncclInvalidUsage);
+  const auto refused = [](const char* call, ncclResult_t code) {
+    EXPECT_EQ(code, ncclInvalidUsage) << call;
+    expect_said(std::string(call) + ": ");
+  };
+  refused("ncclCommWindowDeregister", ncclCommWindowDeregister(comms_[0], window));
+  refused("ncclWinGetUserPtr", ncclWinGetUserPtr(comms_[0], window, &pointer));
+  refused("ncclDevCommCreate", ncclDevCommCreate(comms_[0], &requirements, &device_comm));
+  refused("ncclDevCommDestroy", ncclDevCommDestroy(comms_[0], &device_comm));
+  refused("ncclGetLsaDevicePointer", ncclGetLsaDevicePointer(window, 0, 0, &pointer));
+  refused("ncclGetPeerDevicePointer", ncclGetPeerDevicePointer(window, 0, 0, &pointer));
+  refused("ncclGetLsaMultimemDevicePointer", ncclGetLsaMultimemDevicePointer(window, 0, &pointer));
+  refused("ncclGetMultimemDevicePointer", ncclGetMultimemDevicePointer(window, 0, {}, &pointer));
+  const ncclTeam_t team{2, 0, 1};
+  refused("ncclLsaBarrierCreateRequirement",
+          ncclLsaBarrierCreateRequirement(team, 1, nullptr, nullptr));
+  refused("ncclGinBarrierCreateRequirement",
+          ncclGinBarrierCreateRequirement(comms_[0], team, 1, nullptr, nullptr));
+  refused("ncclLLA2ACreateRequirement", ncclLLA2ACreateRequirement(1, 1, nullptr, nullptr));
+  refused("ncclGinOutboxCreateRequirement", ncclGinOutboxCreateRequirement(1, 1, nullptr, nullptr));
+  refused("ncclGinInboxA2ACreateRequirement",
+          ncclGinInboxA2ACreateRequirement(team, 1, 1, nullptr, nullptr));
+  EXPECT_EQ(ncclLLA2ACalcSlots(1, 8), 0);
   EXPECT_EQ(ncclSignal(1, 0, 0, 0, comms_[0], nullptr), ncclInvalidUsage);
   EXPECT_EQ(ncclWaitSignal(0, nullptr, comms_[0], nullptr), ncclInvalidUsage);
   EXPECT_EQ(ncclPutSignal(memory_, 1, ncclFloat, 1, nullptr, 0, 0, 0, 0, comms_[0], nullptr),
@@ -240,10 +260,12 @@ TEST_F(Errors, WhatIsNotThere) {
   EXPECT_EQ(properties.nRanks, 2);
   EXPECT_FALSE(properties.deviceApiSupport);
   properties.magic = 0;
-  EXPECT_EQ(ncclCommQueryProperties(comms_[1], &properties), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommQueryProperties(comms_[1], &properties), ncclInvalidUsage);
   EXPECT_EQ(ncclTeamWorld(comms_[1]).rank, 1);
   EXPECT_EQ(ncclTeamLsa(comms_[1]).nRanks, 1);
   EXPECT_EQ(ncclTeamRankToWorld(comms_[1], ncclTeamLsa(comms_[1]), 0), 1);
+  EXPECT_EQ(ncclTeamRankToLsa(comms_[1], ncclTeamLsa(comms_[1]), 0), 0);
+  EXPECT_EQ(ncclTeamRail(comms_[1]).nRanks, 2);
 }
 
 TEST_F(Errors, SimulationsWithoutPrices) {
@@ -382,20 +404,81 @@ TEST(Params, AreSettings) {
   EXPECT_EQ(wide, 22);
   EXPECT_EQ(ncclParamGetI8(handle, &narrow), ncclSuccess);
   EXPECT_EQ(narrow, 22);
+  const auto expect_22 = [handle](auto call, auto number) {
+    EXPECT_EQ(call(handle, &number), ncclSuccess);
+    EXPECT_EQ(number, 22);
+  };
+  expect_22(ncclParamGetI16, int16_t{});
+  expect_22(ncclParamGetI32, int32_t{});
+  expect_22(ncclParamGetU8, uint8_t{});
+  expect_22(ncclParamGetU16, uint16_t{});
+  expect_22(ncclParamGetU32, uint32_t{});
+  expect_22(ncclParamGetU64, uint64_t{});
   EXPECT_EQ(ncclParamGetStr(handle, &text), ncclSuccess);
   EXPECT_STREQ(text, "22");
   char bytes[1];
   EXPECT_EQ(ncclParamGet(handle, bytes, sizeof bytes, &length), ncclInvalidArgument);
+  EXPECT_EQ(length, 2) << "how much room it needs";
   ::setenv("NCCL_IB_TIMEOUT", "300", 1);  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(ncclParamGetI8(handle, &narrow), ncclInvalidArgument);
+  ::setenv("NCCL_IB_TIMEOUT", "0x1f", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(ncclParamGetI8(handle, &narrow), ncclSuccess);
+  EXPECT_EQ(narrow, 31);
+  ::setenv("NCCL_IB_TIMEOUT", "-1", 1);  // NOLINT(concurrency-mt-unsafe)
+  uint64_t large = 7;
+  EXPECT_EQ(ncclParamGetU64(handle, &large), ncclInvalidArgument);
+  EXPECT_EQ(large, 7u);
   ::unsetenv("NCCL_IB_TIMEOUT");  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(ncclParamGetParameter("NCCL_IB_TIMEOUT", &text, &length), ncclSuccess);
   EXPECT_EQ(std::string(text, static_cast<size_t>(length)), "18");
   EXPECT_EQ(ncclParamBind(&handle, "NCCL_NO_SUCH"), ncclInvalidArgument);
+  EXPECT_EQ(ncclParamGetParameter("NCCL_NO_SUCH", &text, &length), ncclInvalidArgument);
+  EXPECT_EQ(text, nullptr);
+  EXPECT_EQ(length, 0);
   ASSERT_EQ(ncclParamGetAllParameterKeys(&keys, &length), ncclSuccess);
   EXPECT_GT(length, 30);
   for (int i = 0; i < length; ++i)
     EXPECT_EQ(ncclParamBind(&handle, keys[i]), ncclSuccess) << keys[i];
+  testing::internal::CaptureStdout();
+  ncclParamDumpAll();
+  const std::string dump = testing::internal::GetCapturedStdout();
+  for (int i = 0; i < length; ++i)
+    EXPECT_NE(dump.find(std::string(keys[i]) + "="), std::string::npos) << keys[i];
+}
+
+TEST(Handles, AreNeverGivenTwice) {
+  ncclComm_t first = nullptr, second = nullptr;
+  ASSERT_EQ(ncclCommInitAll(&first, 1, nullptr), ncclSuccess);
+  ASSERT_EQ(ncclCommDestroy(first), ncclSuccess);
+  ASSERT_EQ(ncclCommInitAll(&second, 1, nullptr), ncclSuccess);
+  EXPECT_NE(second, first);
+  int count = 0;
+  EXPECT_EQ(ncclCommCount(first, &count), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDestroy(first), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommCount(second, &count), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(second), ncclSuccess);
+}
+
+TEST(Configs, NamesOfNetworksAreTold) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comm = nullptr;
+  config.netName = "NoSuchNet";
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidUsage);
+  expect_said("netName is \"NoSuchNet\"");
+  config.netName = "Socket";
+  config.trafficClass = 256;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
+  expect_said("trafficClass is 256");
+  config.trafficClass = 106;
+  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+TEST_F(Errors, SendsToOneselfNeedReceives) {
+  EXPECT_EQ(ncclSend(memory_, 1, ncclFloat, 0, comms_[0], nullptr), ncclInvalidUsage);
+  expect_said("needs a receive");
 }
 
 }  // namespace

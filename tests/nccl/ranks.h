@@ -5,7 +5,7 @@
 
 #include "nccl/nccl.h"
 
-enum { kRanksMax = 8 };
+enum { kRanksMax = 12 };
 
 /* The ranks that one thread drives: all but one kind of program has one of them here. */
 typedef struct Team {

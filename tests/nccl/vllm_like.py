@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Loads the library and calls it as vLLM does: by ctypes, with a table of names and types, one process per
-rank. Usage: vllm_like.py LIBRARY [RANKS]; WEFT_RANKS_ID in the environment makes it one rank."""
+rank. Usage: vllm_like.py [LIBRARY [RANKS]]; without LIBRARY it is the one that VLLM_NCCL_SO_PATH names, as vLLM
+has it. WEFT_RANKS_ID in the environment makes it one rank."""
 
 import array
 import ctypes
@@ -94,7 +95,10 @@ def run_rank(nccl, rank, ranks, unique_id):
 
 
 def main():
-    path, ranks = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 4
+    path = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("VLLM_NCCL_SO_PATH")
+    if not path:
+        sys.exit("Name the library, or set VLLM_NCCL_SO_PATH.")
+    ranks = int(sys.argv[2]) if len(sys.argv) > 2 else 4
     nccl = Library(path)
     unique_id = UniqueId()
     if given := os.environ.get("WEFT_RANKS_ID"):
