@@ -15,7 +15,13 @@ import unittest
 
 CHECK, BIN = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 EMULATED = sys.argv[3] if len(sys.argv) > 3 else None
-SKIPPED = 77
+
+sys.path.insert(0, str(CHECK.parent))
+sys.dont_write_bytecode = True
+import check as the_check  # pylint: disable=wrong-import-position
+import targets  # pylint: disable=wrong-import-position
+from step import SKIPPED, Step  # pylint: disable=wrong-import-position
+
 COMMAND = [sys.executable, "-B", CHECK, "--build", BIN.parent, "--quick", "--python", "/bin/false"]
 
 # Finds a GPU, and then does what each test says.
@@ -47,12 +53,6 @@ class Check(unittest.TestCase):
 
     def pretend(self, does, *arguments):
         return check(self.out, "--bench", self.pretender(does), *arguments)
-
-    def module(self):
-        sys.path.insert(0, str(CHECK.parent))
-        sys.dont_write_bytecode = True
-        import check as module  # pylint: disable=import-outside-toplevel
-        return module
 
     def wait_until(self, true):
         deadline = time.monotonic() + 30
@@ -151,26 +151,24 @@ echo "# Out of bounds values : {wrong}"
             return False
 
     def test_targets(self):
-        module = self.module()
         row = {"size_bytes": 256 << 20, "floor_us": 90, "out_of_place": {"time_us": 100}}
-        rates = {"copy": 100, "reduce/float32": 96, **{f"reduce/{of}": 90 for of in module.NARROW_TYPES}, "reduce/int8": 17}
+        rates = {"copy": 100, "reduce/float32": 96, **{f"reduce/{of}": 90 for of in targets.NARROW_TYPES}, "reduce/int8": 17}
         kernels = [{"run_name": f"{name}/iterations:3/manual_time", "aggregate_name": "median", "bytes_per_second": rate}
                    for name, rate in rates.items()]
         passed = {"bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]},
-                  "kernels": {"command": ["weft-micro-gpu", str(module.KERNEL_BYTES)], "rows": kernels}}
-        outcomes = [target.outcome() for target in module.targets(passed, pathlib.Path(self.out))]
+                  "kernels": {"command": ["weft-micro-gpu", str(targets.KERNEL_BYTES)], "rows": kernels}}
+        outcomes = [target.outcome() for target in targets.targets(passed, pathlib.Path(self.out))]
         self.assertEqual(outcomes, ["not measured", "not measured", "met", "not measured", "MISSED by a factor of 2.00",
                                     "not measured", "not measured", "not measured", "met",
                                     "MISSED by a factor of 5.00"])
         passed["kernels"]["command"][1] = "65536"  # another size is not what is aimed at
-        outcomes = [target.outcome() for target in module.targets(passed, pathlib.Path(self.out))]
+        outcomes = [target.outcome() for target in targets.targets(passed, pathlib.Path(self.out))]
         self.assertEqual(outcomes[-2:], ["not measured", "not measured"])
 
     def test_figures_of_earlier_runs_do_not_count(self):
         figures = pathlib.Path(self.out) / "old.json"
         figures.write_text('{"rows": [1]}')
-        module = self.module()
-        module.take(module.Step("old", ["true"], 10, figures=figures), pathlib.Path(self.out))
+        the_check.take(Step("old", ["true"], 10, figures=figures), pathlib.Path(self.out))
         self.assertFalse(figures.exists())
 
     def test_who_ends_it_ends_its_steps(self):
