@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests check.py: check_test.py CHECK BIN [BENCH-ON-EMULATED-GPUS]. BIN is the build's folder of programs."""
+"""Tests check.py, against programs that pretend, and on GPUs made of threads."""
 
+import argparse
 import json
 import os
 import pathlib
@@ -13,8 +14,13 @@ import tempfile
 import time
 import unittest
 
-CHECK, BIN = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-EMULATED = sys.argv[3] if len(sys.argv) > 3 else None
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("check", type=pathlib.Path, help="check.py")
+parser.add_argument("bin", type=pathlib.Path, help="the build's folder of programs")
+parser.add_argument("--built", nargs="+", default=[], type=pathlib.Path, help="what `make gpu-check` builds")
+parser.add_argument("--emulated", help="weft-bench on GPUs made of threads")
+options = parser.parse_args()
+CHECK, BIN, EMULATED = options.check, options.bin, options.emulated
 
 sys.path.insert(0, str(CHECK.parent))
 sys.dont_write_bytecode = True
@@ -186,6 +192,17 @@ echo "# Out of bounds values : {wrong}"
         ended, result = check(self.out, "--bench", "/nonexistent")
         self.assertEqual((ended.returncode, result), (1, None))
         self.assertIn("/nonexistent does not say how many GPUs there are", ended.stderr)
+
+    @unittest.skipIf(len(options.built) < 2, "built without CUDA")
+    def test_what_it_runs_is_built_before(self):
+        build = BIN.parent.resolve()
+        of_steps = argparse.Namespace(build=build, bench=None, quick=False, nccl_tests=None, python=sys.executable)
+        used = set()
+        for step in the_check.steps_of(of_steps, pathlib.Path(self.out), gpus=2):
+            words = [str(word) for word in [*step.command, *(step.environment or {}).values()]]
+            used |= {word for word in words if word.startswith(f"{build}/")}
+        # The build's link to the library is not the file that it is.
+        self.assertEqual({os.path.realpath(file) for file in used}, {os.path.realpath(file) for file in options.built})
 
     def test_the_scripts_compile(self):
         for script in CHECK.parent.glob("*.py"):
