@@ -2,10 +2,12 @@
 
 import dataclasses
 import pathlib
-import shutil
 
+from sanitizer import sanitized
 from step import Step, exited, read_rows
 from targets import KERNEL_BYTES, part_of_copy, part_of_floor
+
+FEW_BYTES = 64 << 10  # of an operand, where its time does not matter
 
 
 class Bench:
@@ -14,10 +16,20 @@ class Bench:
     def __init__(self, program, out):
         self.program, self.out = program, out
 
-    def step(self, name, words, limit_s, prefix=()):
+    def step(self, name, words, limit_s):
         figures = self.out / f"{name}.json"
-        command = [*prefix, self.program, *words.split(), "--device", "cuda", "-J", str(figures)]
+        command = [self.program, *words.split(), "--device", "cuda", "-J", str(figures)]
         return Step(name, command, limit_s, lambda ended: exited(ended) or self.judge(figures), figures=figures)
+
+    def by_streams(self, name, words, limit_s):
+        """The same by the engine that ranks of one process have only where it is asked for."""
+        step = self.step(name, words, limit_s)
+
+        def judge(ended):
+            return step.judge(ended) or (
+                None if "run by the stream device engine" in ended.text else "another engine ran it")
+
+        return dataclasses.replace(step, judge=judge, environment={"WEFT_DEVICE_ENGINE": "stream", "WEFT_DEBUG": "info"})
 
     @staticmethod
     def judge(figures):
@@ -36,6 +48,7 @@ def correctness(bench, gpus, quick):
                       for sizes in (few if quick else "-b 1 -e 64K -f 7", few))
     for ranks in (1, 2) if quick else range(1, 9):
         yield bench.step(f"sweep-{ranks}", f"{sweep} --gpus 0 --threads --ranks {ranks}", 900)
+        yield bench.by_streams(f"sweep-{ranks}-stream", f"{briefly} --gpus 0 --threads --ranks {ranks}", 900)
         if ranks > 1:
             yield bench.step(f"processes-{ranks}", f"{briefly} --gpus 0 --processes --ranks {ranks}", 900)
     some = "-n 1 -w 0 --no-floor --gpus 0 --threads"
@@ -46,10 +59,10 @@ def correctness(bench, gpus, quick):
     end = "8K" if quick else "4M"
     collectives = "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast"
     some_calls = "-n 3 -w 1 -G 3 --no-floor --gpus 0"
-    yield bench.step("graphs", f"{collectives} -b 8 -e {end} -f 16 {some_calls} --threads --ranks 3",
-                     300)
-    yield bench.step("graphs-processes",
-                     f"{collectives} -b 8 -e {end} -f 16 {some_calls} --processes --ranks 2", 300)
+    graphs = f"{collectives} -b 8 -e {end} -f 16 {some_calls}"
+    yield bench.step("graphs", f"{graphs} --threads --ranks 3", 300)
+    yield bench.by_streams("graphs-stream", f"{graphs} --threads --ranks 3", 300)
+    yield bench.step("graphs-processes", f"{graphs} --processes --ranks 2", 300)
     # What passes between hosts, played by ranks that share this one.
     for how, ranks in (("threads", 4), ("processes", 2)):
         yield bench.step(f"hosts-{how}", f"all -b 1 -e {end} -f 16 {some_calls} --{how} --hosts 2 --ranks {ranks}", 300)
@@ -57,23 +70,20 @@ def correctness(bench, gpus, quick):
         several = f"all -d float32 -b 1 -e {end} -f 16 -n 2 -w 0 --ranks {gpus}"
         yield bench.step("gpus-threads", f"{several} --threads", 600)
         yield bench.step("gpus-processes", f"{several} --processes", 600)
-    sanitizer = shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
-    step = bench.step("memcheck", f"all_reduce,all_to_all -b 4 -e 4K -f 32 --ranks 2 {some}", 900,
-                      [sanitizer or "compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"])
-    yield step if sanitizer else dataclasses.replace(step, skip="there is no compute-sanitizer")
+    yield from sanitized(bench, kernels(bench, "memcheck-kernels", FEW_BYTES))
 
 
 def benchmarks(bench, gpus, quick):
-    yield kernels(bench, quick)
+    yield kernels(bench, "kernels", FEW_BYTES if quick else KERNEL_BYTES)
     for step in measurements(bench, gpus, quick):
         yield dataclasses.replace(step, told=lambda rows: told_of(rows[-1]))
 
 
-def kernels(bench, quick):
+def kernels(bench, name, operand_bytes):
     """Copying and reducing by themselves, beside CUDA's copy, interleaved."""
     program = pathlib.Path(bench.program).with_name(pathlib.Path(bench.program).name.replace("weft-bench", "weft-micro-gpu"))
-    figures = bench.out / "kernels.json"
-    command = [str(program), str(64 << 10 if quick else KERNEL_BYTES), "--benchmark_repetitions=5",
+    figures = bench.out / f"{name}.json"
+    command = [str(program), str(operand_bytes), "--benchmark_repetitions=5",
                "--benchmark_enable_random_interleaving=true", "--benchmark_report_aggregates_only=true",
                f"--benchmark_out={figures}", "--benchmark_out_format=json"]
 
@@ -86,7 +96,7 @@ def kernels(bench, quick):
         parts = [f"{name} {part_of_copy(rows, name):.2f}" for name in ("copy_kernel", "reduce/float32", "reduce/bfloat16")]
         return "of the copy's bandwidth: " + ", ".join(parts)
 
-    return Step("kernels", command, 300, judge, figures=figures, told=told,
+    return Step(name, command, 300, judge, figures=figures, told=told,
                 skip="" if program.exists() else f"there is no {program}")
 
 
@@ -94,6 +104,7 @@ def measurements(bench, gpus, quick):
     yield bench.step("launch-1", "all_reduce -b 8 -e 8 --ranks 1 --gpus 0", 120)
     latency = "all_reduce -b 8 -e 8 --ranks 2 --gpus 0 --threads"
     yield bench.step("latency-2", latency, 120)
+    yield bench.by_streams("latency-2-stream", latency, 120)
     yield bench.step("latency-2-simple", f"{latency} --protocol simple", 120)
     # 250 calls on a stream at once: more than its queue holds could keep the other rank from calling.
     yield bench.step("latency-2-graph", f"{latency} -n 25 -G 10", 120)

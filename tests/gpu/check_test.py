@@ -37,8 +37,18 @@ case "$*" in *"--gpus 65535"*) echo "there is no GPU 65535; there are 1"; exit 2
 """
 
 
-def check(out, *arguments):
-    ended = subprocess.run([*COMMAND, "--out", out, *arguments], capture_output=True, text=True, timeout=100, check=False)
+# Looks at nothing.
+SANITIZER = """#!/bin/sh
+while [ "$1" != --error-exitcode ]; do shift; done
+shift 2
+"$@" || exit
+echo "========= ERROR SUMMARY: 0 errors"
+"""
+
+
+def check(out, *arguments, path=os.environ["PATH"]):
+    ended = subprocess.run([*COMMAND, "--out", out, *arguments], capture_output=True, text=True, timeout=100, check=False,
+                           env={**os.environ, "PATH": path})
     file = pathlib.Path(out) / "gpu-check.json"
     return ended, json.loads(file.read_text()) if file.exists() else None
 
@@ -51,14 +61,24 @@ class Check(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def pretender(self, does):
-        program = pathlib.Path(self.out) / "weft-bench"
-        program.write_text(PRETENDER.format(does))
+    def script(self, name, text):
+        program = pathlib.Path(self.out) / name
+        program.write_text(text)
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         return str(program)
 
+    def pretender(self, does):
+        return self.script("weft-bench", PRETENDER.format(does))
+
     def pretend(self, does, *arguments):
         return check(self.out, "--bench", self.pretender(does), *arguments)
+
+    def measures(self, **found):
+        rows = {"rows": [{"size_bytes": 8, "out_of_place": {"time_us": 1, **found}, "in_place": None}]}
+        return f"""while [ "$1" != -J ]; do shift; done; echo '{json.dumps(rows)}' > "$2" """
+
+    def path_with_sanitizer(self, text=SANITIZER):
+        return os.path.dirname(self.script("compute-sanitizer", text)) + ":" + os.environ["PATH"]
 
     def wait_until(self, true):
         deadline = time.monotonic() + 30
@@ -78,16 +98,16 @@ class Check(unittest.TestCase):
 
     @unittest.skipIf(EMULATED is None, "built without the emulated kernels")
     def test_on_emulated_gpus(self):
-        ended, result = check(self.out, "--bench", EMULATED)
+        ended, result = check(self.out, "--bench", EMULATED, path=self.path_with_sanitizer())
         outcome = {step["name"]: step["outcome"] for step in result["steps"]}
         # These would need the GPU itself, or what is not there.
-        for name in ("device_cuda_test", "nccl_cuda_test", "nccl_cuda_test-processes", "nccl-tests", "memcheck",
-                     "python-ctypes"):
+        for name in ("device_cuda_test", "nccl_cuda_test", "nccl_cuda_test-processes", "nccl-tests", "python-ctypes"):
             outcome.pop(name, None)
         for name in ("python-torch", "python-torch-one-gpu", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
         self.assertEqual(set(outcome.values()), {"passed"}, ended.stdout)
-        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "hosts-threads", "hosts-processes",
+        for name in ("sweep-2", "processes-2", "graphs", "graphs-processes", "sweep-2-stream", "graphs-stream",
+                     "memcheck-1", "racecheck-2-stream", "memcheck-2", "memcheck-kernels", "hosts-threads", "hosts-processes",
                      "gpus-threads", "gpus-processes", "kernels", "latency-2-graph", "bandwidth-2", "bandwidth-2-processes", "bandwidth-gpus"):
             self.assertIn(name, outcome)
         measured = [target["what"] for target in result["targets"] if target["outcome"] != "not measured"]
@@ -106,10 +126,29 @@ class Check(unittest.TestCase):
         self.assertIn("sweep-1: see ", ended.stdout)
 
     def test_wrong_values_fail(self):
-        _, result = self.pretend("""while [ "$1" != -J ]; do shift; done; cat > "$2" <<END
-            {"rows": [{"size_bytes": 8, "out_of_place": {"wrong": 1, "touched": 2, "time_us": 1}, "in_place": null}]}
-END""".replace("{", "{{").replace("}", "}}").format())
+        _, result = self.pretend(self.measures(wrong=1, touched=2))
         self.assertEqual(self.failed(result)["sweep-1"], "3 elements are wrong")
+
+    def test_what_another_engine_runs_fails(self):
+        _, result = self.pretend(self.measures(wrong=0, touched=0), "--only", "^sweep-2")
+        self.assertEqual(self.failed(result), {"sweep-2-stream": "another engine ran it"})
+
+    def test_a_sanitizer_that_runs_one_kernel_at_a_time(self):
+        path = self.path_with_sanitizer(SANITIZER.replace("|| exit", "; exit"))
+        pretender = self.pretender("echo weft-bench: timeout: no word from rank 1; exit 1")
+        _, result = check(self.out, "--bench", pretender, "--only", "^(mem|race|sync)", path=path)
+        failed = self.failed(result)
+        for tool in ("memcheck", "racecheck", "synccheck"):
+            for step in (f"{tool}-1", f"{tool}-2-stream"):
+                self.assertEqual(failed.pop(step), "exit status 1: weft-bench: timeout: no word from rank 1")
+        self.assertEqual(failed, {})
+        notes = {step["name"]: (step["outcome"], step["note"]) for step in result["steps"]}
+        self.assertEqual(notes["memcheck-2"], ("skipped", "not run: the sanitizer does not run kernels side by side"))
+
+    def test_what_a_sanitizer_finds_fails(self):
+        path = self.path_with_sanitizer("#!/bin/sh\necho timeout: too, because of that; exit 9\n")
+        _, result = check(self.out, "--bench", self.pretender("exit 3"), "--only", "^memcheck-2$", path=path)
+        self.assertEqual(self.failed(result), {"memcheck-2": "exit status 9: timeout: too, because of that"})
 
     def test_programs_of_nccl_tests(self):
         folder = pathlib.Path(self.out) / "build"
@@ -141,7 +180,7 @@ echo "# Out of bounds values : {wrong}"
 
     def test_a_step_that_hangs_is_killed(self):
         pids = pathlib.Path(self.out) / "pids"
-        ended, result = self.pretend(f"sleep 1000 & echo $! $$ >> {pids}; wait", "--only", "^(sweep|large)", "--limit", "1.5")
+        ended, result = self.pretend(f"sleep 1000 & echo $! $$ >> {pids}; wait", "--only", "^(sweep-.|large)$", "--limit", "1.5")
         self.assertEqual(ended.returncode, 1)
         self.assertEqual(self.failed(result), {name: "it did not end within its limit"
                                                for name in ("sweep-1", "sweep-2", "large")})
