@@ -1,10 +1,13 @@
 # Whether the CUDA kernels are built: WEFT_CUDA=AUTO where there is an nvcc that can, ON always (or says
-# what is missing), OFF never. Sets WEFT_HAS_CUDA.
+# what is missing), OFF never. AUTO gives way to what the environment has for WEFT_CUDA. Sets WEFT_HAS_CUDA.
 
 set(WEFT_CUDA AUTO CACHE STRING "Build the CUDA kernels: AUTO (where nvcc is), ON or OFF")
 set_property(CACHE WEFT_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(WEFT_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities to build for, as 90;100")
 set(WEFT_HAS_CUDA OFF)
+if(WEFT_CUDA STREQUAL "AUTO" AND DEFINED ENV{WEFT_CUDA})
+  set(WEFT_CUDA $ENV{WEFT_CUDA})
+endif()
 
 # Why nvcc cannot build the kernels, in ${result}; empty where it can.
 function(weft_try_nvcc nvcc result)
