@@ -52,8 +52,10 @@ test-verbs: build-release ## RDMA on real queue pairs: Debian's kernel with soft
 	  { status=$$?; [ $$status = 77 ] && echo "test-verbs: SKIPPED (the reason is above)" || exit $$status; }
 
 # Offline, where weft is built: python3 tests/gpu/check.py --help. GPU_CHECK="--nccl-tests FOLDER" gives it more.
+# It is built for the GPUs that are here, or as before where there are none.
+GPU_ARCHITECTURES = $(shell python3 -B tests/gpu/gpus.py)
 gpu-check: deps ## check and measure weft on this machine's GPUs; results in build/gpu-check
-	cmake --preset release
+	cmake --preset release $(if $(GPU_ARCHITECTURES),-DWEFT_CUDA_ARCHITECTURES="$(GPU_ARCHITECTURES)")
 	cmake --build --preset release -j $(JOBS) --target weft_gpu_check
 	@python3 -B tests/gpu/check.py $(GPU_CHECK) || \
 	  { status=$$?; [ $$status = 77 ] && echo "gpu-check: SKIPPED (the reason is above)" || exit $$status; }

@@ -17,12 +17,16 @@ import subprocess
 import sys
 import time
 
+import gpus as this_machine
 from benches import Bench, benchmarks, correctness
 from programs import google_test, loaded_as_vllm_does, programs_of_nccl_tests, python_packages
 from step import SKIPPED, Ended, Skip, exited, read_figures, read_rows
 from targets import targets
 
 NO_SUCH_GPU = "65535"
+INSTALL = """
+*** Install NVIDIA's CUDA toolkit 12.4 or newer (https://developer.nvidia.com/cuda-downloads), set CUDA_HOME to where it is
+*** if nvcc is not in PATH, and run `make gpu-check` again. If it is there, cmake -DWEFT_CUDA=ON says why it was not taken."""
 
 
 def run(command, limit_s, log, environment=None):
@@ -64,8 +68,17 @@ def count_gpus(bench, out):
     if found := re.search(rf"there is no GPU {NO_SUCH_GPU}; there are (\d+)", ended.text):
         return int(found.group(1))
     if found := re.search(r"there is no GPU: .*", ended.text):
-        raise Skip(found.group(0))
+        raise Skip(found.group(0) + is_it_so(found.group(0)))
     raise SystemExit(f"gpu-check: {bench} does not say how many GPUs there are: {exited(ended) or ended.text}")
+
+
+def is_it_so(reason):
+    """What to add where weft says that there is no GPU, and one is there."""
+    names = this_machine.asked("name")
+    if not names:
+        return ""
+    loud = f"\n*** This machine HAS a GPU ({names[0]}), and nothing of weft has been checked on it."
+    return loud + (INSTALL if "without CUDA" in reason else "")
 
 
 def chosen(options, out, gpus):
@@ -116,6 +129,8 @@ def facts(gpus, out):
 
 def check(options, out):
     gpus = count_gpus(options.bench or str(options.build / "bin" / "weft-bench"), out)
+    if wrong := this_machine.why_not_built_for(this_machine.architectures(), this_machine.built_for(options.build)):
+        raise SystemExit(f"gpu-check: {wrong}")
     result = {"format": "weft gpu-check 2", **facts(gpus, out), "complete": False, "steps": [], "targets": []}
     for step in chosen(options, out, gpus):
         outcome, note, seconds = take(step, out)

@@ -25,6 +25,7 @@ CHECK, BIN, EMULATED = options.check, options.bin, options.emulated
 sys.path.insert(0, str(CHECK.parent))
 sys.dont_write_bytecode = True
 import check as the_check  # pylint: disable=wrong-import-position
+import gpus  # pylint: disable=wrong-import-position
 import targets  # pylint: disable=wrong-import-position
 from step import SKIPPED, Step  # pylint: disable=wrong-import-position
 
@@ -78,7 +79,15 @@ class Check(unittest.TestCase):
         return f"""while [ "$1" != -J ]; do shift; done; echo '{json.dumps(rows)}' > "$2" """
 
     def path_with_sanitizer(self, text=SANITIZER):
-        return os.path.dirname(self.script("compute-sanitizer", text)) + ":" + os.environ["PATH"]
+        return self.path_with("compute-sanitizer", text)
+
+    def path_with(self, name, text):
+        return os.path.dirname(self.script(name, text)) + ":" + os.environ["PATH"]
+
+    def path_with_gpu(self, capability):
+        return self.path_with("nvidia-smi", f"""#!/bin/sh
+case $1 in --query-gpu=name) echo NVIDIA H900;; --query-gpu=compute_cap) echo {capability};; *) exit 1;; esac
+""")
 
     def wait_until(self, true):
         deadline = time.monotonic() + 30
@@ -95,6 +104,35 @@ class Check(unittest.TestCase):
         self.assertEqual(ended.returncode, SKIPPED, ended.stderr)
         self.assertRegex(ended.stdout, "gpu-check: there is no GPU: ")
         self.assertIsNone(result)
+
+    def test_where_weft_has_no_cuda_it_is_said_what_to_install(self):
+        program = self.script("weft-bench", "#!/bin/sh\necho there is no GPU: weft was built without CUDA; build it; exit 1\n")
+        ended, result = check(self.out, "--bench", program, path=self.path_with_gpu("9.0"))
+        self.assertEqual((ended.returncode, result), (SKIPPED, None), ended.stderr)
+        self.assertIn("there is no GPU: weft was built without CUDA", ended.stdout)
+        self.assertIn("This machine HAS a GPU (NVIDIA H900)", ended.stdout)
+        self.assertIn("Install NVIDIA's CUDA toolkit 12.4 or newer", ended.stdout)
+
+    @unittest.skipIf(not gpus.built_for(BIN.parent), "the build does not say which architectures it is for")
+    def test_gpus_that_weft_was_not_built_for(self):
+        for capability, told in (("12.7", '-DWEFT_CUDA_ARCHITECTURES="127"'), ("7.0", "weft needs 8.9 or newer")):
+            ended, result = check(self.out, "--bench", self.pretender("exit 3"), path=self.path_with_gpu(capability))
+            self.assertEqual((ended.returncode, result), (1, None))
+            self.assertIn(f"this machine has GPUs of compute capability {capability}", ended.stderr)
+            self.assertIn(told, ended.stderr)
+
+    def test_what_was_built_for_a_gpu(self):
+        for here, built, runs in (([90], [90], True), ([90], [80, 90], True), ([103], [100], True), ([100], [103], False),
+                                  ([90, 100], [90], False), ([90], [], True), ([], [90], True)):
+            self.assertEqual(gpus.why_not_built_for(here, built) is None, runs, (here, built))
+
+    def test_make_builds_for_the_gpus_that_are_here(self):
+        for told, architectures in (("9.0; echo 10.0; echo 9.0", "90;100"), ("No devices were found", ""),
+                                    ("12.0; echo 7.5", "120"), ("7.5", "75"), ("9.0; exit 9", "")):
+            script = CHECK.with_name("gpus.py")
+            ended = subprocess.run([sys.executable, "-B", script], capture_output=True, text=True, check=True,
+                                   env={**os.environ, "PATH": self.path_with_gpu(told)})
+            self.assertEqual(ended.stdout.strip(), architectures)
 
     @unittest.skipIf(EMULATED is None, "built without the emulated kernels")
     def test_on_emulated_gpus(self):
