@@ -39,18 +39,30 @@ class Copies {
       Result<OwnedStream> stream = stream_of(gpu_);
       if (!stream.ok()) return stream.status();
       streams_.push_back(stream.take());
+      for (auto* timers : {&begins_, &ends_}) {
+        Result<OwnedTimer> timer = timer_of(gpu_);
+        if (!timer.ok()) return timer.status();
+        timers->push_back(timer.take());
+      }
     }
     return true;
   }
 
-  // Of one round, in seconds.
+  // Of one round, in seconds of the GPU's clock: that of the stream that takes longest.
   Result<double> round() {
-    const int64_t begin = steady_clock().now_ns();
+    WEFT_TRY(record(begins_));
     for (int i = 0; i < kCopies; ++i)
       for (size_t t = 0; t < to_.size(); ++t)
         WEFT_TRY(gpu_->copy(to_[t].get(), from_.get(), bytes_, streams_[t].get()));
-    for (const OwnedStream& stream : streams_) WEFT_TRY(gpu_->synchronize(stream.get()));
-    return seconds_since(begin);
+    WEFT_TRY(record(ends_));
+    double longest_us = 0;
+    for (size_t t = 0; t < to_.size(); ++t) {
+      WEFT_TRY(gpu_->synchronize(streams_[t].get()));
+      const Result<double> us = gpu_->elapsed_us(begins_[t].get(), ends_[t].get());
+      if (!us.ok()) return us;
+      longest_us = std::max(longest_us, *us);
+    }
+    return longest_us * 1e-6;
   }
 
   double bytes_of_round() const {
@@ -58,11 +70,18 @@ class Copies {
   }
 
  private:
+  Status record(const std::vector<OwnedTimer>& timers) {
+    for (size_t t = 0; t < to_.size(); ++t)
+      WEFT_TRY(gpu_->record(timers[t].get(), streams_[t].get()));
+    return {};
+  }
+
   const std::shared_ptr<Gpu> gpu_;
   const size_t bytes_;
   std::shared_ptr<std::byte> from_;
   std::vector<std::shared_ptr<std::byte>> to_;
   std::vector<OwnedStream> streams_;
+  std::vector<OwnedTimer> begins_, ends_;  // of each stream
 };
 
 // The first rank on the GPU that `rank` has.

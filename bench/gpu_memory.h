@@ -1,4 +1,4 @@
-// What a GPU gives and takes back by itself: memory, streams and graphs.
+// What a GPU gives and takes back by itself: memory, streams, events and graphs.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,14 @@ inline Result<OwnedStream> stream_of(const std::shared_ptr<Gpu>& gpu) {
     (void)gpu->synchronize(made);
     gpu->destroy_stream(made);
   });
+}
+
+using OwnedTimer = std::shared_ptr<void>;  // get() is a Gpu::Event with a time
+
+inline Result<OwnedTimer> timer_of(const std::shared_ptr<Gpu>& gpu) {
+  const Result<Gpu::Event> timer = gpu->make_timer();
+  if (!timer.ok()) return timer.status();
+  return OwnedTimer(*timer, [gpu](Gpu::Event made) { gpu->destroy_event(made); });
 }
 
 using OwnedGraph = std::shared_ptr<void>;  // get() is a Gpu::Graph

@@ -1,6 +1,7 @@
 #include "bench/gpu_place.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/text.h"
 #include "bench/gather.h"
@@ -20,7 +21,14 @@ Result<std::unique_ptr<Place>> GpuPlace::make(Communicator& measured, Communicat
   if (!gpu.ok()) return gpu.status();
   const Result<OwnedStream> stream = stream_of(*gpu);
   if (!stream.ok()) return stream.status();
-  return std::unique_ptr<Place>(new GpuPlace(measured, control, options, *gpu, *stream));
+  Marks marks;
+  for (OwnedTimer& mark : marks) {
+    Result<OwnedTimer> timer = timer_of(*gpu);
+    if (!timer.ok()) return timer.status();
+    mark = timer.take();
+  }
+  return std::unique_ptr<Place>(
+      new GpuPlace(measured, control, options, *gpu, *stream, std::move(marks)));
 }
 
 Buffer GpuPlace::make_buffer() const {
@@ -76,11 +84,10 @@ Result<double> GpuPlace::time(const Invocation& invocation, int iterations, int 
 }
 
 Result<double> GpuPlace::time_on_stream(const Invocation& invocation, int iterations, int calls) {
-  const int64_t begin = steady_clock().now_ns();
-  const Status status = enqueue_all(invocation, iterations, calls);
-  const double elapsed_us = microseconds_since(begin);
-  WEFT_TRY(told(status));
-  return elapsed_us;
+  const Result<double> each_us =
+      time_each(iterations, [&] { return enqueue_iteration(invocation, calls); });
+  if (!each_us.ok()) return each_us;
+  return *each_us * iterations;
 }
 
 // The graph of all iterations, for each of its launches. All ranks have theirs before the first is
@@ -91,14 +98,29 @@ Result<double> GpuPlace::time_graph(const Invocation& invocation, int iterations
   const Result<OwnedGraph> graph = capture(invocation, iterations * calls);
   if (!graph.ok()) return graph.status();
   WEFT_TRY(control_.barrier());
-  const int64_t begin = steady_clock().now_ns();
-  Status status;
-  for (int i = 0; i < launches && status.ok(); ++i)
-    status = gpu_->launch_graph(graph->get(), stream_.get());
-  if (status.ok()) status = measured_.synchronize(stream_.get());
-  const double elapsed_us = microseconds_since(begin);
+  return time_each(launches, [&] { return gpu_->launch_graph(graph->get(), stream_.get()); });
+}
+
+// Of what is put on the stream so many times: as many parts, one behind the other, and the one
+// whose time is in the middle. What disturbs one of them, as an interrupt does, is left out.
+Result<double> GpuPlace::time_each(int times, const std::function<Status()>& put) {
+  const int parts = std::min(times, kParts);
+  const auto begin_of = [&](int part) { return times * part / std::max(parts, 1); };
+  Status status = gpu_->record(marks_[0].get(), stream_.get());
+  for (int part = 0; part < parts && status.ok(); ++part) {
+    for (int i = begin_of(part); i < begin_of(part + 1) && status.ok(); ++i) status = put();
+    if (status.ok()) status = gpu_->record(marks_[part + 1].get(), stream_.get());
+  }
+  if (status.ok()) status = wait();
   WEFT_TRY(told(status));
-  return elapsed_us / launches;
+  std::vector<double> each_us;
+  for (int part = 0; part < parts; ++part) {
+    const Result<double> us = gpu_->elapsed_us(marks_[part].get(), marks_[part + 1].get());
+    if (!us.ok()) return us.status();
+    each_us.push_back(*us / (begin_of(part + 1) - begin_of(part)));
+  }
+  std::sort(each_us.begin(), each_us.end());
+  return each_us.empty() ? 0.0 : each_us[each_us.size() / 2];
 }
 
 Result<OwnedGraph> GpuPlace::capture(const Invocation& invocation, int calls) {
@@ -121,18 +143,17 @@ Status GpuPlace::told(const Status& status) {
   return status;
 }
 
-// Until the stream has come past them. It is waited for once, but where there are too many calls,
-// or each iteration is to be waited for.
-Status GpuPlace::enqueue_all(const Invocation& invocation, int iterations, int calls) {
-  const int64_t all = int64_t{iterations} * calls;
-  int under_way = 0;
-  for (int64_t done = 1; done <= all; ++done) {
+// The stream is waited for where it has too many calls, or each iteration is to be waited for.
+Status GpuPlace::enqueue_iteration(const Invocation& invocation, int calls) {
+  for (int i = 0; i < calls; ++i) {
     WEFT_TRY(invocation.enqueue(measured_, stream_.get()));
-    const bool ends_iteration = done % calls == 0;
-    if (++under_way < kCallsAtOnce && !(options_.blocking && ends_iteration)) continue;
-    WEFT_TRY(measured_.synchronize(stream_.get()));
-    under_way = 0;
+    if (++under_way_ == kCallsAtOnce) WEFT_TRY(wait());
   }
+  return options_.blocking ? wait() : Status();
+}
+
+Status GpuPlace::wait() {
+  under_way_ = 0;
   return measured_.synchronize(stream_.get());
 }
 

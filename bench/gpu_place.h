@@ -1,6 +1,9 @@
 // The memory of each rank's GPU. Calls are enqueued on a stream of the rank's own.
 #pragma once
 
+#include <array>
+#include <functional>
+
 #include "bench/gpu_memory.h"
 #include "bench/place.h"
 
@@ -25,19 +28,25 @@ class GpuPlace final : public Place {
   Result<double> time(const Invocation& invocation, int iterations, int calls) override;
 
  private:
+  static constexpr int kParts = 5;
+  using Marks = std::array<OwnedTimer, kParts + 1>;  // made before any kernel may be waiting
+
   GpuPlace(Communicator& measured, Communicator& control, const BenchOptions& options,
-           std::shared_ptr<Gpu> gpu, OwnedStream stream)
+           std::shared_ptr<Gpu> gpu, OwnedStream stream, Marks marks)
       : measured_(measured),
         control_(control),
         options_(options),
         host_(measured, options),
         gpu_(std::move(gpu)),
-        stream_(std::move(stream)) {}
-  // Microseconds. What a failure was, shows behind the time.
+        stream_(std::move(stream)),
+        marks_(std::move(marks)) {}
+  // Microseconds, by the GPU's clock. What a failure was, shows behind the time.
   Result<double> time_on_stream(const Invocation& invocation, int iterations, int calls);
   Result<double> time_graph(const Invocation& invocation, int iterations, int calls, int launches);
+  Result<double> time_each(int times, const std::function<Status()>& put);
   Result<OwnedGraph> capture(const Invocation& invocation, int calls);
-  Status enqueue_all(const Invocation& invocation, int iterations, int calls);
+  Status enqueue_iteration(const Invocation& invocation, int calls);
+  Status wait();
   Status told(const Status& status);
   Status copy(void* to, const void* from, size_t bytes);
 
@@ -47,6 +56,8 @@ class GpuPlace final : public Place {
   HostPlace host_;
   std::shared_ptr<Gpu> gpu_;
   OwnedStream stream_;
+  Marks marks_;
+  int under_way_ = 0;  // calls on the stream
 };
 
 }  // namespace weft::bench

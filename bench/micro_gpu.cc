@@ -1,11 +1,11 @@
 // Bandwidth of the reduction and copy kernels on a GPU, by themselves, beside the copy that CUDA
 // makes within its memory. bytes_per_second counts what is read and written.
 //   weft-micro-gpu [BYTES] [--benchmark_...]     of each operand; 1 GiB
-// A time is that of several launches one behind the other. For figures that can be compared, have
-// the cases interleaved: --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
+// A time is that of several launches one behind the other, by the GPU's clock. For figures that can
+// be compared, have the cases interleaved: --benchmark_repetitions=5
+// --benchmark_enable_random_interleaving=true
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <string>
@@ -25,6 +25,7 @@ constexpr uint64_t kBytesPerBlock = 16 << 10;
 struct Bench {
   std::shared_ptr<Gpu> gpu;
   Gpu::Stream stream = nullptr;
+  Gpu::Event begin = nullptr, end = nullptr;
   Bytes memory[3];
   size_t bytes = size_t{1} << 30;
 
@@ -35,6 +36,11 @@ struct Bench {
     auto made = gpu->make_stream();
     if (!made.ok()) return made.status();
     stream = *made;
+    for (Gpu::Event* event : {&begin, &end}) {
+      auto timer = gpu->make_timer();
+      if (!timer.ok()) return timer.status();
+      *event = *timer;
+    }
     for (Bytes& part : memory) {
       auto got = gpu->allocate(bytes);
       if (!got.ok()) return got.status();
@@ -58,21 +64,22 @@ Status reduce(const Bench& bench, DataType type, int sources, uint32_t blocks_mo
                            static_cast<uint32_t>(blocks), bench.stream);
 }
 
+// Of so many launches, in microseconds.
+Result<double> time(const Bench& bench, int times, const std::function<Status()>& launch) {
+  WEFT_TRY(bench.gpu->record(bench.begin, bench.stream));
+  for (int i = 0; i < times; ++i) WEFT_TRY(launch());
+  WEFT_TRY(bench.gpu->record(bench.end, bench.stream));
+  WEFT_TRY(bench.gpu->synchronize(bench.stream));
+  return bench.gpu->elapsed_us(bench.begin, bench.end);
+}
+
 void measure(benchmark::State& state, const Bench& bench, int operands,
              const std::function<Status()>& launch) {
-  const auto run = [&](int times) {
-    Status status;
-    for (int i = 0; i < times && status.ok(); ++i) status = launch();
-    if (status.ok()) status = bench.gpu->synchronize(bench.stream);
-    if (!status.ok()) state.SkipWithError(std::string(status.message()).c_str());
-    return status.ok();
-  };
-  if (!run(1)) return;
+  Result<double> took_us = time(bench, 1, launch);  // which warms up
   for (auto _ : state) {
-    const auto begin = std::chrono::steady_clock::now();
-    if (!run(kLaunches)) return;
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    state.SetIterationTime(took.count() / kLaunches);
+    if (took_us.ok()) took_us = time(bench, kLaunches, launch);
+    if (!took_us.ok()) return state.SkipWithError(std::string(took_us.status().message()).c_str());
+    state.SetIterationTime(*took_us * 1e-6 / kLaunches);
   }
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations()) *
                           static_cast<int64_t>(bench.bytes) * operands);

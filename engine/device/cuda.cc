@@ -313,6 +313,20 @@ class CudaDevice final : public Gpu {
     WEFT_TRY(status_of(state, "ask for an event"));
     return true;
   }
+  Result<Event> make_timer() override {
+    const Current current(driver_, ordinal_);
+    cudaEvent_t event = nullptr;
+    WEFT_TRY(current.run("make an event", [&] { return cudaEventCreate(&event); }));
+    return Event{event};
+  }
+  Result<double> elapsed_us(Event begin, Event end) override {
+    const Current current(driver_, ordinal_);
+    float milliseconds = 0;
+    WEFT_TRY(current.run("tell the time between events", [&] {
+      return cudaEventElapsedTime(&milliseconds, event_of(begin), event_of(end));
+    }));
+    return 1e3 * static_cast<double>(milliseconds);
+  }
   Status synchronize(Stream stream) override {
     const Current current(driver_, ordinal_);
     return current.run("wait for a stream",

@@ -84,6 +84,10 @@ class Gpu {
   virtual Status record(Event event, Stream stream) = 0;  // what the stream has been given so far
   virtual Status wait(Stream stream, Event event) = 0;    // the stream goes on after that
   virtual Result<bool> is_done(Event event) = 0;          // true where it was never recorded
+  // An event that notes the GPU's time, too. To record one takes longer.
+  virtual Result<Event> make_timer() = 0;
+  // Microseconds between two of these. REQUIRES: both were recorded, and are done.
+  virtual Result<double> elapsed_us(Event begin, Event end) = 0;
   virtual Status synchronize(Stream stream) = 0;
 
   // The graph that what is put on the stream goes into instead of being run: a number that no other

@@ -12,6 +12,7 @@
 #include "engine/device/cuda.h"
 #include "tests/bench/flaw.h"
 #include "tests/support/emulated_cuda.h"
+#include "tests/support/forwarding_gpu.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::bench {
@@ -20,11 +21,23 @@ namespace {
 using nlohmann::json;
 using test::kSanitized;
 
+// By whose clock parts of a figure take what a test says, in turn.
+class ClockedGpu final : public test::ForwardingGpu {
+ public:
+  ClockedGpu(std::shared_ptr<Gpu> gpu, std::vector<double> times_us)
+      : ForwardingGpu(std::move(gpu)), times_us_(std::move(times_us)) {}
+  Result<double> elapsed_us(Event, Event) override { return times_us_[next_++ % times_us_.size()]; }
+
+ private:
+  const std::vector<double> times_us_;
+  size_t next_ = 0;
+};
+
 // A communicator on whose streams something goes wrong.
 class FlawedCommunicator final : public Communicator {
  public:
-  FlawedCommunicator(std::unique_ptr<Communicator> real, Flaw flaw)
-      : real_(std::move(real)), flaw_(flaw), gpu_(real_->device().take()) {}
+  FlawedCommunicator(std::unique_ptr<Communicator> real, Flaw flaw, std::shared_ptr<Gpu> gpu)
+      : real_(std::move(real)), flaw_(flaw), gpu_(std::move(gpu)) {}
 
   Rank rank() const override { return real_->rank(); }
   int size() const override { return real_->size(); }
@@ -55,7 +68,7 @@ class FlawedCommunicator final : public Communicator {
   }
   Status synchronize(Stream stream) override { return real_->synchronize(stream); }
   Status synchronize() override { return real_->synchronize(); }
-  Result<std::shared_ptr<Gpu>> device() const override { return real_->device(); }
+  Result<std::shared_ptr<Gpu>> device() const override { return gpu_; }
   Result<std::unique_ptr<Communicator>> split(int color, int key) override {
     return real_->split(color, key);
   }
@@ -91,9 +104,9 @@ std::vector<std::string> words(const std::string& line) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// Runs weft-bench on emulated GPUs; `flaw` is that of rank 1.
+// Runs weft-bench on emulated GPUs; `flaw` is that of rank 1, `times_us` are what a clock says.
 Ended bench(const std::string& arguments, Flaw flaw = Flaw::none,
-            const std::string& device = "cuda") {
+            const std::string& device = "cuda", const std::vector<double>& times_us = {}) {
   Environment environment;
   environment.set("WEFT_TUNING", "off");
   const Result<BenchOptions> options =
@@ -102,8 +115,11 @@ Ended bench(const std::string& arguments, Flaw flaw = Flaw::none,
   if (!options.ok()) return ended.errors = options.status().message(), ended;
   const MakeTeam make = [&](Rendezvous& meet, const BenchOptions& asked) {
     Result<Team> team = make_weft_team(meet, asked);
-    if (flaw != Flaw::none && team.ok() && meet.rank() == 1)
-      team->measured = std::make_unique<FlawedCommunicator>(std::move(team->measured), flaw);
+    if (!team.ok() || (times_us.empty() && (flaw == Flaw::none || meet.rank() != 1))) return team;
+    auto gpu = team->measured->device().take();
+    if (!times_us.empty()) gpu = std::make_shared<ClockedGpu>(std::move(gpu), times_us);
+    team->measured =
+        std::make_unique<FlawedCommunicator>(std::move(team->measured), flaw, std::move(gpu));
     return team;
   };
   testing::internal::CaptureStdout();
@@ -181,6 +197,21 @@ TEST(BenchOnGpus, GraphsAreRight) {
   EXPECT_NE(ended.output.find("the calls of a figure are a graph, launched 2 times"),
             std::string::npos)
       << ended.output << ended.errors;
+}
+
+// Medians of parts: of 2 calls each here, of one launch of a graph of 10 calls, of one call.
+TEST(BenchOnGpus, FiguresAreByTheGpusClock) {
+  const std::string what =
+      "all_reduce --gpus 0 --ranks 2 -b 8 -e 8 -w 0 -c 0 --no-floor "
+      "--one-form --json-lines ";
+  const auto time_us = [&](const std::string& more, const std::vector<double>& times_us) {
+    const Ended ended = bench(what + more, Flaw::none, "cuda", times_us);
+    EXPECT_EQ(ended.rows.size(), 1u) << ended.errors;
+    return ended.rows.empty() ? 0 : ended.rows[0]["out_of_place"]["time_us"].get<double>();
+  };
+  EXPECT_DOUBLE_EQ(time_us("-n 10", {50, 10, 20, 900, 30}), 15);
+  EXPECT_DOUBLE_EQ(time_us("-n 10 -G 3", {50, 10, 900}), 5);
+  EXPECT_DOUBLE_EQ(time_us("-n 1 -m 4", {50}), 12.5);
 }
 
 TEST(BenchOnGpus, AnAlgorithmIsBound) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "engine/algorithms/catalog.h"
@@ -58,6 +60,29 @@ void orders_streams(Gpu& device) {
   device.destroy_event(event);
   for (const auto stream : {one, two}) device.destroy_stream(stream);
   for (const Bytes memory : {a, b}) device.release(memory);
+}
+
+// From when the stream comes to one until it comes to the other.
+void times_events(Gpu& device) {
+  using Clock = std::chrono::steady_clock;
+  using Microseconds = std::chrono::duration<double, std::micro>;
+  constexpr auto kBetween = std::chrono::milliseconds(20);
+  const auto stream = must(device.make_stream());
+  const auto begin = must(device.make_timer()), end = must(device.make_timer());
+  EXPECT_FALSE(device.elapsed_us(begin, end).ok());
+  for (int turn = 0; turn < 2; ++turn) {
+    const auto before = Clock::now();
+    EXPECT_TRUE(device.record(begin, stream).ok());
+    EXPECT_TRUE(device.synchronize(stream).ok());
+    std::this_thread::sleep_for(kBetween);
+    EXPECT_TRUE(device.record(end, stream).ok());
+    EXPECT_TRUE(device.synchronize(stream).ok());
+    const double elapsed_us = must(device.elapsed_us(begin, end));
+    EXPECT_GT(elapsed_us, 0.9 * Microseconds(kBetween).count());
+    EXPECT_LT(elapsed_us, 1.1 * Microseconds(Clock::now() - before).count());
+  }
+  for (const auto event : {begin, end}) device.destroy_event(event);
+  device.destroy_stream(stream);
 }
 
 // A chain over two streams, captured; it reads what is there whenever it is launched.
@@ -199,6 +224,7 @@ void conforms(Gpu& device) {
   EXPECT_FALSE(device.identity().uuid.empty());
   keeps_memory(device);
   orders_streams(device);
+  times_events(device);
   captures_graphs(device);
   runs_programs(device);
 }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "kernels/cuda/kernels.h"
 
@@ -80,6 +81,7 @@ struct Line {
 // captured.
 struct Recorded {
   std::atomic<uint64_t> asked{0}, come{0};
+  std::atomic<int64_t> time_ns{0};  // when a stream came to it last
   std::shared_ptr<Captured> capture{};
   Line* line = nullptr;
   size_t number = 0;  // in that graph
@@ -211,6 +213,7 @@ class EmulatedDevice final : public Gpu {
     r.line = &line;
     if (r.capture) return capture(line, {&line, {}, r.number = r.capture->events++}), Status();
     line.stream.launch(1, 1, [&r, number = ++r.asked] {
+      r.time_ns = steady_clock().now_ns();
       uint64_t come = r.come;  // a later record may be over already, on another stream
       while (come < number && !r.come.compare_exchange_weak(come, number)) {
       }
@@ -229,6 +232,13 @@ class EmulatedDevice final : public Gpu {
   Result<bool> is_done(Event event) override {
     if (recorded(event).capture) return Status(Code::system, "the event is in a graph");
     return recorded(event).come == recorded(event).asked;
+  }
+  Result<Event> make_timer() override { return make_event(); }
+  Result<double> elapsed_us(Event begin, Event end) override {
+    for (const Event event : {begin, end})
+      if (recorded(event).capture || recorded(event).asked == 0 || !*is_done(event))
+        return Status(Code::system, "an event has no time yet");
+    return 1e-3 * static_cast<double>(recorded(end).time_ns - recorded(begin).time_ns);
   }
   Status synchronize(Stream stream) override {
     if (line_of(stream).capture) return Status(Code::system, "the stream is captured");

@@ -84,6 +84,8 @@ class FakeGpu final : public Gpu {
   Status record(Event, Stream) override { return none(); }
   Status wait(Stream, Event) override { return none(); }
   Result<bool> is_done(Event) override { return none(); }
+  Result<Event> make_timer() override { return none(); }
+  Result<double> elapsed_us(Event, Event) override { return none(); }
   Status synchronize(Stream) override { return none(); }
   Result<uint64_t> capture_of(Stream) override { return none(); }
   Status begin_capture(Stream) override { return none(); }

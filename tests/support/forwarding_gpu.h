@@ -12,7 +12,7 @@ namespace weft::test {
 
 class ForwardingGpu : public Gpu {
  public:
-  explicit ForwardingGpu(std::unique_ptr<Gpu> to) : to_(std::move(to)) {}
+  explicit ForwardingGpu(std::shared_ptr<Gpu> to) : to_(std::move(to)) {}
 
   const DeviceIdentity& identity() const override { return to_->identity(); }
   MemoryKind kind_of(const void* memory) const override { return to_->kind_of(memory); }
@@ -54,6 +54,8 @@ class ForwardingGpu : public Gpu {
   Status record(Event event, Stream stream) override { return to_->record(event, stream); }
   Status wait(Stream stream, Event event) override { return to_->wait(stream, event); }
   Result<bool> is_done(Event event) override { return to_->is_done(event); }
+  Result<Event> make_timer() override { return to_->make_timer(); }
+  Result<double> elapsed_us(Event begin, Event end) override { return to_->elapsed_us(begin, end); }
   Status synchronize(Stream stream) override { return to_->synchronize(stream); }
 
   Result<uint64_t> capture_of(Stream stream) override { return to_->capture_of(stream); }
@@ -68,7 +70,7 @@ class ForwardingGpu : public Gpu {
   void destroy_graph(Graph graph) override { to_->destroy_graph(graph); }
 
  private:
-  const std::unique_ptr<Gpu> to_;
+  const std::shared_ptr<Gpu> to_;
 };
 
 }  // namespace weft::test
