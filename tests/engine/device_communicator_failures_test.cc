@@ -1,5 +1,5 @@
-// Communicators that take device memory, and fail: all ranks in this process, on a GPU made of
-// threads.
+// Communicators that take device memory, and fail: all ranks in this process, on a GPU that they
+// share.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -74,6 +74,10 @@ void expect_ended(const World& world, const std::function<void(const Here&)>& la
     EXPECT_EQ(here.comm.run(call).code(), status.code());
     int32_t x = 1, sum = 0;
     EXPECT_EQ(here.comm.run(sum_call(&x, &sum)).code(), status.code());
+    // The GPU itself is as usable as before.
+    EXPECT_TRUE(here.device.copy(&sum, in.data(), sizeof sum, here.streams[0]).ok());
+    here.synchronize();
+    EXPECT_EQ(sum, 1);
   });
 }
 
@@ -184,9 +188,7 @@ TEST(DeviceCommunicator, EndsWhereAStreamDoesNotGoOn) {
   world.options.timeout_s = 0.2;
   run_ranks(world, [](const Here& here) {
     std::atomic<bool> go = false;
-    static_cast<emulator::Stream*>(here.streams[0])->launch(1, 1, [&go] {
-      while (!go) std::this_thread::yield();
-    });
+    hold(here.streams[0], go);
     std::jthread other([&] {
       EXPECT_FALSE(await_failure(here.comm).ok());
       go = true;

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "tests/support/device_ranks.h"
+#include "tests/support/device_resource.h"
+#include "tests/support/emulated_device.h"
 #include "tests/support/oracle.h"
 
 namespace weft::test {
@@ -254,8 +256,8 @@ void expect_host_only(const World& world, std::string_view why) {
     const Transfer alone = send_to(r, &x, 1, DataType::int32);
     expect_no_device((*made)->enqueue(std::span(&alone, 1), nullptr), why);
     if (!config.device) return;
-    DeviceResource memory(*config.device);
-    std::pmr::vector<int32_t> there(1, 1, &memory);
+    const auto memory = memory_of(*config.device);
+    std::pmr::vector<int32_t> there(1, 1, memory.get());
     const Call call = sum_call(there.data(), there.data());
     expect_no_device((*made)->run(call), why);
     expect_no_device((*made)->start(call).wait(), why);

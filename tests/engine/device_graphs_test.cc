@@ -1,5 +1,5 @@
-// Calls on device memory that streams capture into graphs: all ranks in this process, on a GPU made
-// of threads.
+// Calls on device memory that streams capture into graphs: all ranks in this process, on a GPU that
+// they share.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,11 +13,14 @@
 namespace weft::test {
 namespace {
 
-// What streams are given in between; launched as often as is wanted.
+// What streams are given in between; launched as often as is wanted. All ranks make theirs before
+// any is launched: to make one may take memory of the GPU, for which CUDA waits for kernels.
 class Graph {
  public:
   Graph(const Here& here, const std::function<void()>& capture)
-      : here_(here), graph_(make(here, capture)) {}
+      : here_(here), graph_(make(here, capture)) {
+    EXPECT_TRUE(here.comm.barrier().ok());
+  }
   Graph(const Graph&) = delete;
   ~Graph() {
     if (graph_.ok()) here_.device.destroy_graph(*graph_);

@@ -19,7 +19,7 @@ import time
 
 import gpus as this_machine
 from benches import Bench, benchmarks, correctness
-from programs import google_test, loaded_as_vllm_does, programs_of_nccl_tests, python_packages
+from programs import google_tests, loaded_as_vllm_does, programs_of_nccl_tests, python_packages
 from step import SKIPPED, Ended, Skip, exited, read_figures, read_rows
 from targets import targets
 
@@ -90,9 +90,7 @@ def chosen(options, out, gpus):
 def steps_of(options, out, gpus):
     build = options.build
     bench = Bench(options.bench or str(build / "bin" / "weft-bench"), out)
-    yield google_test(build, "device_cuda_test")
-    yield google_test(build, "nccl_cuda_test")
-    yield google_test(build, "nccl_cuda_test", processes=3)
+    yield from google_tests(build)
     yield from correctness(bench, gpus, options.quick)
     yield from programs_of_nccl_tests(options.nccl_tests, build, gpus)
     yield loaded_as_vllm_does(build)

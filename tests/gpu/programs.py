@@ -9,6 +9,17 @@ import sys
 from step import SKIPPED, Skip, Step, exited, skip
 
 
+def google_tests(build):
+    """Those that are linked with CUDA: by ranks that are threads, or processes, and by either engine."""
+    for name in ("device_cuda_test", "nccl_cuda_test"):
+        yield google_test(build, name)
+    yield google_test(build, "nccl_cuda_test", processes=3)
+    for name in ("device_communicator_failures_cuda_test", "device_graphs_cuda_test"):
+        yield google_test(build, name)
+        by_streams = google_test(build, name)
+        yield dataclasses.replace(by_streams, name=f"{name}-stream", environment={"WEFT_DEVICE_ENGINE": "stream"})
+
+
 def google_test(build, name, processes=0):
     """By so many processes that share a GPU, or by one whose ranks are threads."""
     program = build / "bin" / name

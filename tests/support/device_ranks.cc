@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <thread>
 
 #include "base/env.h"
@@ -17,14 +16,11 @@ void Here::synchronize() const {
 
 void create_ranks(const World& world,
                   const std::function<void(Rank, Rendezvous&, const CreateConfig&)>& create) {
-  const int resident = 2 * world.ranks;
   std::vector<std::string> hosts = world.hosts;
   const auto few = Environment::of_process().get("WEFT_TEST_HOSTS");
   for (Rank r = static_cast<Rank>(hosts.size()); r < world.ranks; ++r)
     hosts.push_back(concat("host ", few ? r % std::stoi(*few) : 0));
-  std::map<std::string, emulator::Device> gpus;
-  // Copies, events and waits for these take a block, too.
-  for (const std::string& host : hosts) gpus.try_emplace(host, resident + 6 * world.ranks);
+  const RanksGpus gpus(hosts);
   auto meetings = make_in_process_rendezvous(world.ranks);
   std::vector<std::jthread> threads;
   for (Rank r = 0; r < world.ranks; ++r)
@@ -39,15 +35,15 @@ void create_ranks(const World& world,
       if (r == world.without)
         config.no_device = unsupported("its GPU is at home");
       else
-        config.device = emulated_device(gpus.at(hosts[r]), resident);
+        config.device = gpus.of(r);
       create(r, *meetings[r], config);
     });
 }
 
 void with_streams(Rank me, Communicator& comm, Gpu& device, const Body& body) {
-  DeviceResource memory(device);
+  const auto memory = memory_of(device);
   Gpu::Stream streams[2] = {device.make_stream().take(), device.make_stream().take()};
-  const Here here{me, comm, device, memory, streams};
+  const Here here{me, comm, device, *memory, streams};
   body(here);
   here.synchronize();
   for (Gpu::Stream stream : streams) device.destroy_stream(stream);

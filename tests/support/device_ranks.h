@@ -1,5 +1,5 @@
-// Ranks of this process with communicators that take device memory, on a GPU made of threads, one
-// for each host. The same tests are run with either engine (WEFT_DEVICE_ENGINE), and by ranks that
+// Ranks of this process with communicators that take device memory, on a GPU for each host
+// (ranks_gpus.h). The same tests are run with either engine (WEFT_DEVICE_ENGINE), and by ranks that
 // are on so many hosts by turns (WEFT_TEST_HOSTS).
 #pragma once
 
@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "tests/support/device_resource.h"
-#include "tests/support/emulated_device.h"
+#include "tests/support/ranks_gpus.h"
 
 namespace weft::test {
 
@@ -30,7 +29,7 @@ struct Here {
   Rank me;
   Communicator& comm;
   Gpu& device;
-  DeviceResource& memory;
+  std::pmr::memory_resource& memory;
   Gpu::Stream (&streams)[2];
 
   template <class T>
