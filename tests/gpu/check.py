@@ -19,6 +19,7 @@ import time
 
 import gpus as this_machine
 from benches import Bench, benchmarks, correctness
+from launches import launches
 from programs import google_tests, loaded_as_vllm_does, programs_of_nccl_tests, python_packages
 from step import SKIPPED, Ended, Skip, exited, read_figures, read_rows
 from targets import targets
@@ -96,6 +97,7 @@ def steps_of(options, out, gpus):
     yield loaded_as_vllm_does(build)
     yield from python_packages(build, options.python, gpus)
     yield from benchmarks(bench, gpus, options.quick)
+    yield from launches(build, out, options.python, options.nccl)
 
 
 def take(step, out):
@@ -177,6 +179,7 @@ def main():
     parser.add_argument("--only", metavar="REGEX", default="", help="steps whose names have a match: ^bandwidth")
     parser.add_argument("--limit", metavar="SECONDS", type=float, default=900, help="for each step, at most")
     parser.add_argument("--nccl-tests", metavar="FOLDER", help="with nccl-tests' programs")
+    parser.add_argument("--nccl", metavar="FILE", help="another libnccl.so.2, to compare with; else it is looked for")
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch or CuPy")
     options = parser.parse_args()
     options.build, out = options.build.resolve(), options.out.resolve()

@@ -139,7 +139,7 @@ case $1 in --query-gpu=name) echo NVIDIA H900;; --query-gpu=compute_cap) echo {c
         ended, result = check(self.out, "--bench", EMULATED, path=self.path_with_sanitizer())
         # Those of CUDA would need the GPU itself.
         outcome = {step["name"]: step["outcome"] for step in result["steps"] if "_cuda_test" not in step["name"]}
-        for name in ("nccl-tests", "python-ctypes"):
+        for name in ("nccl-tests", "python-ctypes", *(name for name in outcome if name.startswith("launches-"))):
             outcome.pop(name, None)  # without what they need
         for name in ("python-torch", "python-torch-one-gpu", "python-cupy"):
             self.assertEqual(outcome.pop(name), "FAILED")  # /bin/false
@@ -212,6 +212,47 @@ echo "# Out of bounds values : {wrong}"
         self.assertEqual((target["measured"], target["wanted"]), (11.5, 1.5))
         self.assertEqual(target["outcome"], "MISSED by a factor of 7.67")
 
+    def compare_launches(self, weft, installed):
+        """Outcome and note of each step, where a program does that by one library or the other."""
+        build, another = pathlib.Path(self.out) / "built", pathlib.Path(self.out) / "another"
+        for folder in ("bin", "lib"):
+            (build / folder).mkdir(parents=True)
+        for library in (build / "lib" / "libnccl.so.2", another):
+            library.touch()
+        (build / "bin" / "weft-micro-nccl").symlink_to(self.script("launches", f"""#!/bin/sh
+case $1 in *libnccl.so.2) {weft};; *) {installed};; esac
+"""))
+        _, result = self.pretend("exit 3", "--build", str(build), "--nccl", str(another), "--only", "^launches")
+        return {step["name"]: (step["outcome"], step["note"]) for step in result["steps"]}, result["targets"]
+
+    def test_launches_beside_the_nccl_that_is_installed(self):
+        def writes(told, says=""):
+            return f"""echo '{says}'; echo '{json.dumps({"version": 22809, "ranks": 2, "rows": [], **told})}' > "$5" """
+        rows = [{"way": way, "gpu_us": 3.5, "host_us": 2} for way in ("eager", "graph")]
+        refuses = f'case $3 in 1) {writes({"rows": rows})};; *) {writes({"refused": "one GPU each"})};; esac'
+        steps, aims = self.compare_launches(writes({"rows": rows}, "NCCL version 2.28.9 (weft 0.1.0)"), refuses)
+        measured = ("passed", "NCCL 2.28.9: eager 3.50 us (host 2.00), graph 3.50 us (host 2.00)")
+        self.assertEqual(steps, {"launches-weft": measured, "launches-weft-2": measured, "launches-installed": measured,
+                                 "launches-installed-2": ("passed", "NCCL 2.28.9 refuses 2 ranks on a GPU: one GPU each")})
+        self.assertEqual([(aim["measured"], aim["wanted"]) for aim in aims[2:4]], [(3.5, 3.5)] * 2)
+
+    def test_launches_that_fail_do_so_by_weft_only(self):
+        says = "echo no luck; exit 1"
+        steps, _ = self.compare_launches(says, says)
+        for name in ("launches-weft", "launches-weft-2"):
+            self.assertEqual(steps[name], ("FAILED", "exit status 1: no luck"))
+        for name in ("launches-installed", "launches-installed-2"):
+            self.assertEqual(steps[name], ("skipped", "by the NCCL that is installed: exit status 1: no luck"))
+
+    def test_weft_may_not_refuse_and_has_to_be_weft(self):
+        told = {"version": 22809, "ranks": 2, "rows": []}
+        refuses = f"""echo '{json.dumps({**told, "refused": "never"})}' > "$5" """
+        another = f"""echo '{json.dumps({**told, "rows": [{"way": "eager", "gpu_us": 1, "host_us": 1}]})}' > "$5" """
+        steps, _ = self.compare_launches(f"case $3 in 1) {another};; *) {refuses};; esac", "echo '(weft 0.1.0)'")
+        self.assertEqual(steps["launches-weft"], ("FAILED", "it did not use weft, but another NCCL"))
+        self.assertEqual(steps["launches-weft-2"], ("FAILED", "it refused: never"))
+        self.assertEqual(steps["launches-installed"], ("skipped", "what is installed is weft"))
+
     def test_no_rows_fail(self):
         _, result = self.pretend("exit 0")
         self.assertEqual(self.failed(result)["large"], "it measured nothing")
@@ -238,10 +279,13 @@ echo "# Out of bounds values : {wrong}"
         rates = {"copy": 100, "reduce/float32": 96, **{f"reduce/{of}": 90 for of in targets.NARROW_TYPES}, "reduce/int8": 17}
         kernels = [{"run_name": f"{name}/iterations:3/manual_time", "aggregate_name": "median", "bytes_per_second": rate}
                    for name, rate in rates.items()]
-        passed = {"bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]},
+        launches = {who: {"rows": [{"way": "eager", "gpu_us": 5}, {"way": "graph", "gpu_us": graph_us}]}
+                    for who, graph_us in (("launches-weft", 4), ("launches-installed", 2))}
+        passed = {**launches, "bandwidth-2": {"rows": [row]}, "bandwidth-8": {"rows": [{**row, "floor_us": 40}]},
                   "kernels": {"command": ["weft-micro-gpu", str(targets.KERNEL_BYTES)], "rows": kernels}}
         outcomes = [target.outcome() for target in targets.targets(passed, pathlib.Path(self.out))]
-        self.assertEqual(outcomes, ["not measured", "not measured", "met", "not measured", "MISSED by a factor of 2.00",
+        self.assertEqual(outcomes, ["not measured"] * 2 + ["met", "MISSED by a factor of 2.00"] +
+                         ["met", "not measured", "MISSED by a factor of 2.00",
                                     "not measured", "not measured", "not measured", "met",
                                     "MISSED by a factor of 5.00"])
         passed["kernels"]["command"][1] = "65536"  # another size is not what is aimed at
@@ -273,7 +317,7 @@ echo "# Out of bounds values : {wrong}"
     @unittest.skipIf(len(options.built) < 2, "built without CUDA")
     def test_what_it_runs_is_built_before(self):
         build = BIN.parent.resolve()
-        of_steps = argparse.Namespace(build=build, bench=None, quick=False, nccl_tests=None, python=sys.executable)
+        of_steps = argparse.Namespace(build=build, bench=None, quick=False, nccl_tests=None, nccl=None, python=sys.executable)
         used = set()
         for step in the_check.steps_of(of_steps, pathlib.Path(self.out), gpus=2):
             words = [str(word) for word in [*step.command, *(step.environment or {}).values()]]

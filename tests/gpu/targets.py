@@ -44,6 +44,9 @@ def targets(passed, out):
     weft, linked = (time_of_nccl_tests(out / f"{name}.log") if name in passed else None
                     for name in ("launch-1-weft", "launch-1-linked"))
     yield Target("8 bytes, 1 rank, by nccl-tests, beside what it is linked with", weft, linked, " us")
+    for way in ("eager", "graph"):
+        weft, installed = (time_of_launch(passed.get(f"launches-{who}", {}), way) for who in ("weft", "installed"))
+        yield Target(f"8 bytes, 1 rank, {way}, beside the NCCL that is installed", weft, installed, " us")
     for ranks in (2, 4, 8):
         large = row(f"bandwidth-{ranks}", 256 << 20)
         yield Target(f"256 MiB, {ranks} ranks, of the memory's floor", large and part_of_floor(large), 0.8, "", True)
@@ -69,6 +72,10 @@ def part_of_copy(rows, name):
     found = [rate[one] for one in rate if one.split("/iterations")[0] == name]
     copy = [rate[one] for one in rate if one.split("/iterations")[0] == "copy"]
     return found[0] / copy[0] if found and copy and found[0] and copy[0] else None
+
+
+def time_of_launch(step, way):
+    return next((row["gpu_us"] for row in step.get("rows", []) if row["way"] == way), None)
 
 
 def time_of_nccl_tests(log):
