@@ -6,6 +6,7 @@
 #include "bench/launch.h"
 #include "bench/tune.h"
 #include "bench/versus.h"
+#include "engine/device/queues.h"
 
 namespace bench = weft::bench;
 
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
     std::fputs(options->help.c_str(), stdout);
     return told(bench::kExitOk);
   }
+  if (options->gpu_memory) weft::ask_for_device_queues();
   if (options->tune) return told(bench::tune(*options, environment));
   if (options->check_prices) return told(bench::check_prices(*options, environment));
   if (!options->peers.empty()) return told(bench::compare(*options, environment));

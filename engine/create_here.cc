@@ -1,21 +1,14 @@
 // Communicators in the surroundings of this process: its environment, host, transports and GPU. In
 // a file of its own, so that programs that make none have nothing of CUDA.
 #include "base/log.h"
-#include "base/parse.h"
 #include "bootstrap/topology.h"
 #include "engine/device/cuda.h"
+#include "engine/device/queues.h"
 #include "engine/engine.h"
 #include "transport/backends.h"
 
 namespace weft {
 namespace {
-
-uint32_t device_queues(const Environment& env) {
-  constexpr int kQueuesMost = 32;
-  const auto queues = env.get("CUDA_DEVICE_MAX_CONNECTIONS");
-  const auto number = parse_int(queues ? *queues : "", 1, kQueuesMost);
-  return number.ok() ? static_cast<uint32_t>(*number) : CreateConfig().device_queues;
-}
 
 std::vector<std::string> transports_of(const std::string& option) {
   if (option == "auto") return {"shm", "verbs", "tcp"};

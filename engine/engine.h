@@ -63,7 +63,7 @@ struct CreateConfig {
   // This rank's, for calls on device memory; null: there is none, and why not.
   std::shared_ptr<Gpu> device = nullptr;
   Status no_device = {};
-  uint32_t device_queues = 8;  // see DevicePlace
+  uint32_t device_queues = kDeviceQueues;  // see DevicePlace
 };
 
 // For transports of such a communicator. REQUIRES: config.key

@@ -40,10 +40,16 @@ Crowd crowd_of(std::span<const DevicePlace> places) {
 }
 
 std::string too_few_queues(Uuid gpu, const Tenants& tenants) {
-  if (tenants.ranks <= tenants.queues) return {};
-  return concat("a process on ", tenants.host, " has ", tenants.queues, " work queues, and ",
-                tenants.ranks, " ranks on GPU ", gpu,
-                "; set CUDA_DEVICE_MAX_CONNECTIONS to more before CUDA starts");
+  const uint32_t streams = tenants.ranks * kStreamsOfRank;
+  if (streams <= tenants.queues) return {};
+  const std::string instead =
+      streams <= kDeviceQueuesMost
+          ? concat("set CUDA_DEVICE_MAX_CONNECTIONS=", kDeviceQueuesMost, " before CUDA starts")
+          : concat("give a process at most ", kDeviceQueuesMost / kStreamsOfRank,
+                   " ranks on a GPU");
+  return concat("a process on ", tenants.host, " has ", tenants.queues, " work queues on GPU ", gpu,
+                ", and the streams of its ", tenants.ranks, " ranks there need ", streams, "; ",
+                instead);
 }
 
 // Why blocks of all ranks of a process would not all run at once; empty where they would.
@@ -51,7 +57,7 @@ std::string crowded(Uuid gpu, const Tenants& tenants) {
   if (tenants.ranks > tenants.blocks_most)
     return concat("GPU ", gpu, " of ", tenants.host, " has room for ", tenants.blocks_most,
                   " blocks at once, and ", tenants.ranks, " ranks share it");
-  return too_few_queues(gpu, tenants);
+  return tenants.ranks > 1 ? too_few_queues(gpu, tenants) : std::string();
 }
 
 // ok, or why streams of some rank cannot wait for others'.

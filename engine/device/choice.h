@@ -8,17 +8,18 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "engine/device/queues.h"
 
 namespace weft {
 
 // Where one rank is, and what its GPU has room for.
 struct DevicePlace {
   std::string host;
-  std::string gpu;           // its UUID, which no other GPU has
-  int64_t process = 0;       // equal where ranks are threads of one process
-  uint32_t blocks_most = 0;  // of the interpreter kernel, resident on that GPU at once
-  uint32_t queues = 8;       // streams that the process has work queues of their own for
-  bool cell_waits = true;    // a stream of that GPU can wait for a cell
+  std::string gpu;                  // its UUID, which no other GPU has
+  int64_t process = 0;              // equal where ranks are threads of one process
+  uint32_t blocks_most = 0;         // of the interpreter kernel, resident on that GPU at once
+  uint32_t queues = kDeviceQueues;  // of its process on that GPU
+  bool cell_waits = true;           // a stream of that GPU can wait for a cell
 };
 
 enum class DeviceEngine : uint8_t {
@@ -37,10 +38,11 @@ struct DeviceChoice {
 //
 // auto: persistent where blocks of all ranks that meet on a GPU are sure to be resident at once:
 // each rank has a GPU to itself, or those that share one are threads of one process, with a queue
-// for each, and get equal parts of its room. GPUs that processes share are switched between them in
-// slices of about a millisecond, which every wait would cost: there, stream. All ranks get as many
-// blocks as the one with the least room. unsupported where neither can be: more ranks of a process
-// than it has queues, or streams that cannot wait.
+// for each stream, and get equal parts of its room. GPUs that processes share are switched between
+// them in slices of about a millisecond, which every wait would cost: there, stream. All ranks get
+// as many blocks as the one with the least room. unsupported where neither can be: more streams of
+// a process than it has queues, or streams that cannot wait. (Streams of a single rank may share a
+// queue where no stream waits: they wait for each other in the order of their calls only.)
 Result<DeviceChoice> choose_device_engine(std::span<const DevicePlace> places,
                                           std::string_view wish);
 

@@ -24,8 +24,8 @@ struct DeviceMediaConfig {
   DeviceShape shape{};  // equal on all ranks
   // Likewise, where the stream engine is chosen; nullopt: the same.
   std::optional<DeviceShape> stream_shape = std::nullopt;
-  std::string wish = "auto";  // equal on all ranks; see choose_device_engine()
-  uint32_t queues = 8;        // see DevicePlace
+  std::string wish = "auto";        // equal on all ranks; see choose_device_engine()
+  uint32_t queues = kDeviceQueues;  // see DevicePlace
   // The device, where others of this process may keep it: then what this rank has made stays until
   // none of them uses it any more. Null: it goes with its DeviceMedia.
   std::shared_ptr<Gpu> keep = nullptr;

@@ -10,6 +10,7 @@
 #include "bench/gpu_floor.h"
 #include "bench/launch.h"
 #include "engine/device/cuda.h"
+#include "engine/device/queues.h"
 #include "tests/bench/flaw.h"
 #include "tests/support/emulated_cuda.h"
 #include "tests/support/forwarding_gpu.h"
@@ -107,6 +108,7 @@ std::vector<std::string> words(const std::string& line) {
 // Runs weft-bench on emulated GPUs; `flaw` is that of rank 1, `times_us` are what a clock says.
 Ended bench(const std::string& arguments, Flaw flaw = Flaw::none,
             const std::string& device = "cuda", const std::vector<double>& times_us = {}) {
+  ask_for_device_queues();
   Environment environment;
   environment.set("WEFT_TUNING", "off");
   const Result<BenchOptions> options =

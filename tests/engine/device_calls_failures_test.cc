@@ -124,11 +124,15 @@ TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
 class Counted final : public ForwardingGpu {
  public:
   struct Counts {
-    std::atomic<int> steps{0}, events{0};
+    std::atomic<int> steps{0}, events{0}, streams{0};
     int limit = INT32_MAX;
   };
   Counted(std::unique_ptr<Gpu> gpu, Counts& counts)
       : ForwardingGpu(std::move(gpu)), counts_(counts) {}
+  Result<Stream> make_stream() override {
+    ++counts_.streams;
+    return ForwardingGpu::make_stream();
+  }
   Result<Event> make_event() override {
     ++counts_.events;
     return ForwardingGpu::make_event();
@@ -259,6 +263,27 @@ TEST(DeviceCallsFailures, ACallThatIsNotThereAtAllIsNone) {
     EXPECT_EQ(values, std::vector<int32_t>(40, 2));
     EXPECT_EQ(*here.calls->ended(), 1u);
   });
+}
+
+// That no two streams share a work queue is decided before any is made.
+TEST(DeviceCallsFailures, ARankHasNoMoreStreamsThanAreCounted) {
+  for (const std::string engine : {"persistent", "stream"}) {
+    Counted::Counts counts;
+    run_calls(counted(counts, engine), [&counts](const CallsHere& here) {
+      const Gpu::Stream callers = here.streams[0];
+      std::vector<int32_t> values(40, 1);
+      ASSERT_TRUE(here.calls->enqueue(sum_of(values), callers).ok());
+      ASSERT_TRUE(here.device.begin_capture(callers).ok());
+      ASSERT_TRUE(here.calls->enqueue(sum_of(values), callers).ok());
+      const auto graph = here.device.end_capture(callers);
+      ASSERT_TRUE(graph.ok());
+      here.device.destroy_graph(*graph);
+      here.calls->abort();
+      EXPECT_TRUE(settle(here));
+      if (here.me == 0) counts.streams -= std::size(here.streams) - 1;  // its caller has one
+    });
+    EXPECT_EQ(counts.streams, kStreamsOfRank - (engine == "stream" ? 0 : 1));
+  }
 }
 
 // What is remembered of graphs goes with them, also where nothing else wants room.

@@ -1,16 +1,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <vector>
 
 #include "engine/device/choice.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
 
 DevicePlace at(std::string host, std::string gpu, int64_t process, uint32_t blocks_most = 132) {
-  return {std::move(host), std::move(gpu), process, blocks_most, 8};
+  return {std::move(host), std::move(gpu), process, blocks_most, kDeviceQueuesMost};
 }
 
 DeviceChoice chosen(const std::vector<DevicePlace>& places, std::string_view wish = "auto") {
@@ -53,16 +55,63 @@ TEST(DeviceChoice, IsStreamWhereBlocksDoNotSuffice) {
             DeviceEngine::stream);
 }
 
+// So many ranks of a process on one GPU, with so many queues.
+std::vector<DevicePlace> threads(size_t ranks, uint32_t queues) {
+  std::vector<DevicePlace> places(ranks, at("a", "0", 7));
+  for (DevicePlace& place : places) place.queues = queues;
+  return places;
+}
+
 // Streams that share a queue would block each other, whatever waits in it.
-TEST(DeviceChoice, RefusesMoreRanksThanQueues) {
-  const std::vector<DevicePlace> nine(9, at("a", "0", 7));
+TEST(DeviceChoice, RefusesMoreStreamsThanQueues) {
+  constexpr uint32_t kRanksMost = kDeviceQueuesMost / kStreamsOfRank;
+  struct Case {
+    size_t ranks;
+    uint32_t queues;
+    std::string_view instead;
+  };
+  for (const Case& c :
+       {Case{3, kDeviceQueues, "set CUDA_DEVICE_MAX_CONNECTIONS=32"},
+        Case{2, 2 * kStreamsOfRank - 1, "set CUDA_DEVICE_MAX_CONNECTIONS=32"},
+        Case{kRanksMost + 1, kDeviceQueuesMost, "give a process at most 8 ranks on a GPU"}})
+    for (const char* wish : {"auto", "persistent", "stream"}) {
+      const Status refused = choose_device_engine(threads(c.ranks, c.queues), wish).status();
+      EXPECT_EQ(refused.code(), Code::unsupported);
+      EXPECT_TRUE(test::contains(refused, c.instead)) << refused.to_string();
+    }
   for (const char* wish : {"auto", "persistent", "stream"}) {
-    const Status refused = choose_device_engine(nine, wish).status();
-    EXPECT_EQ(refused.code(), Code::unsupported);
-    EXPECT_NE(refused.message().find("CUDA_DEVICE_MAX_CONNECTIONS"), std::string_view::npos);
+    chosen(threads(2, 2 * kStreamsOfRank), wish);
+    chosen(threads(kRanksMost, kDeviceQueuesMost), wish);
   }
-  const std::vector<DevicePlace> eight(8, at("a", "0", 7));
-  EXPECT_EQ(chosen(eight).engine, DeviceEngine::persistent);
+}
+
+// Its streams are in the order of its calls, but for the one that ends waits.
+TEST(DeviceChoice, LetsARankAloneShareQueuesWhereNoStreamWaits) {
+  EXPECT_EQ(chosen(threads(1, 1)).engine, DeviceEngine::persistent);
+  const Status refused = choose_device_engine(threads(1, 1), "stream").status();
+  EXPECT_EQ(refused.code(), Code::unsupported);
+}
+
+TEST(DeviceQueues, AreThoseOfTheEnvironment) {
+  const auto with = [](std::string value) {
+    Environment env;
+    env.set("CUDA_DEVICE_MAX_CONNECTIONS", std::move(value));
+    return device_queues(env);
+  };
+  EXPECT_EQ(device_queues(Environment()), kDeviceQueues);
+  EXPECT_EQ(with("1"), 1u);
+  EXPECT_EQ(with("32"), 32u);
+  for (const char* none : {"0", "33", "many", ""}) EXPECT_EQ(with(none), kDeviceQueues);
+}
+
+TEST(DeviceQueues, AreAskedForOnce) {
+  constexpr const char* kName = "CUDA_DEVICE_MAX_CONNECTIONS";
+  ::unsetenv(kName);  // NOLINT(concurrency-mt-unsafe): one thread
+  ask_for_device_queues();
+  EXPECT_EQ(device_queues(Environment::of_process()), kDeviceQueuesMost);
+  ::setenv(kName, "12", 1);  // NOLINT(concurrency-mt-unsafe)
+  ask_for_device_queues();
+  EXPECT_EQ(device_queues(Environment::of_process()), 12u);
 }
 
 TEST(DeviceChoice, RefusesStreamsThatCannotWait) {

@@ -18,7 +18,8 @@ DeviceMediaConfig config_of(Rank rank, int ranks) {
   return {.rank = rank,
           .host = "a",
           .process = 1,
-          .shape = {.ranks = ranks, .cells = 2, .links = 1, .slot_bytes = 64, .window_bytes = 128}};
+          .shape = {.ranks = ranks, .cells = 2, .links = 1, .slot_bytes = 64, .window_bytes = 128},
+          .queues = kDeviceQueuesMost};
 }
 
 // The same meeting, in which what rank 1 tells is what `change` makes of it.

@@ -183,6 +183,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the one that has PyTorch or CuPy")
     options = parser.parse_args()
     options.build, out = options.build.resolve(), options.out.resolve()
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # ranks of a process that share a GPU need many
     out.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))  # by way of every `finally`

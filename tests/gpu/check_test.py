@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("check", type=pathlib.Path, help="check.py")
@@ -162,6 +163,12 @@ case $1 in --query-gpu=name) echo NVIDIA H900;; --query-gpu=compute_cap) echo {c
         self.assertEqual(ended.returncode, 1)
         self.assertEqual(self.failed(result)["sweep-1"], "exit status 3: no luck")
         self.assertIn("sweep-1: see ", ended.stdout)
+
+    def test_ranks_get_as_many_work_queues_as_there_are(self):
+        with unittest.mock.patch.dict(os.environ):
+            os.environ.pop("CUDA_DEVICE_MAX_CONNECTIONS", None)
+            _, result = self.pretend('echo "$CUDA_DEVICE_MAX_CONNECTIONS queues"; exit 3', "--only", "^sweep-1")
+        self.assertEqual(self.failed(result)["sweep-1"], "exit status 3: 32 queues")
 
     def test_wrong_values_fail(self):
         _, result = self.pretend(self.measures(wrong=1, touched=2))

@@ -18,6 +18,7 @@
 
 #include "base/env.h"
 #include "engine/device/cuda.h"
+#include "engine/device/queues.h"
 #include "nccl/nccl.h"
 #include "tests/nccl/threads.h"
 #include "tests/support/emulated_cuda.h"
@@ -132,6 +133,7 @@ inline ncclUniqueId id_by_file(const std::string& path, int me) {
 // Every rank, on one GPU that they share.
 inline void on_ranks(int ranks, const std::function<void(Rank&)>& body,
                      ncclConfig_t config = NCCL_CONFIG_INITIALIZER) {
+  ask_for_device_queues();
   const Environment environment = Environment::of_process();
   if (const auto me = environment.get_int("WEFT_TEST_RANK")) {
     static int calls = 0;  // the same in all processes

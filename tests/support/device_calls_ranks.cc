@@ -25,6 +25,7 @@ void run_calls(const CallsWorld& world, const std::function<void(const CallsHere
       auto device = emulated_device(gpus[static_cast<size_t>(host)], resident);
       if (world.in_front) device = world.in_front(r, std::move(device));
       DeviceMediaConfig config{.rank = r, .host = concat("host ", host), .process = 1};
+      config.queues = kDeviceQueuesMost;
       config.connect = connect_by_tcp;
       config.shape = {.ranks = world.ranks, .links = 8, .slots = 2, .slot_bytes = 1024};
       config.shape.window_bytes = 64 << 10;

@@ -28,7 +28,8 @@ void create_ranks(const World& world,
       CreateConfig config{.options = world.options,
                           .host = hosts[r],
                           .names = {"shm", "tcp"},
-                          .make = make_transport};
+                          .make = make_transport,
+                          .device_queues = kDeviceQueuesMost};
       if (const auto engine = Environment::of_process().get("WEFT_DEVICE_ENGINE"))
         config.options.device_engine = *engine;
       if (config.options.timeout_s == Options().timeout_s) config.options.timeout_s = 60;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "engine/device/cuda.h"
+#include "engine/device/queues.h"
 #include "tests/support/emulated_cuda.h"
 #include "tests/support/emulated_device.h"
 
@@ -17,6 +18,7 @@ namespace {
 class GpusAreThere final : public testing::Environment {
  public:
   void SetUp() override {
+    ask_for_device_queues();
     const Result<int> gpus = cuda_device_count();
     if (gpus.ok()) return;
     std::printf("%s\n", std::string(gpus.status().message()).c_str());

@@ -42,7 +42,7 @@ EDGES = {
               "engine/device/gpu.h", "engine/device/cuda.h"],
     "plot/": ["base/"],
     "bench/": ["base/", "bootstrap/", "engine/communicator.h", "engine/device/gpu.h", "engine/device/cuda.h",
-               "fabric/", "plot/"],
+               "engine/device/queues.h", "fabric/", "plot/"],
     "bench/tune": ["base/", "bench/", "bootstrap/", "engine/measure.h", "engine/tuner/tuning.h"],
     "bench/check_prices": ["base/", "bench/", "bootstrap/", "engine/measure.h", "engine/tuner/tuning.h"],
     "bench/micro_": ANYTHING,
