@@ -65,7 +65,8 @@ DeviceCalls::~DeviceCalls() {
     if (stream) device_.destroy_stream(stream);
   for (const Bytes memory : {tables_.memory, scratch_, barrier_})
     if (!memory.empty()) device_.release(memory);
-  if (!words_.memory.empty()) device_.release_host(words_.memory);
+  for (const Bytes memory : {on_host_, words_.memory})
+    if (!memory.empty()) device_.release_host(memory);
 }
 
 Status DeviceCalls::prepare(const DeviceRoom& room) {
@@ -74,6 +75,7 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
     return made.status();
   };
   WEFT_TRY(get(device_.allocate(round_up(room.tables, kAlignment)), tables_.memory));
+  WEFT_TRY(get(device_.allocate_host(tables_.memory.size()), on_host_));
   WEFT_TRY(get(device_.allocate(room.scratch), scratch_));
   WEFT_TRY(get(device_.allocate(kAlignment), barrier_));
   const size_t words = round_up(std::max(room.words, kFixedWords), kAlignment);
@@ -258,17 +260,17 @@ Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
   const bool stays = where.stay() == Stay::for_graphs;
   Entries& entries = stays ? kept_ : entries_;
   std::byte* const at = tables_.take(bytes, where.stay());
+  const Bytes on_host = on_host_.subspan(static_cast<size_t>(at - tables_.memory.data()), bytes);
   Entry& entry = entries[key];
-  entry.tables.resize(bytes);
   entry.script = std::move(script);
   if (entry.script)
-    entry.script->place(entry.tables, at);
+    entry.script->place(on_host, at);
   else
-    entry.program = image->place(entry.tables, at, scratch_.data());
+    entry.program = image->place(on_host, at, scratch_.data());
   entry.blocks = std::clamp(image->lanes(), 1u, media_->choice().blocks);
   entry.algorithm = arranged.request.algorithm;
   const Gpu::Stream stream = stays ? copies_ : where.stream;
-  Status copied = device_.copy(at, entry.tables.data(), entry.tables.size(), stream);
+  Status copied = device_.copy(at, on_host.data(), bytes, stream);
   if (copied.ok() && stays) copied = device_.synchronize(stream);
   if (copied.ok()) return &entry;
   entries.erase(key);

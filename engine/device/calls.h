@@ -41,7 +41,7 @@ namespace weft {
 // Bytes of a rank's memory for what calls need besides their buffers. Tables are kept for calls of
 // the same shape, until there is no room for others.
 struct DeviceRoom {
-  size_t tables = 16 << 20;   // on the device
+  size_t tables = 16 << 20;   // on the device, and pinned on the host
   size_t words = 1 << 20;     // on the host: reports, and where groups' memory is
   size_t scratch = 16 << 20;  // on the device, for algorithms that want some
 };
@@ -120,7 +120,6 @@ class DeviceCalls {
  private:
   // A shape of calls. All of it stays as it is while calls are under way.
   struct Entry {
-    std::vector<std::byte> tables;  // where the copy to the device comes from
     device::Program program{};
     std::optional<DeviceScript> script;  // instead, where steps are launched by themselves
     uint32_t blocks = 1;
@@ -211,6 +210,7 @@ class DeviceCalls {
   Entries kept_;  // those that graphs refer to; calls on streams use them as well
   PlanCache::Key key_;
   Arena tables_;     // in device memory
+  Bytes on_host_{};  // the same tables, in pinned memory, so that no copy waits for its stream
   Arena words_;      // in host memory that the device reads and writes: reports, transfers
   Bytes scratch_{};  // in device memory, of the one call that runs
   Bytes barrier_{};  // likewise

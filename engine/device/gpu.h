@@ -1,7 +1,8 @@
 // A GPU, as far as the engine needs one. Back ends: CUDA (cuda.h), and threads for tests.
 //
 // Thread safety: any call from any thread, unless two name the same stream or event. Nothing here
-// waits for the GPU but synchronize(). After an error of the device itself, every call gives it.
+// waits for the GPU but synchronize(), and what says so. After an error of the device itself, every
+// call gives it.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +61,8 @@ class Gpu {
 
   virtual Result<Stream> make_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;
-  // Between host and device memory in either direction, or within one of them.
+  // Between host and device memory in either direction, or within one of them. From or to host
+  // memory that is not pinned it may wait for all that the stream was given before.
   virtual Status copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
 
   // Loads the kernel that runs such programs, so that no launch has to while others spin, and says

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <latch>
 #include <numeric>
 #include <thread>
 
@@ -206,6 +207,33 @@ TEST_P(Ranks, SendAndReceiveInGroups) {
       for (Rank peer = 0; peer < n; ++peer)
         ASSERT_EQ(in[static_cast<size_t>(peer)], std::vector<int32_t>(count, peer * 100 + me));
     }
+  });
+}
+
+// Those of new shapes, too, though the last rank, whom they wait for, comes late.
+TEST_P(Engines, ReturnAtOnce) {
+  World world = Engines::world();
+  world.options.timeout_s = 5;
+  std::latch called(2);
+  run_ranks(world, [&called](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+    if (me == 1) called.arrive_and_wait();
+    std::vector<std::vector<int32_t>> values(9, std::vector<int32_t>(9, 1));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Call call{.kind = Kind::all_reduce,
+                      .input = values[i].data(),
+                      .output = values[i].data(),
+                      .count = i + 1,
+                      .type = DataType::int32};
+      EXPECT_TRUE(calls.enqueue(call, streams[0]).ok());
+    }
+    const Transfer transfers[] = {send_to(1 - me, &me, 1, DataType::int32),
+                                  receive_from(1 - me, values[0].data() + 1, 1, DataType::int32)};
+    EXPECT_TRUE(calls.enqueue(transfers, streams[0]).ok());
+    if (me == 0) called.arrive_and_wait();
+    ASSERT_TRUE(device.synchronize(streams[0]).ok());
+    ASSERT_TRUE(calls.health().ok()) << calls.health().to_string();
+    EXPECT_EQ(values[0][1], 1 - me);
+    for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i][i], 2);
   });
 }
 

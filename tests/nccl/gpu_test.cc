@@ -10,14 +10,12 @@
 #include "nccl/nccl.h"
 #include "tests/nccl/gpu_ranks.h"
 #include "tests/support/emulated_cuda.h"
-#include "tests/support/emulated_device.h"
 
 namespace {
 
 using weft::test::Gpu;
 using weft::test::not_blocking;
 using weft::test::on_ranks;
-using weft::test::pageable_copies_wait;
 using weft::test::Rank;
 using weft::test::settled;
 using weft::test::use_gpu;
@@ -425,7 +423,6 @@ TEST(Gpu, OneThreadMayCallManyTimesForAllRanks) {
     sent.push_back(gpus[r]->allocate(2));
     gpus[r]->put(values[r], inputs[r]);
   }
-  pageable_copies_wait() = true;  // those of tables
   ASSERT_EQ(ncclGroupStart(), ncclSuccess);
   for (size_t r = 0; r < 2; ++r) {
     for (size_t i = 0; i < kCalls; ++i)
@@ -440,7 +437,6 @@ TEST(Gpu, OneThreadMayCallManyTimesForAllRanks) {
     EXPECT_EQ(ncclRecv(sent[r] + 1, 1, ncclInt32, peer, comms[r], gpus[r]->stream(1)), ncclSuccess);
   }
   ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-  pageable_copies_wait() = false;
   for (size_t r = 0; r < 2; ++r) {
     EXPECT_EQ(gpus[r]->get(values[r], kCount), Values(kCount, 1));
     EXPECT_EQ(on_host[r], Values(kCount, 3));

@@ -163,8 +163,8 @@ class EmulatedDevice final : public Gpu {
   void destroy_stream(Stream stream) override { delete &line_of(stream); }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Line& line = line_of(stream);
-    if (pageable_copies_wait() && !line.capture && kind_of(from) == MemoryKind::host)
-      line.stream.synchronize();
+    const bool pageable = kind_of(from) == MemoryKind::host || kind_of(to) == MemoryKind::host;
+    if (pageable && !line.capture) line.stream.synchronize();  // as CUDA may
     if (bytes > 0)
       put(line,
           [=](emulator::Stream& on) { on.launch(1, 1, [=] { copy_words(to, from, bytes); }); });
@@ -328,11 +328,6 @@ class EmulatedDevice final : public Gpu {
 };
 
 }  // namespace
-
-std::atomic<bool>& pageable_copies_wait() {
-  static std::atomic<bool> wait{false};
-  return wait;
-}
 
 std::unique_ptr<Gpu> emulated_device(emulator::Device& gpu, int resident_blocks, int ordinal) {
   return std::make_unique<EmulatedDevice>(gpu, resident_blocks, ordinal);

@@ -1,7 +1,6 @@
 // The GPU made of threads (tests/emulator), as the engine sees a GPU.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
 #include "engine/device/gpu.h"
@@ -12,9 +11,5 @@ namespace weft::test {
 // Several may be of one emulated GPU, which outlives them. Memory is mapped by processes that are
 // forked after it was allocated.
 std::unique_ptr<Gpu> emulated_device(emulator::Device& gpu, int resident_blocks, int ordinal = 0);
-
-// Copies from memory of the host that is not pinned: CUDA may let them wait for all that the stream
-// was given before, and here it does while this is set.
-std::atomic<bool>& pageable_copies_wait();
 
 }  // namespace weft::test

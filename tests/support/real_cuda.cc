@@ -1,4 +1,4 @@
-// What emulated_cuda.h and emulated_device.h promise to tests of whole programs, on this machine's
+// What emulated_cuda.h promises to tests of whole programs, on this machine's
 // GPUs; without any the program ends with status 77.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,6 @@
 #include "engine/device/cuda.h"
 #include "engine/device/queues.h"
 #include "tests/support/emulated_cuda.h"
-#include "tests/support/emulated_device.h"
 
 namespace weft::test {
 namespace {
@@ -36,12 +35,6 @@ bool use_gpu(int ordinal) {
   EXPECT_EQ(cudaSetDevice(ordinal), cudaSuccess);
   EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
   return true;
-}
-
-// CUDA decides by itself.
-std::atomic<bool>& pageable_copies_wait() {
-  static std::atomic<bool> wait{false};
-  return wait;
 }
 
 }  // namespace weft::test
