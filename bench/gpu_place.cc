@@ -7,13 +7,6 @@
 #include "bench/gather.h"
 
 namespace weft::bench {
-namespace {
-
-// Calls of a rank that are on its stream at once, at most. CUDA's queues are finite, and who waits
-// for room in one may keep other threads, whose kernels are waited for, from launching theirs.
-constexpr int kCallsAtOnce = 256;
-
-}  // namespace
 
 Result<std::unique_ptr<Place>> GpuPlace::make(Communicator& measured, Communicator& control,
                                               const BenchOptions& options) {
@@ -111,7 +104,7 @@ Result<double> GpuPlace::time_each(int times, const std::function<Status()>& put
     for (int i = begin_of(part); i < begin_of(part + 1) && status.ok(); ++i) status = put();
     if (status.ok()) status = gpu_->record(marks_[part + 1].get(), stream_.get());
   }
-  if (status.ok()) status = wait();
+  if (status.ok()) status = measured_.synchronize(stream_.get());
   WEFT_TRY(told(status));
   std::vector<double> each_us;
   for (int part = 0; part < parts; ++part) {
@@ -143,18 +136,10 @@ Status GpuPlace::told(const Status& status) {
   return status;
 }
 
-// The stream is waited for where it has too many calls, or each iteration is to be waited for.
+// The stream is waited for where each iteration is to be.
 Status GpuPlace::enqueue_iteration(const Invocation& invocation, int calls) {
-  for (int i = 0; i < calls; ++i) {
-    WEFT_TRY(invocation.enqueue(measured_, stream_.get()));
-    if (++under_way_ == kCallsAtOnce) WEFT_TRY(wait());
-  }
-  return options_.blocking ? wait() : Status();
-}
-
-Status GpuPlace::wait() {
-  under_way_ = 0;
-  return measured_.synchronize(stream_.get());
+  for (int i = 0; i < calls; ++i) WEFT_TRY(invocation.enqueue(measured_, stream_.get()));
+  return options_.blocking ? measured_.synchronize(stream_.get()) : Status();
 }
 
 }  // namespace weft::bench

@@ -46,7 +46,6 @@ class GpuPlace final : public Place {
   Result<double> time_each(int times, const std::function<Status()>& put);
   Result<OwnedGraph> capture(const Invocation& invocation, int calls);
   Status enqueue_iteration(const Invocation& invocation, int calls);
-  Status wait();
   Status told(const Status& status);
   Status copy(void* to, const void* from, size_t bytes);
 
@@ -57,7 +56,6 @@ class GpuPlace final : public Place {
   std::shared_ptr<Gpu> gpu_;
   OwnedStream stream_;
   Marks marks_;
-  int under_way_ = 0;  // calls on the stream
 };
 
 }  // namespace weft::bench

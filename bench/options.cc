@@ -490,7 +490,7 @@ std::vector<size_t> message_sizes(const BenchOptions& options) {
 int iterations_for(const BenchOptions& options, size_t bytes, int ranks) {
   if (options.iterations > 0) return options.iterations;
   constexpr size_t kBytes = size_t{32} << 20;
-  // Fewer on GPUs, whose queues are to hold them all at once.
+  // Fewer on GPUs, so that all are on their streams at once.
   const size_t at_most = options.gpu_memory ? 200 : std::max(20, 2000 / ranks);
   return static_cast<int>(std::clamp<size_t>(kBytes / std::max<size_t>(bytes, 1), 20, at_most));
 }

@@ -1,6 +1,7 @@
 // The calls of one rank on device memory, put on streams for its GPU to run.
 //
-// A call returns when it has been put there; its result is there once the stream has come past it.
+// A call returns when it has been put there, for which it waits for room where many are under way,
+// but not into a graph; its result is there once the stream has come past it.
 // A rank's calls run one after the other, in the order in which they are made, whichever streams
 // they are put on. As with a Communicator all ranks make the same calls in the same order, except
 // that groups of sends and receives only need both ends of each transfer.
@@ -82,9 +83,9 @@ class DeviceCalls {
   // Whether there are graphs that have calls, which may run at any time.
   bool in_graphs() const { return graphs_.use_count() > 1; }
 
-  // Calls of many steps wait for room on their streams. `wake` is called by who waits, before;
-  // while waits() somebody else has to look after failures, as while calls are under way. To be set
-  // before there are calls.
+  // Where there is much on streams, what comes waits for room there. `wake` is called by who waits,
+  // before; while waits() somebody else has to look after failures, as while calls are under way.
+  // To be set before there are calls.
   void when_waiting(std::function<void()> wake) { wake_ = std::move(wake); }
   bool waits() const { return waits_.load(std::memory_order_acquire); }
 
@@ -186,9 +187,9 @@ class DeviceCalls {
   Status make_room(size_t table_bytes, size_t word_bytes);
   void forget_graphs();
   void forget_captures();
-  // REQUIRES: there is a watch_
+  uint64_t progress() const;  // changes when something under way comes on
   Status await_room(const std::function<Result<bool>()>& there_is);
-  Status await_room_for(size_t steps);
+  Status await_room_for(const Entry& entry);
   Status await_portion(size_t step, Gpu::Stream stream);
   Status put(const Entry& entry, const device::Call& call, const device::Limits& limits,
              const Where& where, bool& begun);

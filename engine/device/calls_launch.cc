@@ -10,7 +10,8 @@ namespace weft {
 namespace {
 
 constexpr size_t kStepBytesPerBlock = 16 << 10;  // of an operand of a step by itself
-constexpr size_t kMostSteps = 512;               // by themselves, on streams at once
+constexpr size_t kMostCalls = 256;               // on streams at once
+constexpr size_t kMostSteps = 512;               // by themselves, likewise
 constexpr size_t kPortion = kMostSteps / 2;      // of a call that has more
 
 }  // namespace
@@ -41,21 +42,25 @@ Status DeviceCalls::put_behind(Gpu::Stream first, Gpu::Stream then) {
   return status;
 }
 
+uint64_t DeviceCalls::progress() const {
+  return watch_ ? watch_->steps() : ended_.load(std::memory_order_relaxed);
+}
+
 // CUDA's queues are finite, and who waits for room in one may keep others of its process from what
-// ends the wait: where many steps wait for a peer, this waits instead, as long as some come on.
+// ends the wait: where much waits for a peer, this waits instead, as long as some of it comes on.
 Status DeviceCalls::await_room(const std::function<Result<bool>()>& there_is) {
-  Deadline deadline = Deadline::after(options_.timeout_s);
-  uint64_t seen = watch_->steps();
   Result<bool> room = there_is();
   if (room.ok() && *room) return {};
+  Deadline deadline = Deadline::after(options_.timeout_s);
+  uint64_t seen = progress();
   waits_.store(true, std::memory_order_release);
   wake_();
   Status status;
   for (; room.ok() && !*room && status.ok(); room = there_is()) {
-    watch_->look();
+    if (watch_) watch_->look();
     status = lost();
-    if (const uint64_t steps = watch_->steps(); steps != seen) {
-      seen = steps;
+    if (const uint64_t now = progress(); now != seen) {
+      seen = now;
       deadline = Deadline::after(options_.timeout_s);
     }
     if (status.ok() && deadline.expired())
@@ -68,14 +73,16 @@ Status DeviceCalls::await_room(const std::function<Result<bool>()>& there_is) {
   return room.ok() ? status : room.status();
 }
 
-Status DeviceCalls::await_room_for(size_t steps) {
+Status DeviceCalls::await_room_for(const Entry& entry) {
   const auto sum = [](size_t before, const UnderWay& call) {
     return before + (call.entry->script ? call.entry->script->steps() : 0);
   };
-  return await_room([this, steps, &sum]() -> Result<bool> {
+  return await_room([this, &entry, &sum]() -> Result<bool> {
     WEFT_TRY(reap());
-    return under_way_.empty() ||
-           std::accumulate(under_way_.begin(), under_way_.end(), steps, sum) <= kMostSteps;
+    if (under_way_.size() >= kMostCalls) return false;
+    if (!entry.script || under_way_.empty()) return true;
+    const size_t steps = entry.script->steps();
+    return std::accumulate(under_way_.begin(), under_way_.end(), steps, sum) <= kMostSteps;
   });
 }
 
@@ -135,8 +142,7 @@ Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const S
 Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& call,
                                      const Signature& signature, device::Limits limits,
                                      const Where& where) {
-  WEFT_TRY(reap());
-  if (entry.script) WEFT_TRY(await_room_for(entry.script->steps()));
+  WEFT_TRY(await_room_for(entry));
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
   limits.number = ++launched_;

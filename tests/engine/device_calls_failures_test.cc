@@ -124,7 +124,8 @@ TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
 class Counted final : public ForwardingGpu {
  public:
   struct Counts {
-    std::atomic<int> steps{0}, events{0}, streams{0};
+    std::atomic<int> calls{0};  // where kernels wait
+    std::atomic<int> copies{0}, steps{0}, events{0}, streams{0};
     int limit = INT32_MAX;
   };
   Counted(std::unique_ptr<Gpu> gpu, Counts& counts)
@@ -141,7 +142,15 @@ class Counted final : public ForwardingGpu {
     --counts_.events;
     ForwardingGpu::destroy_event(event);
   }
-  using ForwardingGpu::launch;
+  Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
+    ++counts_.copies;
+    return ForwardingGpu::copy(to, from, bytes, stream);
+  }
+  Status launch(const device::Program& program, const device::Call& call,
+                const device::Limits& limits, uint32_t blocks, Stream stream) override {
+    ++counts_.calls;
+    return ForwardingGpu::launch(program, call, limits, blocks, stream);
+  }
   Status launch(ReduceOp op, DataType type, const device::Operands& operands,
                 const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
                 Stream stream) override {
@@ -224,6 +233,88 @@ TEST(DeviceCallsFailures, ACallOfManyStepsNamesWhoDoesNotCome) {
     const Status failed = here.calls->health();
     EXPECT_EQ(failed.code(), Code::timeout) << failed.to_string();
     EXPECT_EQ(failed.peer(), 1) << failed.to_string();
+  });
+}
+
+constexpr int kMostCalls = 256;
+
+TEST(DeviceCallsFailures, ManyCallsComeAsThoseBeforeThemEnd) {
+  Counted::Counts counts;
+  run_calls(counted(counts, "persistent"), [&](const CallsHere& here) {
+    std::vector<int32_t> values(1, here.me);
+    if (here.me == 1) {
+      const Deadline patience = Deadline::after(60);
+      while (counts.calls < kMostCalls && !patience.expired()) std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(50));
+      EXPECT_EQ(counts.calls, kMostCalls);
+      EXPECT_TRUE(here.calls->health().ok());
+    }
+    Call call = sum_of(values);
+    call.op = ReduceOp::max;
+    for (int i = 0; i < 2 * kMostCalls; ++i) {
+      const Status status = here.calls->enqueue(call, here.streams[i % 2]);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+    ASSERT_TRUE(settle(here));
+    EXPECT_EQ(values[0], 1);
+    EXPECT_EQ(*here.calls->ended(), 2u * kMostCalls);
+  });
+}
+
+// Into a graph as many go as there are.
+TEST(DeviceCallsFailures, ManyCallsGoIntoAGraphAtOnce) {
+  Counted::Counts counts;
+  run_calls(counted(counts, "persistent"), [&](const CallsHere& here) {
+    std::vector<int32_t> values(1, here.me);
+    Call call = sum_of(values);
+    call.op = ReduceOp::max;
+    ASSERT_TRUE(here.device.begin_capture(here.streams[0]).ok());
+    for (int i = 0; i < kMostCalls + 9; ++i)
+      ASSERT_TRUE(here.calls->enqueue(call, here.streams[0]).ok());
+    const auto graph = here.device.end_capture(here.streams[0]);
+    ASSERT_TRUE(graph.ok()) << graph.status().to_string();
+    ASSERT_TRUE(here.device.launch_graph(*graph, here.streams[0]).ok());
+    ASSERT_TRUE(here.device.synchronize(here.streams[0]).ok());
+    EXPECT_EQ(values[0], 1);
+    here.device.destroy_graph(*graph);
+  });
+}
+
+// Calls of rank 0 that rank 1 does not come to, until there is no room for another one.
+Status call_until_refused(const CallsHere& here, std::vector<int32_t>& values) {
+  Status status;
+  for (int i = 0; i <= kMostCalls && status.ok(); ++i)
+    status = here.calls->enqueue(sum_of(values), here.streams[0]);
+  EXPECT_FALSE(here.calls->waits());
+  EXPECT_TRUE(settle(here));
+  return status;
+}
+
+TEST(DeviceCallsFailures, WhoWaitsForRoomForACallEndsWhenAborted) {
+  run_calls({}, [](const CallsHere& here) {
+    if (here.me == 1) return;
+    std::latch waits(1);
+    here.calls->when_waiting([&waits] { waits.count_down(); });
+    std::jthread other([&] {
+      waits.wait();
+      EXPECT_TRUE(here.calls->waits());
+      here.calls->abort();
+    });
+    std::vector<int32_t> values(8, 1);
+    const Status status = call_until_refused(here, values);
+    EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
+    EXPECT_EQ(here.calls->health().code(), Code::aborted);
+  });
+}
+
+TEST(DeviceCallsFailures, WhoWaitsForRoomForACallNamesWhoDoesNotCome) {
+  CallsWorld world;
+  world.options.timeout_s = 0.3;
+  run_calls(world, [](const CallsHere& here) {
+    if (here.me == 1) return;
+    std::vector<int32_t> values(8, 1);
+    EXPECT_EQ(call_until_refused(here, values).code(), Code::timeout);
+    EXPECT_EQ(here.calls->health().peer(), 1) << here.calls->health().to_string();
   });
 }
 
