@@ -144,12 +144,16 @@ struct DeviceMedia::Greeting {
 // What every rank tells then.
 struct DeviceMedia::Offer {
   int64_t number = 0;         // of its Own, in its process
-  std::vector<int> handle{};  // for other processes, byte by byte
+  std::vector<int> handle{};  // for other processes, byte by byte; empty: there is none
+  std::string why{};          // it could not be made
   std::string error{};
 
-  json value() const { return {{"number", number}, {"handle", handle}, {"error", error}}; }
+  json value() const {
+    return {{"number", number}, {"handle", handle}, {"why", why}, {"error", error}};
+  }
   static Offer of(const json& v) {
-    Offer offer{.number = whole<int64_t>(v.at("number")), .error = v.at("error")};
+    Offer offer{
+        .number = whole<int64_t>(v.at("number")), .why = v.at("why"), .error = v.at("error")};
     for (const json& byte : v.at("handle").get_ref<const json::array_t&>())
       offer.handle.push_back(whole<int>(byte));
     return offer;
@@ -264,15 +268,29 @@ Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Gr
   return {};
 }
 
-Status DeviceMedia::make(const DeviceMediaConfig& config, Offer& mine) {
+// Whether another process maps this rank's memory.
+bool DeviceMedia::is_mapped_elsewhere(const std::vector<Greeting>& all) const {
+  const int64_t process = all[static_cast<size_t>(map_.me)].place.process;
+  for (Rank r = 0; r < static_cast<Rank>(all.size()); ++r)
+    if (all[static_cast<size_t>(r)].place.process != process &&
+        !std::ranges::binary_search(map_.relayed, r))
+      return true;
+  return false;
+}
+
+// A handle is made only for those who need it. Where that fails, they cannot map the memory.
+Status DeviceMedia::make(const DeviceMediaConfig& config, const std::vector<Greeting>& all,
+                         Offer& mine) {
   const Result<Bytes> memory = device_.allocate(map_.layout.bytes());
   if (!memory.ok()) return memory.status();
   own_ = Own::make(device_, config.keep, *memory);
   mine.number = own_->number;
   WEFT_TRY(make_relay_memory());
+  if (!is_mapped_elsewhere(all)) return {};
   const Result<std::string> handle = device_.share(*memory);
-  if (!handle.ok()) return handle.status();
-  for (const char byte : *handle) mine.handle.push_back(static_cast<unsigned char>(byte));
+  mine.why = handle.status().message();
+  for (const char byte : handle.ok() ? *handle : std::string())
+    mine.handle.push_back(static_cast<unsigned char>(byte));
   return {};
 }
 
@@ -311,6 +329,7 @@ Result<std::byte*> DeviceMedia::meet(const Offer& peer, bool same_process) {
     if (own->keep) others_.push_back(std::move(own));
     return memory;
   }
+  if (peer.handle.empty()) return Status(Code::system, peer.why);
   auto mapped = device_.map(std::string(peer.handle.begin(), peer.handle.end()));
   if (mapped.ok()) mapped_.push_back(*mapped);
   return mapped;
@@ -346,7 +365,7 @@ Result<std::unique_ptr<DeviceMedia>> DeviceMedia::attempt(Gpu& device, Rendezvou
   Pairs apart = unmapped;
   WEFT_TRY(media->choose(config, *all, apart));
   Offer mine;
-  if (const Status made = media->make(config, mine); !made.ok()) mine.error = made.message();
+  if (const Status made = media->make(config, *all, mine); !made.ok()) mine.error = made.message();
   const auto offers = gather(meet, mine, deadline);
   if (!offers.ok()) return offers.status();
   const auto outcomes = gather(meet, media->meet_peers(*all, *offers), deadline);

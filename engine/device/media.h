@@ -66,7 +66,8 @@ class DeviceMedia {
   Result<std::vector<Greeting>> greet(Rendezvous& meet, const DeviceMediaConfig& config,
                                       const Deadline& deadline);
   Status choose(const DeviceMediaConfig& config, const std::vector<Greeting>& all, Pairs& apart);
-  Status make(const DeviceMediaConfig& config, Offer& mine);
+  bool is_mapped_elsewhere(const std::vector<Greeting>& all) const;
+  Status make(const DeviceMediaConfig& config, const std::vector<Greeting>& all, Offer& mine);
   Status make_relay_memory();
   Status connect(Rendezvous& meet, const DeviceMediaConfig& config, const Deadline& deadline);
   Outcome meet_peers(const std::vector<Greeting>& all, const std::vector<Offer>& offers);

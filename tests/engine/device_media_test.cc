@@ -85,7 +85,10 @@ void meet(std::vector<Outcome>& outcomes) {
 TEST(DeviceMedia, IsReachedWithinAProcess) {
   FakeGpu::Shared shared;
   std::vector<std::unique_ptr<FakeGpu>> gpus;
-  auto outcomes = join(shared, gpus, 3, [](Rank, FakeGpu&, DeviceMediaConfig&) {});
+  const auto no_handles = [](Rank, FakeGpu& gpu, DeviceMediaConfig&) {
+    gpu.refuses_sharing = true;
+  };
+  auto outcomes = join(shared, gpus, 3, no_handles);
   for (const Outcome& outcome : outcomes) {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
     EXPECT_EQ(outcome.media->choice().engine, DeviceEngine::persistent);
@@ -206,6 +209,25 @@ TEST(DeviceMedia, IsRelayedWhereItCannotBeMapped) {
   EXPECT_EQ(shared.allocated, 0);
 }
 
+// So has who cannot give another process a handle. Ranks of its own process need none.
+TEST(DeviceMedia, IsRelayedWhereItCannotBeShared) {
+  FakeGpu::Shared shared;
+  std::vector<std::unique_ptr<FakeGpu>> gpus;
+  auto outcomes = join(shared, gpus, 4, [](Rank r, FakeGpu& gpu, DeviceMediaConfig& config) {
+    config.process = r / 2;
+    config.connect = connect_by_tcp;
+    gpu.refuses_sharing = r == 1;
+  });
+  const std::vector<std::vector<Rank>> relayed = {{}, {2, 3}, {1}, {1}};
+  for (const Outcome& outcome : outcomes) {
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
+    EXPECT_EQ(outcome.media->map().relayed, relayed[outcome.media->map().me]);
+  }
+  EXPECT_EQ(shared.mapped, 4);
+  outcomes.clear();
+  EXPECT_EQ(shared.allocated, 0);
+}
+
 // One rank's failure is everyone's, with its name, and nothing is left.
 void all_fail(const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare,
               std::string_view words) {
@@ -230,6 +252,12 @@ TEST(DeviceMedia, FailsOnAllRanksWhereItFailsOnOne) {
         gpu.refuses_mapping = r == 2;
       },
       "it cannot be mapped");
+  all_fail(
+      [](Rank r, FakeGpu& gpu, DeviceMediaConfig& config) {
+        config.process = r;
+        gpu.refuses_sharing = r == 2;
+      },
+      "memory cannot be shared");
   all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.shape.slots += r == 1; },
            "has other device memory");
   all_fail([](Rank r, FakeGpu&, DeviceMediaConfig& config) { config.host += r == 0 ? "x" : ""; },
@@ -251,7 +279,7 @@ TEST(DeviceMedia, WhoTellsSomethingElseIsNamed) {
         return replaced(std::move(text), "\"process\":1", "\"process\":1e300");
       },
       [](std::string text) {
-        return replaced(std::move(text), "\"handle\":[", "\"handle\":[1.5,");
+        return replaced(std::move(text), "\"handle\":[]", "\"handle\":[1.5]");
       },
       [&deep](const std::string& text) { return concat("{\"more\":", deep, ",", text.substr(1)); }};
   for (const Changed::Change& change : changes) {

@@ -22,7 +22,7 @@ class FakeGpu final : public Gpu {
   };
   FakeGpu(Shared& shared, std::string uuid) : shared_(shared), identity_{"fake", std::move(uuid)} {}
 
-  bool refuses_memory = false, refuses_mapping = false, can_wait = true;
+  bool refuses_memory = false, refuses_sharing = false, refuses_mapping = false, can_wait = true;
 
   const DeviceIdentity& identity() const override { return identity_; }
   MemoryKind kind_of(const void*) const override { return MemoryKind::host; }
@@ -38,6 +38,7 @@ class FakeGpu final : public Gpu {
     delete[] memory.data();
   }
   Result<std::string> share(Bytes memory) override {
+    if (refuses_sharing) return Status(Code::system, "memory cannot be shared");
     const std::lock_guard lock(shared_.mutex);
     const std::string name = concat("\xff\x01", shared_.by_name.size());  // no text
     shared_.by_name[name] = memory.data();
