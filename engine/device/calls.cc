@@ -284,12 +284,14 @@ DeviceCalls::Entry* DeviceCalls::known(Stay stay) {
 }
 
 // What differs between calls of one shape.
-device::Call DeviceCalls::arguments(const Call& call) const {
+Result<device::Call> DeviceCalls::arguments(const Call& call) const {
   device::Call what{};
   what.input = call.input;
   what.output = call.output;
   if (call.op != ReduceOp::premulsum || !call.scalar) return what;
-  if (device_.kind_of(call.scalar) != MemoryKind::host)
+  const Result<MemoryKind> kind = device_.kind_of(call.scalar);
+  if (!kind.ok()) return kind.status().within("scalar");
+  if (*kind != MemoryKind::host)
     what.scalar_memory = call.scalar;
   else
     std::memcpy(what.scalar, call.scalar, size_of(call.type));
@@ -303,16 +305,18 @@ Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* lau
   const Result<Where> where = begin(stream);
   if (!where.ok()) return where.status();
   const bool aliased = in_place(call, size(), rank());
+  const Result<device::Call> what = arguments(call);
+  if (!what.ok()) return what.status();
   make_key(call, aliased, Purpose::user, key_);
   Entry* entry = known(where->stay());
   if (!entry) {
-    const auto what = arranged(call, aliased);
-    if (!what.ok()) return what.status();
-    const auto made = make_entry(key_, *what, 0, *where);
+    const auto plan = arranged(call, aliased);
+    if (!plan.ok()) return plan.status();
+    const auto made = make_entry(key_, *plan, 0, *where);
     if (!made.ok()) return made.status();
     entry = *made;
   }
-  return launch(*entry, arguments(call), signature(asked), call.timeout_s, *where, launched);
+  return launch(*entry, *what, signature(asked), call.timeout_s, *where, launched);
 }
 
 Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,

@@ -178,7 +178,7 @@ class DeviceCalls {
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   bool takes_packets(const Choice& choice, const Collective& collective, const Call& call) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
-  device::Call arguments(const Call& call) const;
+  Result<device::Call> arguments(const Call& call) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;
   Result<DeviceScript> scripted(const Arranged& arranged, const DeviceImage& image) const;
   Entry* known(Stay stay);  // the entry of key_; nullptr where there is none

@@ -103,13 +103,20 @@ class CudaDevice final : public Gpu {
 
   const DeviceIdentity& identity() const override { return identity_; }
 
-  MemoryKind kind_of(const void* memory) const override {
+  Result<MemoryKind> kind_of(const void* memory) const override {
+    const Current current(driver_, ordinal_);  // else CUDA might make a context to look in
     cudaPointerAttributes attributes{};
-    if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
-      cudaGetLastError();  // else the next launch would seem to have failed
-      return MemoryKind::host;
+    WEFT_TRY(current.run("tell whose memory it is", [&] {
+      const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);
+      if (error != cudaErrorInvalidValue) return error;
+      cudaGetLastError();  // it is none: the memory is the host's
+      attributes.type = cudaMemoryTypeUnregistered;
+      return cudaSuccess;
+    }));
+    if (attributes.type == cudaMemoryTypeDevice) {
+      if (attributes.device != ordinal_) return memory_of_another(attributes.device, ordinal_);
+      return MemoryKind::device;
     }
-    if (attributes.type == cudaMemoryTypeDevice) return MemoryKind::device;
     const bool known = attributes.type != cudaMemoryTypeUnregistered;
     return known && attributes.devicePointer == memory ? MemoryKind::pinned : MemoryKind::host;
   }

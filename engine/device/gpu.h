@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "base/types.h"
 #include "kernels/cuda/operands.h"
 #include "kernels/device_program.h"
@@ -31,6 +32,12 @@ enum class MemoryKind : uint8_t {
   device,  // of a GPU
 };
 
+// Of memory that a call on one GPU is given.
+inline Status memory_of_another(int gpu, int wanted) {
+  return invalid_argument(concat("it is memory of GPU ", gpu, ", and the communicator's is GPU ",
+                                 wanted, "; pass memory of that one"));
+}
+
 class Gpu {
  public:
   using Stream = void*;  // CUDA: cudaStream_t, also those of others
@@ -39,7 +46,8 @@ class Gpu {
 
   virtual ~Gpu() = default;
   virtual const DeviceIdentity& identity() const = 0;
-  virtual MemoryKind kind_of(const void* memory) const = 0;
+  // invalid_argument where it is another GPU's.
+  virtual Result<MemoryKind> kind_of(const void* memory) const = 0;
 
   // Device memory, aligned to 256 bytes. Zeroed not while a kernel may be spinning: that waits for
   // the device.

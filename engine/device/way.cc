@@ -33,27 +33,38 @@ std::vector<CallMemory> buffers_of(std::span<const Transfer> group) {
   return all;
 }
 
+Result<MemoryKind> kind_of(const Gpu& device, const CallMemory& buffer) {
+  if (!buffer.memory) return MemoryKind::host;
+  const Result<MemoryKind> kind = device.kind_of(buffer.memory);
+  if (!kind.ok()) return kind.status().within(buffer.text());
+  return kind;
+}
+
 Result<bool> all_on_device(const Gpu& device, std::span<const CallMemory> buffers) {
-  const auto is_there = [&device](const CallMemory& buffer) {
-    return buffer.memory && device.kind_of(buffer.memory) == MemoryKind::device;
-  };
   const CallMemory *there = nullptr, *elsewhere = nullptr;
-  for (const CallMemory& buffer : buffers)
-    if (buffer.used) (is_there(buffer) ? there : elsewhere) = &buffer;
-  if (there && elsewhere)
+  const bool idle = std::ranges::none_of(buffers, &CallMemory::used);
+  for (const CallMemory& buffer : buffers) {
+    if (!buffer.used && !idle) continue;
+    const Result<MemoryKind> kind = kind_of(device, buffer);
+    if (!kind.ok()) return kind.status();
+    (*kind == MemoryKind::device ? there : elsewhere) = &buffer;
+  }
+  if (there && elsewhere && !idle)
     return invalid_argument(concat(there->text(), " is device memory and ", elsewhere->text(),
                                    " is host memory; give a call memory that is all on the device, "
                                    "or all on the host"));
-  if (there || elsewhere) return there != nullptr;
-  return std::ranges::any_of(buffers, is_there);
+  return there != nullptr;
 }
 
 Result<bool> any_for_stream(const Gpu& device, std::span<const CallMemory> buffers) {
   const bool idle = std::ranges::none_of(buffers, &CallMemory::used);
   const CallMemory *reached = nullptr, *beyond = nullptr;
-  for (const CallMemory& buffer : buffers)
-    if (buffer.used || (idle && buffer.memory))
-      (device.kind_of(buffer.memory) == MemoryKind::host ? beyond : reached) = &buffer;
+  for (const CallMemory& buffer : buffers) {
+    if (!buffer.used && !(idle && buffer.memory)) continue;
+    const Result<MemoryKind> kind = kind_of(device, buffer);
+    if (!kind.ok()) return kind.status();
+    (*kind == MemoryKind::host ? beyond : reached) = &buffer;
+  }
   if (idle || !reached || !beyond) return reached != nullptr;
   return invalid_argument(concat(reached->text(), " is memory of the device, or pinned, and ",
                                  beyond->text(),
@@ -62,12 +73,16 @@ Result<bool> any_for_stream(const Gpu& device, std::span<const CallMemory> buffe
 }
 
 Status all_reached(const Gpu& device, std::span<const CallMemory> buffers) {
-  for (const CallMemory& buffer : buffers)
-    if (buffer.used && device.kind_of(buffer.memory) == MemoryKind::host)
+  for (const CallMemory& buffer : buffers) {
+    if (!buffer.used) continue;
+    const Result<MemoryKind> kind = kind_of(device, buffer);
+    if (!kind.ok()) return kind.status().within("enqueue");
+    if (*kind == MemoryKind::host)
       return invalid_argument(
           concat("enqueue: ", buffer.text(),
                  " is host memory that the device does not reach; pass device memory or pinned "
                  "memory, or call run() or start()"));
+  }
   return {};
 }
 

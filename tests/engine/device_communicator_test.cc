@@ -238,6 +238,28 @@ TEST(DeviceCommunicator, RefusesMemoryOfTheWrongKind) {
   });
 }
 
+// Another GPU's memory is neither the communicator's nor the host's.
+TEST(DeviceCommunicator, RefusesMemoryOfAnotherGpu) {
+  emulator::Device gpu(4);
+  const auto other = emulated_device(gpu, 4, 7);
+  DeviceResource memory(*other);
+  run_ranks({.ranks = 2}, [&memory](const Here& here) {
+    auto mine = here.on_device<int32_t>(4, 1);
+    std::pmr::vector<int32_t> foreign(4, 1, &memory);
+    const Call call = sum_call(mine.data(), foreign.data(), 4);
+    for (const Status& status :
+         {here.comm.run(call), here.comm.start(call).wait(),
+          here.comm.enqueue(call, here.streams[0]), here.comm.is_for_stream(call).status()})
+      expect_refused(status, {"output: it is memory of GPU 7, and the communicator's is GPU 0"});
+    Call scaled = sum_call(mine.data(), mine.data(), 4);
+    scaled.op = ReduceOp::premulsum;
+    scaled.scalar = foreign.data();
+    expect_refused(here.comm.enqueue(scaled, here.streams[0]), {"scalar: it is memory of GPU 7"});
+    expect_device_sum(here, here.comm);
+    EXPECT_TRUE(here.comm.barrier().ok());
+  });
+}
+
 void expect_no_device(const Status& status, std::string_view why) {
   EXPECT_EQ(status.code(), Code::unsupported) << status.to_string();
   EXPECT_EQ(status.peer(), 1) << status.to_string();

@@ -7,8 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "base/text.h"
 #include "engine/algorithms/catalog.h"
 #include "engine/executor/device_lower.h"
+#include "tests/support/contains.h"
 
 namespace weft::test {
 namespace {
@@ -27,11 +29,11 @@ void keeps_memory(Gpu& device) {
   EXPECT_TRUE(device.copy(host, memory.data(), sizeof host, stream).ok());
   EXPECT_TRUE(device.synchronize(stream).ok());
   for (const std::byte b : host) EXPECT_EQ(b, std::byte{0});
-  EXPECT_EQ(device.kind_of(memory.data() + 999), MemoryKind::device);
-  EXPECT_EQ(device.kind_of(host), MemoryKind::host);
+  EXPECT_EQ(must(device.kind_of(memory.data() + 999)), MemoryKind::device);
+  EXPECT_EQ(must(device.kind_of(host)), MemoryKind::host);
 
   const Bytes pinned = must(device.allocate_host(64));
-  EXPECT_EQ(device.kind_of(pinned.data()), MemoryKind::pinned);
+  EXPECT_EQ(must(device.kind_of(pinned.data())), MemoryKind::pinned);
   EXPECT_EQ(pinned[63], std::byte{0});
   EXPECT_FALSE(device.map("no handle at all").ok());
   device.release_host(pinned);
@@ -227,6 +229,18 @@ void conforms(Gpu& device) {
   times_events(device);
   captures_graphs(device);
   runs_programs(device);
+}
+
+void tell_memory_apart(Gpu& one, Gpu& other) {
+  const Bytes memory = must(one.allocate(1000)), pinned = must(one.allocate_host(64));
+  EXPECT_EQ(must(one.kind_of(memory.data())), MemoryKind::device);
+  const Status status = other.kind_of(memory.data()).status();
+  EXPECT_EQ(status.code(), Code::invalid_argument);
+  for (const int ordinal : {one.identity().ordinal, other.identity().ordinal})
+    EXPECT_TRUE(contains(status, concat("GPU ", ordinal))) << status.to_string();
+  EXPECT_EQ(must(other.kind_of(pinned.data())), MemoryKind::pinned);
+  one.release_host(pinned);
+  one.release(memory);
 }
 
 }  // namespace weft::test

@@ -6,5 +6,7 @@
 namespace weft::test {
 
 void conforms(Gpu& device);
+// Of two GPUs: each knows which memory is the other one's.
+void tell_memory_apart(Gpu& one, Gpu& other);
 
 }  // namespace weft::test

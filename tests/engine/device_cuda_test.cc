@@ -19,6 +19,10 @@ TEST(CudaDevice, ConformsOrSaysWhyThereIsNone) {
   ASSERT_TRUE(device.ok()) << device.status().to_string();
   conforms(**device);
   EXPECT_FALSE(open_cuda_device(*count).ok());
+  if (*count < 2) return;
+  auto other = open_cuda_device(1);
+  ASSERT_TRUE(other.ok()) << other.status().to_string();
+  tell_memory_apart(**device, **other);
 }
 
 }  // namespace

@@ -12,5 +12,10 @@ TEST(EmulatedDevice, Conforms) {
   conforms(*emulated_device(gpu, 8));
 }
 
+TEST(EmulatedDevice, KnowsWhoseMemoryItIs) {
+  emulator::Device gpu(8), other(8);
+  tell_memory_apart(*emulated_device(gpu, 8, 0), *emulated_device(other, 8, 1));
+}
+
 }  // namespace
 }  // namespace weft::test

@@ -102,7 +102,8 @@ void put(Line& line, std::function<void(emulator::Stream&)> what) {
 struct Given {
   size_t bytes = 0;
   MemoryKind kind{};
-  int file = -1;  // -1: none
+  int ordinal = 0;  // of the GPU
+  int file = -1;    // -1: none
 };
 struct Addresses {
   std::mutex mutex;
@@ -122,12 +123,11 @@ class EmulatedDevice final : public Gpu {
 
   const DeviceIdentity& identity() const override { return identity_; }
 
-  MemoryKind kind_of(const void* memory) const override {
-    const std::lock_guard lock(addresses().mutex);
-    const auto* const at = static_cast<const std::byte*>(memory);
-    for (const auto& [begin, given] : addresses().given)
-      if (at >= begin && at < begin + given.bytes) return given.kind;
-    return MemoryKind::host;
+  Result<MemoryKind> kind_of(const void* memory) const override {
+    const Given given = given_at(memory);
+    if (given.kind == MemoryKind::device && given.ordinal != identity_.ordinal)
+      return memory_of_another(given.ordinal, identity_.ordinal);
+    return given.kind;
   }
 
   Result<Bytes> allocate(size_t bytes, Content) override { return give(bytes, MemoryKind::device); }
@@ -153,7 +153,7 @@ class EmulatedDevice final : public Gpu {
     if (memory == MAP_FAILED) return system_error(concat("map ", shared));
     const std::lock_guard lock(addresses().mutex);
     auto* const at = static_cast<std::byte*>(memory);
-    addresses().given[at] = {bytes, MemoryKind::device};
+    addresses().given[at] = {bytes, MemoryKind::device, identity_.ordinal};
     return at;
   }
   void unmap(std::byte* memory) override { forget(memory); }
@@ -163,7 +163,8 @@ class EmulatedDevice final : public Gpu {
   void destroy_stream(Stream stream) override { delete &line_of(stream); }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Line& line = line_of(stream);
-    const bool pageable = kind_of(from) == MemoryKind::host || kind_of(to) == MemoryKind::host;
+    const bool pageable =
+        given_at(from).kind == MemoryKind::host || given_at(to).kind == MemoryKind::host;
     if (pageable && !line.capture) line.stream.synchronize();  // as CUDA may
     if (bytes > 0)
       put(line,
@@ -299,8 +300,15 @@ class EmulatedDevice final : public Gpu {
     if (memory == MAP_FAILED) return system_error("map memory");
     const Bytes given{static_cast<std::byte*>(memory), bytes};
     const std::lock_guard lock(addresses().mutex);
-    addresses().given[given.data()] = {bytes, kind, file};
+    addresses().given[given.data()] = {bytes, kind, identity_.ordinal, file};
     return given;
+  }
+  static Given given_at(const void* memory) {
+    const std::lock_guard lock(addresses().mutex);
+    const auto* const at = static_cast<const std::byte*>(memory);
+    for (const auto& [begin, given] : addresses().given)
+      if (at >= begin && at < begin + given.bytes) return given;
+    return {};
   }
   static void forget(std::byte* memory) {
     const std::lock_guard lock(addresses().mutex);

@@ -25,7 +25,7 @@ class FakeGpu final : public Gpu {
   bool refuses_memory = false, refuses_sharing = false, refuses_mapping = false, can_wait = true;
 
   const DeviceIdentity& identity() const override { return identity_; }
-  MemoryKind kind_of(const void*) const override { return MemoryKind::host; }
+  Result<MemoryKind> kind_of(const void*) const override { return MemoryKind::host; }
   Result<Bytes> allocate(size_t bytes, Content) override {
     if (refuses_memory) return Status(Code::system, "the GPU is full");
     const std::lock_guard lock(shared_.mutex);

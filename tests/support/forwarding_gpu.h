@@ -15,7 +15,7 @@ class ForwardingGpu : public Gpu {
   explicit ForwardingGpu(std::shared_ptr<Gpu> to) : to_(std::move(to)) {}
 
   const DeviceIdentity& identity() const override { return to_->identity(); }
-  MemoryKind kind_of(const void* memory) const override { return to_->kind_of(memory); }
+  Result<MemoryKind> kind_of(const void* memory) const override { return to_->kind_of(memory); }
 
   Result<Bytes> allocate(size_t bytes, Content content) override {
     return to_->allocate(bytes, content);
