@@ -363,7 +363,14 @@ class CudaDevice final : public Gpu {
         current.run("make a graph", [&] { return cudaGraphInstantiate(&graph, captured, 0); });
     cudaGraphDestroy(captured);
     if (!made.ok()) return made;
-    return Graph{graph};
+    // Its first launch would, while a peer's kernels may be waiting for it.
+    const Status uploaded = current.run("bring a graph to the GPU", [&] {
+      const cudaError_t error = cudaGraphUpload(graph, stream_of(stream));
+      return error == cudaSuccess ? cudaStreamSynchronize(stream_of(stream)) : error;
+    });
+    if (uploaded.ok()) return Graph{graph};
+    cudaGraphExecDestroy(graph);
+    return uploaded;
   }
   Status keep(Stream stream, std::shared_ptr<const void> what) override {
     const Current current(driver_, ordinal_);

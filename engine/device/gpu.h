@@ -105,6 +105,7 @@ class Gpu {
   // captured, too, and has to be waited for by the first one before the capture ends.
   virtual Result<uint64_t> capture_of(Stream stream) = 0;
   virtual Status begin_capture(Stream stream) = 0;
+  // All that a launch of the graph needs is on the GPU then, for which this waits for the stream.
   virtual Result<Graph> end_capture(Stream stream) = 0;
   // Lets go of it when neither the graph that the stream is captured into, nor what is made of
   // that, can run any more; maybe in another thread. REQUIRES: capture_of(stream) is not 0.
