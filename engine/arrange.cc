@@ -28,6 +28,7 @@ PlanRequest request_of(const Choice& choice, const Collective& collective) {
   PlanRequest request;
   request.algorithm = choice.algorithm->name;
   request.radix = choice.radix;
+  request.registered = choice.algorithm->registered;
   request.collective = collective;
   request.protocol = choice.ll ? Protocol::ll : Protocol::simple;
   request.segment_bytes = choice.segment_bytes;

@@ -42,6 +42,12 @@
 // first step each worker waits until every peer has finished the windowed call that used the part
 // before. The last worker to end publishes this call as finished to all peers.
 //
+// Callers' buffers. Where a program reads or writes peers' Inputs and Outputs, ranks tell each
+// other where theirs are: before a rank posts anything in such a call it has written its addresses,
+// as they are reached there, into an entry of its own in the memory of every peer (Told). A peer
+// reads the entry only after a signal that was posted in this call, and touches the buffers only
+// while the rank is in it, as schedules prove; so the next call may write the entry again.
+//
 // Packets (LL). Short payload can carry its own flags, so that what was written needs no signal to
 // be read: the signals that would say no more are left out by lowering, as on the CPU
 // (engine/schedule/lines.h). A box has the packets of one writer for one reader, in the reader's
@@ -104,7 +110,7 @@ struct Place {
 enum class Space : uint8_t {
   input,        // this rank's; at Place::input
   output,       // at Place::output
-  peer_input,   // rank `index`'s, as it is mapped here; at `offset`
+  peer_input,   // rank `index`'s, where that told it is; at `offset`
   peer_output,  //
   transfer,     // memory of transfer `index` of a group of sends and receives
   scratch,      // `memory`, this rank's own: a slot that holds one chunk of one round
@@ -160,6 +166,11 @@ struct Send {
   Mark* marks;  // null, or by slot; then there is no head
 };
 
+// Addresses of a rank's Input and Output in a peer's terms, in that one's memory.
+struct alignas(32) Told {
+  uint64_t input, output;
+};
+
 struct Step {
   uint64_t scaled;       // bit k: source k (the message not counted) is multiplied by the scalar
   uint64_t boxed;        // bit k: source k is a box
@@ -197,6 +208,10 @@ struct Program {
   // for the rank itself. Null as a whole unless windowed.
   const uint64_t* const* finished;
   uint64_t* const* publish_finished;
+  // By rank: what the peer has told, in this rank's memory; and where this rank tells it, null for
+  // itself. Null as a whole unless ranks touch each other's buffers.
+  const Told* told;
+  Told* const* tell;
 
   uint64_t segment;      // elements of a chunk in one round
   uint64_t lease_bytes;  // from one part of a window, or of the boxes, to the next
@@ -219,16 +234,10 @@ struct Program {
 
 // -- one call -----------------------------------------------------------------------------------
 
-struct Buffers {
-  const void* input;
-  void* output;
-};
-
 // What differs between calls of one shape.
 struct Call {
   const void* input;
   void* output;
-  const Buffers* peers;       // by rank, in device memory; null where no operand is a peer's
   void* const* transfers;     // in device memory; null but for groups
   const void* scalar_memory;  // premulsum: one element in device memory, or null: `scalar`
   alignas(16) unsigned char scalar[16];
@@ -305,7 +314,17 @@ WEFT_HD uint64_t needed_by(const Wait& wait, const Cursor& at, uint64_t call) {
   return at.turn < wait.lag ? 0 : signal_value(call, at.turn - wait.lag);
 }
 
-// The address of an operand's first element. `window_call`: State::window_calls + 1.
+// What the operand's address is counted from where that is what a peer has told; else null.
+WEFT_HD const uint64_t* base_of(const Program& p, const Operand& o) {
+  switch (o.space) {
+    case Space::peer_input: return &p.told[o.index].input;
+    case Space::peer_output: return &p.told[o.index].output;
+    default: return nullptr;
+  }
+}
+
+// The address of an operand's first element, counted from its base if it has one. `window_call`:
+// State::window_calls + 1.
 WEFT_HD std::byte* address(const Program& p, const Call& call, const Operand& o, const Place& place,
                            uint64_t begin, uint64_t turn, uint64_t window_call) {
   const auto element = [&](const void* base, uint64_t i) {
@@ -314,8 +333,9 @@ WEFT_HD std::byte* address(const Program& p, const Call& call, const Operand& o,
   switch (o.space) {
     case Space::input: return element(call.input, place.input + begin);
     case Space::output: return element(call.output, place.output + begin);
-    case Space::peer_input: return element(call.peers[o.index].input, o.offset + begin);
-    case Space::peer_output: return element(call.peers[o.index].output, o.offset + begin);
+    case Space::peer_input:
+    case Space::peer_output:
+      return reinterpret_cast<std::byte*>((o.offset + begin) * p.element_bytes);
     case Space::transfer: return element(call.transfers[o.index], begin);
     case Space::scratch: return o.memory;
     default:

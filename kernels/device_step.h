@@ -20,9 +20,19 @@ struct CellWait {
   int32_t peer;  // who writes it
 };
 
+// To the value may be added where this rank's Input or Output is.
+enum class Adds : uint8_t { nothing, input, output };
 struct CellWrite {
   uint64_t* cell;
   uint64_t value;
+  Adds adds;
+};
+
+// An operand of a step is counted from what a peer has told.
+struct Base {
+  const uint64_t* told;
+  uint16_t operand;  // number k of the sources; or of the targets
+  bool target;
 };
 
 // How a rank's steps get on, in host memory. One kernel at a time writes it, in this order: who has
@@ -42,11 +52,13 @@ struct SavedCells {
 // What a step has besides its operands. Tables are in device memory.
 struct Tail {
   const CellWait* waits;  // what the stream has waited for
-  // This rank's own cells, and what relays need first: these are written before any other one. The
-  // others are in no order.
+  // This rank's own cells, and what others need first, whom it tells where its buffers are or for
+  // whom a relay carries: these are written before any other one. The others are in no order.
   const CellWrite* writes;
-  uint32_t wait_count, own_count, write_count;
-  State* state;  // `departed` and `failed` of it; null: the operands are all there is
+  const Base* bases;
+  uint32_t wait_count, early_count, write_count, base_count;
+  uint64_t input, output;  // addresses
+  State* state;            // `departed` and `failed` of it; null: the operands are all there is
   Pace* pace;
   // Waits are ended by force where the rank gives up. Before, what cells were is saved: those of
   // its device memory, and those that relays write. Then the mark is set.

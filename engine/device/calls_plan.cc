@@ -39,12 +39,26 @@ Uses uses_of(const Program& program) {
   return uses;
 }
 
+// Of a chunk, so that each copy of the lanes has one round of it.
+size_t even_segment(const Arranged& arranged) {
+  const int chunks = blocks(arranged.request.collective) * arranged.program.pieces;
+  const size_t largest = largest_chunk(arranged.program, arranged.layout, chunks, true);
+  const auto copies = static_cast<size_t>(arranged.program.copies);
+  return round_up((largest + copies - 1) / copies * size_of(arranged.request.type), 64);
+}
+
 }  // namespace
 
 Result<Choice> DeviceCalls::choose_for(const Call& call) const {
   const DeviceShape& shape = media_->map().layout.shape();
+  // Between buffers there are no packets, which options may ask for. Of others no rank knows
+  // whether they are in place; who names the algorithm answers for all.
+  const bool named = options_.algorithm == "zero_copy";
+  const bool wanted = named || options_.protocol != "ll";
   const Surroundings around{.ranks = size(),
                             .windows = shape.window_bytes > 0,
+                            .registered = media_->map().shares_buffers && wanted,
+                            .in_place = !named,
                             .slot_bytes = shape.slot_bytes,
                             .slots = static_cast<int>(shape.slots)};
   return choose(call, around, options_);
@@ -67,8 +81,9 @@ int DeviceCalls::copies_for(const Choice& choice, const Collective& collective,
   }
   const int blocks = static_cast<int>(std::min<uint32_t>(media_->choice().blocks, 1u << 16));
   const size_t wanted = std::max<size_t>(1, bytes / kBytesPerCopy);
-  const int room = std::min(
-      {shape.links / most.links, shape.cells / most.cells, std::max(1, blocks / most.lanes)});
+  // Between buffers there are neither links nor windows, which as many copies share as links allow.
+  const int links = choice.algorithm->registered ? blocks : shape.links / most.links;
+  const int room = std::min({links, shape.cells / most.cells, std::max(1, blocks / most.lanes)});
   return std::max(1, static_cast<int>(std::min<size_t>(wanted, static_cast<size_t>(room))));
 }
 
@@ -104,8 +119,6 @@ Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged) const {
   if (!watch_ && image->lanes() > lanes)
     return refused(concat("takes ", image->lanes(), " lanes, and a rank's kernel has ", lanes,
                           "; make groups smaller, or set WEFT_LANES"));
-  if (image->touches_peers())
-    return refused("reads and writes peers' buffers, which are not mapped on devices");
   return image;
 }
 
@@ -143,7 +156,10 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   if (watch_ || !pair_sizes(call))
     choice->copies = copies_for(*choice, collective, message_bytes(call));
   if (watch_ && options_.chunk_bytes == 0) choice->segment_bytes = kWholeMessage;
-  return arrange(call, aliased, *choice, size(), rank());
+  auto what = arrange(call, aliased, *choice, size(), rank());
+  if (what.ok() && what->request.registered && options_.chunk_bytes == 0)
+    what->request.segment_bytes = even_segment(*what);
+  return what;
 }
 
 Result<CallInfo> DeviceCalls::would_run(const Call& call) const {

@@ -262,6 +262,9 @@ Status DeviceMedia::choose(const DeviceMediaConfig& config, const std::vector<Gr
   if (choice_.engine == DeviceEngine::stream) shape.packet_bytes = 0;  // nothing waits for them
   if (!apart.empty()) shape = relayed_shape(shape, most_relayed(apart, ranks));
   map_.layout = DeviceMemoryLayout(shape);
+  map_.shares_buffers = apart.empty() && std::ranges::all_of(places, [&](const DevicePlace& place) {
+                          return place.gpu == mine.place.gpu && place.process == mine.place.process;
+                        });
   for (const auto& [low, high] : apart)
     if (low == map_.me || high == map_.me) map_.relayed.push_back(low == map_.me ? high : low);
   std::ranges::sort(map_.relayed);

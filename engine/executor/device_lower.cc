@@ -28,6 +28,7 @@ class DeviceLowering {
     set_constants();
     WEFT_TRY(packets_ ? set_one_round() : set_rounds());
     set_windows();
+    if (request_.registered) set_told();
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
     return std::move(image_);
   }
@@ -137,6 +138,14 @@ class DeviceLowering {
       image_.finished_.push_back(self ? nullptr : map_.at<uint64_t>(map_.me, mine));
       image_.publish_finished_.push_back(self ? nullptr : map_.at<uint64_t>(peer, theirs));
     }
+  }
+
+  // Who is touched need not touch others: all tell all.
+  void set_told() {
+    out_.told = map_.at<const device::Told>(map_.me, map_.layout.told(0));
+    for (Rank peer = 0; peer < out_.ranks; ++peer)
+      image_.tell_.push_back(
+          peer == map_.me ? nullptr : map_.at<device::Told>(peer, map_.layout.told(map_.me)));
   }
 
   // -- lanes and steps --
@@ -278,13 +287,20 @@ class DeviceLowering {
   }
 
   Status set_peers_operand(const Step& step, const Operand& operand, device::Operand& out) {
+    WEFT_CHECK(request_.registered);
     WEFT_TRY(check_peers_buffer(request_, operand, layout_, map_.shares_buffers));
     if (step.times > 1)
       return unsupported(concat("algorithm ", request_.algorithm,
                                 " repeats a step that reads or writes a peer's memory; write the "
                                 "steps one by one"));
+    const auto waits_for = [&](const Signal& wait) {
+      return wait.peer == operand.rank && wait.lag == 0;
+    };
+    if (std::ranges::none_of(step.waits, waits_for))
+      return unsupported(concat("algorithm ", request_.algorithm, " touches rank ", operand.rank,
+                                "'s memory in a step that does not wait for that rank itself, as "
+                                "devices want it; let it wait for a signal of it"));
     const bool input = operand.buffer == Buffer::input;
-    image_.touches_peers_ = true;
     out.space = input ? device::Space::peer_input : device::Space::peer_output;
     out.index = operand.rank;
     out.offset = input ? layout_.input_offset(step.chunk, operand.rank)
@@ -418,7 +434,7 @@ class Packer {
 size_t DeviceImage::table_bytes() const {
   return bytes_of(lanes_) + bytes_of(steps_) + bytes_of(places_) + bytes_of(operands_) +
          bytes_of(waits_) + bytes_of(posts_) + bytes_of(receives_) + bytes_of(sends_) +
-         bytes_of(finished_) + bytes_of(publish_finished_);
+         bytes_of(finished_) + bytes_of(publish_finished_) + bytes_of(tell_);
 }
 
 device::Program DeviceImage::place(Bytes memory, const std::byte* device,
@@ -439,6 +455,7 @@ device::Program DeviceImage::place(Bytes memory, const std::byte* device,
   placed.sends = pack.add(sends_);
   placed.finished = pack.add(finished_);
   placed.publish_finished = pack.add(publish_finished_);
+  placed.tell = tell_.empty() ? nullptr : pack.add(tell_);
   placed.lane_count = lanes();
   return placed;
 }

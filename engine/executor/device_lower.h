@@ -22,7 +22,6 @@ class DeviceImage {
 
   // Workers with which every lane has one of its own.
   uint32_t lanes() const { return static_cast<uint32_t>(lanes_.size()); }
-  bool touches_peers() const { return touches_peers_; }  // Call::peers is needed
   // By lane: its number in the program. Those that have nothing to do are left out.
   const std::vector<uint32_t>& lane_numbers() const { return lane_numbers_; }
 
@@ -41,8 +40,8 @@ class DeviceImage {
   std::vector<device::Send> sends_;
   std::vector<const uint64_t*> finished_;
   std::vector<uint64_t*> publish_finished_;
+  std::vector<device::Told*> tell_;
   size_t scratch_bytes_ = 0;
-  bool touches_peers_ = false;
 };
 
 // This rank's program, between the memory of `map`. Of the request, links are not used: the

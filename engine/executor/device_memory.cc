@@ -31,6 +31,7 @@ DeviceMemoryLayout::DeviceMemoryLayout(const DeviceShape& shape) : shape_(shape)
   for (const bool group : {false, true})
     WEFT_CHECK(pieces.add(sizeof(device::State)) == state(group));
   positions_ = pieces.add(sizeof(uint64_t) * 2 * link_ends);
+  told_ = pieces.add(sizeof(device::Told) * ranks);
   packets_ = pieces.add(shape.packet_bytes);
   cells_ = pieces.add(kCellBytes * ranks * static_cast<size_t>(shape.cells));
   finished_ = pieces.add(kCellBytes * ranks);

@@ -4,6 +4,7 @@
 //
 //   two States: of collectives, of groups     the rank itself
 //   positions of link ends                   the rank itself
+//   where a peer's Input and Output are      the peer
 //   boxes of packets                         whoever the schedule says
 //   signal cells by (poster, cell)           the poster
 //   finished by peer                         the peer
@@ -70,6 +71,7 @@ class DeviceMemoryLayout {
   size_t slots(Rank owner, Rank sender, int link) const {
     return slots_ + size_t{shape_.slots} * shape_.slot_bytes * index(owner, sender, link);
   }
+  size_t told(Rank peer) const { return told_ + sizeof(device::Told) * static_cast<size_t>(peer); }
   size_t window() const { return window_; }
   size_t packets() const { return packets_; }
   // What kernels wait for lies there.
@@ -86,7 +88,7 @@ class DeviceMemoryLayout {
 
   DeviceShape shape_;
   size_t cells_ = 0, finished_ = 0, entered_ = 0, heads_ = 0, credits_ = 0, positions_ = 0,
-         packets_ = 0, slots_ = 0, window_ = 0, bytes_ = 0;
+         told_ = 0, packets_ = 0, slots_ = 0, window_ = 0, bytes_ = 0;
 };
 
 // What lies where in the host memory through which a rank's links to peers go that a relay leads
@@ -133,7 +135,7 @@ struct DeviceMap {
   Rank me = 0;
   DeviceMemoryLayout layout;
   std::vector<std::byte*> memory;  // by rank, as mapped here; null where a relay leads there
-  bool shares_buffers = false;     // peers' Inputs and Outputs are mapped here, too
+  bool shares_buffers = false;     // callers' Inputs and Outputs are, at the same addresses
   RelayLayout relay = {};
   std::byte* relay_memory = nullptr;  // null: no relay leads to any peer
   std::vector<Rank> relayed = {};     // in their order; then relay's peers

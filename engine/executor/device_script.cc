@@ -132,19 +132,20 @@ class ScriptWriter {
     Moment& moment = script_.moments_.emplace_back();
     moment.first_wait = script_.waits_.size();
     moment.first_write = script_.writes_.size();
+    moment.first_base = script_.bases_.size();
     return moment;
   }
   void wait(const uint64_t* cell, uint64_t value, device::Awaited what, int32_t peer) {
     script_.waits_.push_back({cell, value, what, peer});
     ++script_.moments_.back().waits;
   }
-  // All of a moment's own come before its others.
-  void write_own(uint64_t* cell, uint64_t value = 0) {
-    script_.writes_.push_back({cell, value});
-    ++script_.moments_.back().own;
+  // All of these of a moment come before its others.
+  void write_early(uint64_t* cell, uint64_t value = 0, device::Adds adds = device::Adds::nothing) {
+    script_.writes_.push_back({cell, value, adds});
+    ++script_.moments_.back().early;
   }
   void write(uint64_t* cell, uint64_t value) {
-    script_.writes_.push_back({cell, value});
+    script_.writes_.push_back({cell, value, device::Adds::nothing});
     ++script_.moments_.back().others;
   }
 
@@ -161,8 +162,16 @@ class ScriptWriter {
     if (end.part < end.parts.size()) grant(receive, std::min<uint64_t>(p_.slots, end.messages()));
   }
 
+  void tell_buffers() {
+    with_peers([&](Rank peer) {
+      write_early(&p_.tell[peer]->input, 0, device::Adds::input);
+      write_early(&p_.tell[peer]->output, 0, device::Adds::output);
+    });
+  }
+
   void add_begin() {
     add_moment();
+    if (p_.tell) tell_buffers();
     if (order_.meets)
       with_peers(
           [&](Rank peer) { write(map_.at<uint64_t>(peer, map_.layout.entered(map_.me)), 1); });
@@ -173,7 +182,7 @@ class ScriptWriter {
       wait(map_.at<uint64_t>(map_.me, map_.layout.entered(peer)), 1, device::Awaited::begin, peer);
     });
     with_peers(
-        [&](Rank peer) { write_own(map_.at<uint64_t>(map_.me, map_.layout.entered(peer))); });
+        [&](Rank peer) { write_early(map_.at<uint64_t>(map_.me, map_.layout.entered(peer))); });
   }
 
   Status add(const Visit& v) {
@@ -194,7 +203,18 @@ class ScriptWriter {
     const bool message = has_message(v);
     add_waits(step, moment, message);
     add_writes(step, moment, message && step.ends);
+    add_bases(step.first_source, step.sources, step.from >= 0, false);
+    add_bases(step.first_target, step.targets, step.to >= 0, true);
     return {};
+  }
+
+  // Of the operands, which come behind so many `others` of links.
+  void add_bases(uint32_t first, int count, int others, bool target) {
+    for (int k = 0; k < count; ++k)
+      if (const uint64_t* const told = base_of(p_, p_.operands[first + static_cast<uint32_t>(k)])) {
+        script_.bases_.push_back({told, static_cast<uint16_t>(others + k), target});
+        ++script_.moments_.back().bases;
+      }
   }
 
   void add_waits(const device::Step& step, const Moment& moment, bool message) {
@@ -220,8 +240,8 @@ class ScriptWriter {
     const uint64_t all = takes ? receives_[static_cast<size_t>(step.from)].messages() : 0;
     const bool taken = takes && receives_[static_cast<size_t>(step.from)].pass();
     const bool given = gives && sends_[static_cast<size_t>(step.to)].pass();
-    if (taken) write_own(const_cast<uint64_t*>(p_.receives[step.from].head));
-    if (given) write_own(const_cast<uint64_t*>(p_.sends[step.to].credit));
+    if (taken) write_early(const_cast<uint64_t*>(p_.receives[step.from].head));
+    if (given) write_early(const_cast<uint64_t*>(p_.sends[step.to].credit));
     if (gives) tell_size(p_.sends[step.to], sent, step, moment);
     if (gives) publish(p_.sends[step.to], sent);
     if (taken)
@@ -238,7 +258,7 @@ class ScriptWriter {
   void tell_size(const device::Send& to, uint64_t sent, const device::Step& step,
                  const Moment& moment) {
     if (to.marks)
-      write_own(&mark_of(to, sent).bytes, step.slot_offset + moment.size * p_.element_bytes);
+      write_early(&mark_of(to, sent).bytes, step.slot_offset + moment.size * p_.element_bytes);
   }
   void publish(const device::Send& to, uint64_t sent) {
     write(to.marks ? &mark_of(to, sent).number : to.head, sent);
@@ -253,9 +273,9 @@ class ScriptWriter {
     with_peers([&](Rank peer) {
       wait(map_.at<uint64_t>(map_.me, at.finished(peer)), 1, device::Awaited::end, peer);
     });
-    with_peers([&](Rank peer) { write_own(map_.at<uint64_t>(map_.me, at.finished(peer))); });
+    with_peers([&](Rank peer) { write_early(map_.at<uint64_t>(map_.me, at.finished(peer))); });
     for (const Signal& post : order_.posts)
-      write_own(map_.at<uint64_t>(map_.me, at.cell(post.peer, post.cell)));
+      write_early(map_.at<uint64_t>(map_.me, at.cell(post.peer, post.cell)));
   }
 
   DeviceScript script_;
@@ -273,16 +293,22 @@ Result<DeviceScript> DeviceScript::make(const DeviceImage& image, const DeviceMa
 }
 
 size_t DeviceScript::table_bytes() const {
-  return waits_.size() * sizeof waits_[0] + writes_.size() * sizeof writes_[0];
+  return std::span(waits_).size_bytes() + std::span(writes_).size_bytes() +
+         std::span(bases_).size_bytes();
 }
 
 void DeviceScript::place(Bytes memory, const std::byte* device) {
   WEFT_CHECK(memory.size() >= table_bytes());
-  const size_t waits = waits_.size() * sizeof waits_[0], writes = table_bytes() - waits;
-  if (waits > 0) std::memcpy(memory.data(), waits_.data(), waits);
-  if (writes > 0) std::memcpy(memory.data() + waits, writes_.data(), writes);
-  placed_waits_ = reinterpret_cast<const device::CellWait*>(device);
-  placed_writes_ = reinterpret_cast<const device::CellWrite*>(device + waits);
+  size_t used = 0;
+  const auto put = [&](const auto& table, auto& placed) {
+    const size_t bytes = std::span(table).size_bytes();
+    if (bytes > 0) std::memcpy(memory.data() + used, table.data(), bytes);
+    placed = reinterpret_cast<decltype(table.data())>(device + used);
+    used += bytes;
+  };
+  put(waits_, placed_waits_);
+  put(writes_, placed_writes_);
+  put(bases_, placed_bases_);
 }
 
 std::span<const device::CellWait> DeviceScript::waits(size_t step) const {
@@ -327,8 +353,12 @@ device::Tail DeviceScript::tail(size_t number, const device::Call& call) const {
   t.waits = placed_waits_ + m.first_wait;
   t.writes = placed_writes_ + m.first_write;
   t.wait_count = static_cast<uint32_t>(m.waits);
-  t.own_count = static_cast<uint32_t>(m.own);
-  t.write_count = static_cast<uint32_t>(m.own + m.others);
+  t.bases = placed_bases_ + m.first_base;
+  t.early_count = static_cast<uint32_t>(m.early);
+  t.write_count = static_cast<uint32_t>(m.early + m.others);
+  t.base_count = static_cast<uint32_t>(m.bases);
+  t.input = device::address_of(call.input);
+  t.output = device::address_of(call.output);
   t.state = program_.state;
   t.lane = m.lane;
   t.step = m.number;

@@ -8,6 +8,7 @@
 //     and nobody lets go of it before all have posted their last (`finished`, in a step behind
 //     those that post). Both cells are written by each peer, and zeroed after one is waited for
 //     and before the other is written, so neither can be written again too early.
+//   * Where ranks touch each other's buffers, each tells where its own are before it enters.
 //   * A receiver grants slots: all that there are when its call, or the next transfer of a group,
 //     begins, and each again that it has taken a message out of, unless no message will come to it.
 //     A sender waits for the grant of each message. Both ends know which message is the last, and
@@ -65,7 +66,8 @@ class DeviceScript {
     uint64_t turn = 0, round = 0, rounds = 0, begin = 0, size = 0;
     uint64_t received = 0, sent = 0;  // messages of these links before
     size_t first_wait = 0, waits = 0;
-    size_t first_write = 0, own = 0, others = 0;
+    size_t first_write = 0, early = 0, others = 0;
+    size_t first_base = 0, bases = 0;
   };
 
   std::vector<std::byte> tables_;  // of the program, on the host
@@ -73,8 +75,10 @@ class DeviceScript {
   std::vector<Moment> moments_;
   std::vector<device::CellWait> waits_;
   std::vector<device::CellWrite> writes_;
+  std::vector<device::Base> bases_;
   const device::CellWait* placed_waits_ = nullptr;
   const device::CellWrite* placed_writes_ = nullptr;
+  const device::Base* placed_bases_ = nullptr;
 };
 
 }  // namespace weft

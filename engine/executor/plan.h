@@ -25,6 +25,7 @@ std::string_view name(Protocol protocol);
 struct PlanRequest {
   std::string_view algorithm;  // its name, and its radix: for reports
   int radix = 2;
+  bool registered = false;  // of the algorithm: ranks touch each other's Input and Output
   Collective collective;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;

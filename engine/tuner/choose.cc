@@ -118,7 +118,8 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
   if (algorithm->registered && !around.registered)
     return unsupported(quoted +
                        "needs all ranks' input and output in memory that their communicator "
-                       "allocated (Communicator::allocate)" +
+                       "allocated (Communicator::allocate), or on one GPU that all ranks share as "
+                       "threads of one process" +
                        remedy);
   if (algorithm->registered && !works_on_buffers(call))
     return unsupported(quoted + "works on other ranks' input and output, which counts by rank " +

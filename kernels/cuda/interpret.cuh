@@ -42,6 +42,7 @@ class Interpreter {
     // By vote, as a block of this launch may claim the report while the others begin.
     if (__syncthreads_or(ptx::load_relaxed_sys(&p_.state->failed) != 0)) return;
     if (p_.windowed && !await_lease()) return;
+    if (p_.tell != nullptr) tell_buffers();
     int live = lanes;
     for (int i = 0; live != 0; i = i + 1 < lanes ? i + 1 : 0) {
       if (w_.ended[i]) continue;
@@ -91,6 +92,7 @@ class Interpreter {
       watch_.progress();
       prepare(h);
       see(need);
+      if (p_.told != nullptr) reach_buffers(h);
       if (!move_data(h)) return false;
       if (threadIdx.x == 0) pass(h, i);
       __syncthreads();
@@ -147,6 +149,34 @@ class Interpreter {
                                                 : call_.scalar_memory;
     o.divisor = step.finish ? p_.divisor : 1;
     o.streaming = step.streaming;
+  }
+
+  // Where this rank's are, to all peers. Every worker does, before it posts; the barrier is that of
+  // its first step. What another one has told already stays as it is.
+  __device__ void tell_buffers() const {
+    for (int rank = threadIdx.x; rank < p_.ranks; rank += blockDim.x) {
+      if (p_.tell[rank] == nullptr) continue;
+      ptx::store_relaxed_sys(&p_.tell[rank]->input, address_of(call_.input));
+      ptx::store_relaxed_sys(&p_.tell[rank]->output, address_of(call_.output));
+    }
+  }
+
+  // Operands that were prepared, from where peers have told that their buffers are. To be done when
+  // their signals have been seen.
+  __device__ void reach_buffers(const Here& h) {
+    const Step& step = h.step;
+    Operands& o = w_.operands.plain;
+    const int received = step.from >= 0, sent = step.to >= 0;
+    for (int k = threadIdx.x; k < step.sources; k += blockDim.x)
+      reach(o.sources[received + k], step.first_source + k);
+    for (int t = threadIdx.x; t < step.targets - step.boxes; t += blockDim.x)
+      reach(o.targets[sent + t], step.first_target + t);
+    __syncthreads();
+  }
+  template <class Pointer>
+  __device__ void reach(Pointer& address, uint32_t operand) const {
+    if (const uint64_t* const base = base_of(p_, p_.operands[operand]))
+      address = moved(address, ptx::load_relaxed_sys(base));
   }
 
   // Of sources, behind what was received.

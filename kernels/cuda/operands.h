@@ -35,6 +35,12 @@ WEFT_HD bool is_modified(const Operands& operands) {
 
 WEFT_HD uintptr_t address_of(const void* memory) { return reinterpret_cast<uintptr_t>(memory); }
 
+// Also from null, as what is counted from an address that is not known yet.
+template <class Pointer>
+WEFT_HD Pointer moved(Pointer memory, uint64_t bytes) {
+  return reinterpret_cast<Pointer>(address_of(memory) + bytes);
+}
+
 // By what the operands' addresses differ from each other, modulo the size of a Vec16: its lowest
 // bit is what all that lies at the same offset is aligned to, relative to the first target.
 WEFT_HD uintptr_t misalignment(const Operands& operands) {

@@ -18,9 +18,9 @@ __device__ inline void take_part(const Operands& whole, uint32_t element_bytes, 
   const uint64_t begin = min_of(whole.count, each * blockIdx.x);
   const uint64_t skip = begin * element_bytes;
   for (int k = threadIdx.x; k < whole.source_count; k += blockDim.x)
-    mine->sources[k] = static_cast<const unsigned char*>(whole.sources[k]) + skip;
+    mine->sources[k] = moved(whole.sources[k], skip);
   for (int t = threadIdx.x; t < whole.target_count; t += blockDim.x)
-    mine->targets[t] = static_cast<unsigned char*>(whole.targets[t]) + skip;
+    mine->targets[t] = moved(whole.targets[t], skip);
   if (threadIdx.x == 0) {
     mine->source_count = whole.source_count;
     mine->target_count = whole.target_count;
@@ -32,6 +32,18 @@ __device__ inline void take_part(const Operands& whole, uint32_t element_bytes, 
     mine->streaming = whole.streaming;
   }
   __syncthreads();
+}
+
+// Before, all has been waited for.
+__device__ inline void reach_buffers(const Tail& tail, Operands* mine) {
+  for (uint32_t i = threadIdx.x; i < tail.base_count; i += blockDim.x) {
+    const Base& base = tail.bases[i];
+    const uint64_t told = ptx::load_relaxed_sys(base.told);
+    if (base.target)
+      mine->targets[base.operand] = moved(mine->targets[base.operand], told);
+    else
+      mine->sources[base.operand] = moved(mine->sources[base.operand], told);
+  }
 }
 
 // Why the rank's calls are over, if they are. `shared`: a word of the block's.
@@ -74,9 +86,17 @@ __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause 
   if (threadIdx.x == 0) give_up(limits, tail.state, report, Need{});
 }
 
+__device__ inline uint64_t value_of(const Tail& tail, const CellWrite& write) {
+  switch (write.adds) {
+    case Adds::input: return write.value + tail.input;
+    case Adds::output: return write.value + tail.output;
+    default: return write.value;
+  }
+}
+
 __device__ inline void write_cells(const Tail& tail, uint32_t begin, uint32_t end) {
   for (uint32_t i = begin + threadIdx.x; i < end; i += blockDim.x)
-    ptx::store_release_sys(tail.writes[i].cell, tail.writes[i].value);
+    ptx::store_release_sys(tail.writes[i].cell, value_of(tail, tail.writes[i]));
 }
 
 __device__ inline void pass_on(const Tail& tail, const Limits& limits, uint32_t* shared) {
@@ -91,9 +111,9 @@ __device__ inline void pass_on(const Tail& tail, const Limits& limits, uint32_t*
     ptx::store_release_sys(&tail.pace->steps, before + 1);
     ptx::store_release_sys(&tail.pace->timeout_ns, tail.last ? uint64_t{0} : limits.timeout_ns);
   }
-  write_cells(tail, 0, tail.own_count);
+  write_cells(tail, 0, tail.early_count);
   __syncthreads();
-  write_cells(tail, tail.own_count, tail.write_count);
+  write_cells(tail, tail.early_count, tail.write_count);
 }
 
 template <class T, class Op>
@@ -106,6 +126,7 @@ __device__ __forceinline__ void run_step(const Operands& operands, const Tail& t
   if (operands.count != 0 && operands.source_count != 0 && operands.target_count != 0) {
     take_part(operands, sizeof(T), mine);
     if (tail.scales && threadIdx.x == 0) mine->scalar = tail.scalar;
+    reach_buffers(tail, mine);
     __syncthreads();
     fold_or_copy<T, Op>(*mine);
   }

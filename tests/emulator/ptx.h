@@ -19,6 +19,9 @@ inline T load_relaxed_sys(const T* from) {
   emulator::polled(from);
   return value;
 }
+inline void store_relaxed_sys(uint64_t* to, uint64_t value) {
+  __atomic_store_n(to, value, __ATOMIC_RELAXED);
+}
 template <class T>
 inline void store_release_sys(T* to, T value) {
   __atomic_store_n(to, value, __ATOMIC_RELEASE);

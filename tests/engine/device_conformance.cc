@@ -160,7 +160,6 @@ class BareRanks {
     for (size_t r = 0; r < ranks; ++r) {
       const device::Call call{.input = input_[r].data(),
                               .output = output_[r].data(),
-                              .peers = nullptr,
                               .transfers = nullptr,
                               .scalar_memory = nullptr,
                               .scalar = {}};

@@ -61,29 +61,39 @@ Status await_failure(const Communicator& comm) {
 class Ranks : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(DeviceGraphs, Ranks, testing::Values(1, 2, 3));
 
-// Other data each time, and calls on the stream in between, of the same shape and of another one.
+// Other data each time, and calls on the stream in between, of the same shape, also with other
+// buffers, and of another shape.
+void run_again_and_again(const Here& here, const Shape& shape) {
+  CallMemory memory(shape, here.me, false, ReduceOp::sum, 0, &here.memory);
+  CallMemory other(shape, here.me, false, ReduceOp::sum, 0, &here.memory);
+  const Graph graph(here, [&] { expect_put(here, memory.call()); });
+  for (uint64_t salt = 1; salt < 7; ++salt) {
+    CallMemory& used = salt % 3 == 2 ? other : memory;
+    used.fill(salt);
+    if (salt == 6 || &used == &other) {
+      expect_put(here, used.call());
+      here.synchronize();
+    } else {
+      graph.run();
+    }
+    ASSERT_EQ(used.compare(), "") << name(shape.kind) << " of " << shape.count << ", " << salt;
+    used.scribble();
+    if (salt == 3) expect_device_sum(here, here.comm);
+  }
+}
+
+// Short ones, and such that run between the ranks' own buffers where one GPU has them all.
 TEST_P(Ranks, RunEveryCollectiveAgainAndAgain) {
   run_ranks({.ranks = GetParam()}, [](const Here& here) {
-    for (int kind = 0; kind < kKinds; ++kind) {
-      const Shape shape{.kind = static_cast<Kind>(kind),
-                        .ranks = here.comm.size(),
-                        .root = here.comm.size() - 1,
-                        .count = 700};
-      if (shape.kind == Kind::exchange || shape.kind == Kind::barrier) continue;
-      CallMemory memory(shape, here.me, false, ReduceOp::sum, 0, &here.memory);
-      const Graph graph(here, [&] { expect_put(here, memory.call()); });
-      for (uint64_t salt = 1; salt < 7; ++salt) {
-        memory.fill(salt);
-        if (salt % 3 == 2) {
-          expect_put(here, memory.call());
-          here.synchronize();
-        } else {
-          graph.run();
-        }
-        ASSERT_EQ(memory.compare(), "") << name(shape.kind) << ", " << salt;
-        if (salt == 3) expect_device_sum(here, here.comm);
+    for (int kind = 0; kind < kKinds; ++kind)
+      for (const size_t count : {700, 9000}) {
+        const Shape shape{.kind = static_cast<Kind>(kind),
+                          .ranks = here.comm.size(),
+                          .root = here.comm.size() - 1,
+                          .count = count};
+        if (shape.kind == Kind::exchange || shape.kind == Kind::barrier) continue;
+        ASSERT_NO_FATAL_FAILURE(run_again_and_again(here, shape));
       }
-    }
     EXPECT_TRUE(here.comm.health().ok());
     EXPECT_TRUE(here.comm.synchronize().ok());
     EXPECT_EQ(here.comm.on_streams(), 0u);

@@ -52,5 +52,16 @@ TEST_P(Kernel, GivesWhatTheOracleGives) {
   }
 }
 
+// Calls behind each other with buffers of their own, which nobody may touch, or take for those of
+// another call, once their rank is through.
+class BetweenBuffers : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, BetweenBuffers, testing::Range(1, 9));
+
+TEST_P(BetweenBuffers, GiveWhatTheOracleGives) {
+  const int ranks = GetParam();
+  for (uint64_t seed = 0; seed < (kSanitized ? 1 : 4); ++seed)
+    ASSERT_NO_FATAL_FAILURE(run_calls(forms_between_buffers(ranks, 5, seed), ranks, seed));
+}
+
 }  // namespace
 }  // namespace weft::test

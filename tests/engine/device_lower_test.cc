@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 
 #include "engine/algorithms/catalog.h"
@@ -41,6 +42,17 @@ TEST_P(Forms, GiveWhatTheOracleGives) {
       ASSERT_NO_FATAL_FAILURE(run_calls({all.data() + begin, calls}, ranks, seed));
     }
   }
+}
+
+// Calls behind each other with buffers of their own, which nobody may touch, or take for those of
+// another call, once their rank is through.
+class BetweenBuffers : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, BetweenBuffers, testing::Range(1, 9));
+
+TEST_P(BetweenBuffers, GiveWhatTheOracleGives) {
+  const int ranks = GetParam();
+  for (uint64_t seed = 0; seed < (kSanitized ? 5 : 30); ++seed)
+    ASSERT_NO_FATAL_FAILURE(run_calls(forms_between_buffers(ranks, 6, seed), ranks, seed));
 }
 
 // Groups have a stream of their own, so they meet collectives in any order.
@@ -124,14 +136,26 @@ constexpr Bug kBugs[] = {
      [](device::Program& p) { p.segment -= p.segment > 16 && p.rank == 1 ? 16 : 0; }},
 };
 
-bool found(const Bug& bug, uint64_t seed) {
-  const int ranks = 4;
+constexpr Bug kBugsBetweenBuffers[] = {
+    {"nobody told where buffers are", [](device::Program& p) { p.tell = nullptr; }},
+    {"no wait before buffers are touched",
+     [](device::Program& p) {
+       for_each_step(p, [](device::Step& s) { s.waits = s.sources > 0 ? 0 : s.waits; });
+     }},
+    {"no wait before a rank leaves",
+     [](device::Program& p) {
+       for_each_step(p, [](device::Step& s) { s.waits = s.sources == 0 ? 0 : s.waits; });
+     }},
+};
+
+constexpr int kRanksWithBugs = 4;
+
+bool found(const Bug& bug, std::span<const DeviceCase> forms, uint64_t seed) {
+  const int ranks = kRanksWithBugs;
   Draw draw(seed);
   DeviceWorld world(small_device_shape(ranks), seed);
-  std::vector<DeviceCase> all = device_forms(ranks);
-  std::shuffle(all.begin(), all.end(), std::mt19937_64(seed));
-  for (size_t i = 0; i < 12; ++i) {
-    DeviceCase c = draw.detail(all[i]);
+  for (const DeviceCase& form : forms) {
+    DeviceCase c = draw.detail(form);
     c.shape.count = 260;
     if (!world.add(c).ok()) return false;
     world.replay();
@@ -140,14 +164,26 @@ bool found(const Bug& bug, uint64_t seed) {
   return !world.run(draw.seed()).empty();
 }
 
-TEST(DevicePrograms, AreFoundWrongWithPlantedBugs) {
+void expect_found(std::span<const Bug> bugs,
+                  const std::function<std::vector<DeviceCase>(uint64_t)>& forms) {
   for (uint64_t seed = 0; seed < 4; ++seed)
-    EXPECT_FALSE(found({"none", [](device::Program&) {}}, seed)) << seed;
-  for (const Bug& bug : kBugs) {
+    EXPECT_FALSE(found({"none", [](device::Program&) {}}, forms(seed), seed)) << seed;
+  for (const Bug& bug : bugs) {
     uint64_t seed = 0;
-    while (seed < 60 && !found(bug, seed)) ++seed;
+    while (seed < 60 && !found(bug, forms(seed), seed)) ++seed;
     EXPECT_LT(seed, 60u) << bug.name;
   }
+}
+
+TEST(DevicePrograms, AreFoundWrongWithPlantedBugs) {
+  expect_found(kBugs, [](uint64_t seed) {
+    std::vector<DeviceCase> all = device_forms(kRanksWithBugs);
+    std::shuffle(all.begin(), all.end(), std::mt19937_64(seed));
+    all.resize(12);
+    return all;
+  });
+  expect_found(kBugsBetweenBuffers,
+               [](uint64_t seed) { return forms_between_buffers(kRanksWithBugs, 12, seed); });
 }
 
 // -- what cannot be -------------------------------------------------------------------------------
@@ -186,6 +222,20 @@ TEST(DevicePrograms, AreRefusedWhereAPeersMemoryCannotBeUsed) {
   DeviceCase c = all_reduce_by("zero_copy", 4);
   c.op = ReduceOp::premulsum;
   EXPECT_EQ(refusal(c, small_device_shape(4)).code(), Code::unsupported);
+
+  Algorithm hasty = *c.algorithm;
+  hasty.build = [build = hasty.build](const Collective& collective, Rank me, const Parameters& p) {
+    Program program = build(collective, me, p);
+    for (Lane& lane : program.lanes)
+      for (Step& step : lane.steps) step.waits.clear();
+    return program;
+  };
+  c = all_reduce_by("zero_copy", 4);
+  c.algorithm = &hasty;
+  const Status status = refusal(c, small_device_shape(4));
+  EXPECT_NE(status.message().find("touches rank 1's memory in a step that does not wait for that"),
+            std::string::npos)
+      << status.to_string();
 }
 
 // By name; what weft chooses has fewer.

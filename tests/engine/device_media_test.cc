@@ -93,12 +93,30 @@ TEST(DeviceMedia, IsReachedWithinAProcess) {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
     EXPECT_EQ(outcome.media->choice().engine, DeviceEngine::persistent);
     EXPECT_EQ(outcome.media->choice().blocks, 20u);  // of the largest kernel's 60
+    EXPECT_TRUE(outcome.media->map().shares_buffers);
   }
   meet(outcomes);
   EXPECT_EQ(shared.mapped, 0);
   EXPECT_EQ(shared.reached, 6);
   outcomes.clear();
   EXPECT_EQ(shared.allocated, 0);
+}
+
+// Callers' buffers are in reach of all only where one GPU has them all, on one host.
+TEST(DeviceMedia, ReachesCallersBuffersOnOneGpuOnly) {
+  for (const bool other_gpu : {false, true}) {
+    FakeGpu::Shared shared;
+    std::vector<std::unique_ptr<FakeGpu>> gpus;
+    auto outcomes = join(shared, gpus, 2, [&](Rank r, FakeGpu& gpu, DeviceMediaConfig& config) {
+      if (other_gpu && r == 1) gpu.become("another");
+      if (!other_gpu) config.host = r == 0 ? "a" : "b";
+      config.connect = connect_by_tcp;
+    });
+    for (const Outcome& outcome : outcomes) {
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
+      EXPECT_FALSE(outcome.media->map().shares_buffers);
+    }
+  }
 }
 
 // A rank may be done, and its media and device gone, while others of its process write to it.
@@ -172,6 +190,7 @@ TEST(DeviceMedia, IsMappedBetweenProcesses) {
   for (const Outcome& outcome : outcomes) {
     ASSERT_TRUE(outcome.status.ok()) << outcome.status.to_string();
     EXPECT_EQ(outcome.media->choice().engine, DeviceEngine::stream);
+    EXPECT_FALSE(outcome.media->map().shares_buffers);
   }
   meet(outcomes);
   EXPECT_EQ(shared.mapped, 8);

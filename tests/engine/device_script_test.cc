@@ -18,7 +18,12 @@
 namespace weft::test {
 namespace {
 
-void fold(ReduceOp op, DataType type, const device::Operands& o, const device::Tail& tail) {
+void fold(ReduceOp op, DataType type, device::Operands o, const device::Tail& tail) {
+  for (const device::Base& base : std::span(tail.bases, tail.base_count))
+    if (base.target)
+      o.targets[base.operand] = device::moved(o.targets[base.operand], *base.told);
+    else
+      o.sources[base.operand] = device::moved(o.sources[base.operand], *base.told);
   if (o.count == 0 || o.source_count == 0 || o.target_count == 0) return;
   const size_t bytes = o.count * size_of(type);
   std::vector<std::byte> value(bytes);
@@ -74,21 +79,41 @@ class Play {
     if (!at.folded && waits(script.waits(at.step))) return false;
     const device::Tail tail = script.tail(at.step, launch.call);
     if (!at.folded) {
+      if (!all_told(tail)) {
+        wrong_ = concat("stream ", stream, " touches buffers that it was not told of");
+        return true;
+      }
       fold(script.op(), script.type(), script.operands(at.step, launch.call), tail);
       at.folded = true;
       at.backwards = random_() % 2 == 0;
     } else if (at.written < tail.write_count) {
-      const bool others = at.written >= tail.own_count && at.backwards;
-      const uint32_t last = tail.own_count + tail.write_count - 1;
+      const bool others = at.written >= tail.early_count && at.backwards;
+      const uint32_t last = tail.early_count + tail.write_count - 1;
       const device::CellWrite& write = tail.writes[others ? last - at.written : at.written];
-      if ((at.written < tail.own_count) != (write.value == 0))
+      if ((at.written < tail.early_count) != (write.value == 0))
         wrong_ = "other cells are written before those that are zeroed";
-      *write.cell = write.value;
+      *write.cell = write.value + (write.adds == device::Adds::input    ? tail.input
+                                   : write.adds == device::Adds::output ? tail.output
+                                                                        : 0);
       ++at.written;
     }
     if (at.written == tail.write_count)
       at = {.launch = at.launch, .step = at.step + 1, .begun = true};
     return true;
+  }
+
+  // Whether what operands are counted from are buffers of calls that are under way.
+  bool all_told(const device::Tail& tail) const {
+    const auto in_use = [this](const device::Base& base) {
+      for (size_t i = 0; i < streams_.size(); ++i) {
+        if (!at_[i].begun) continue;
+        const device::Call& call = streams_[i].launches[at_[i].launch].call;
+        for (const void* const memory : {call.input, static_cast<const void*>(call.output)})
+          if (*base.told == device::address_of(memory)) return true;
+      }
+      return false;
+    };
+    return std::ranges::all_of(std::span(tail.bases, tail.base_count), in_use);
   }
 
   static bool waits(std::span<const device::CellWait> cells) {
@@ -149,6 +174,17 @@ TEST_P(Scripts, GiveWhatTheOracleGives) {
       ASSERT_NO_FATAL_FAILURE(run_calls({all.data() + begin, calls}, ranks, seed));
     }
   }
+}
+
+// Calls behind each other with buffers of their own, which nobody may touch, or take for those of
+// another call, once their rank is through.
+class BetweenBuffers : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, BetweenBuffers, testing::Range(1, 9));
+
+TEST_P(BetweenBuffers, GiveWhatTheOracleGives) {
+  const int ranks = GetParam();
+  for (uint64_t seed = 0; seed < (kSanitized ? 5 : 30); ++seed)
+    ASSERT_NO_FATAL_FAILURE(run_calls(forms_between_buffers(ranks, 6, seed), ranks, seed));
 }
 
 // Whether the judge finds what scripts could get wrong.

@@ -50,6 +50,14 @@ std::vector<DeviceCase> device_forms(int ranks) {
   return all;
 }
 
+std::vector<DeviceCase> forms_between_buffers(int ranks, size_t most, uint64_t seed) {
+  std::vector<DeviceCase> all = device_forms(ranks);
+  std::erase_if(all, [](const DeviceCase& c) { return !c.algorithm->registered; });
+  std::shuffle(all.begin(), all.end(), std::mt19937_64(seed));
+  all.resize(std::min(all.size(), most));
+  return all;
+}
+
 DeviceCase Draw::detail(DeviceCase c, bool packets) {
   c.shape.count = of<size_t>({0, 1, 3, 64, 257, 1003});
   if (c.shape.varying) {

@@ -15,6 +15,8 @@ inline constexpr size_t kMostInPackets = 1200;
 DeviceShape small_device_shape(int ranks);
 
 std::vector<DeviceCase> device_forms(int ranks);
+// So many of those in which ranks touch each other's buffers, by the seed.
+std::vector<DeviceCase> forms_between_buffers(int ranks, size_t most, uint64_t seed);
 
 class Draw {
  public:

@@ -46,6 +46,7 @@ struct StreamRun {
   std::vector<LaneRun> lanes;
   std::vector<uint32_t> lanes_left;  // by worker
   std::vector<bool> admitted;        // by worker: past the wait for the lease
+  std::vector<Rank> told;            // by worker: the next peer that hears where buffers are
   uint32_t workers_left = 0;
   Rank publishing = 0;  // the next peer that hears that the call is finished
 };
@@ -142,6 +143,7 @@ class Interpreter {
     run.workers_left = most == 0 ? p.lane_count : std::min(most, p.lane_count);
     run.lanes_left.assign(run.workers_left, 0);
     run.admitted.assign(run.workers_left, !p.windowed);
+    run.told.assign(run.workers_left, p.tell ? 0 : p.ranks);
     run.lanes.assign(p.lane_count, {});
     for (uint32_t i = 0; i < p.lane_count; ++i) {
       run.lanes[i].lane = &p.lanes[i];
@@ -186,6 +188,14 @@ class Interpreter {
     return true;
   }
 
+  void tell(int stream, Rank peer) {
+    device::Told* const entry = program(stream).tell[peer];
+    if (!entry) return;
+    if (!within(peer, entry)) return fault(concat("rank ", peer, " is told elsewhere"));
+    const device::Call& call = launch(stream).call;
+    *entry = {device::address_of(call.input), device::address_of(call.output)};
+  }
+
   // -- steps --------------------------------------------------------------------------------------
 
   bool step(int stream, LaneRun& lane) {
@@ -193,7 +203,12 @@ class Interpreter {
     const Step& s = device::step_at(p, *lane.lane, lane.at);
     switch (lane.phase) {
       case Phase::wait:
-        if (!admit(stream, lane.worker) || !ready(stream, lane, s)) return false;
+        if (!admit(stream, lane.worker)) return false;
+        if (Rank& told = runs_[stream].told[lane.worker]; told < p.ranks) {
+          tell(stream, told++);
+          return true;
+        }
+        if (!ready(stream, lane, s)) return false;
         lane.phase = Phase::data;
         lane.part = 0;
         lane.reads_first = random_() % 2 == 0;
@@ -268,6 +283,10 @@ class Interpreter {
         size / 2 * p.element_bytes / 16 * 16 / p.element_bytes;  // whole packets
     const uint64_t first = half == 0 ? 0 : middle, last = half == 0 ? middle : size;
     if (first == last) return true;
+    if (!reaches(stream, s)) {
+      fault(concat("rank ", streams_[stream].rank, " touches buffers that it was not told of"));
+      return false;
+    }
     if (reads) return read(stream, lane, s, first, last - first, lane.value[half]);
     write(stream, lane, s, first, lane.value[half]);
     return true;
@@ -295,8 +314,29 @@ class Interpreter {
 
   std::byte* address(int stream, const LaneRun& lane, uint32_t operand) const {
     const Program& p = program(stream);
-    return device::address(p, launch(stream).call, p.operands[operand], place_of(p, lane),
-                           begin_of(p, lane), lane.at.turn, runs_[stream].window_call);
+    const Operand& o = p.operands[operand];
+    std::byte* const at =
+        device::address(p, launch(stream).call, o, place_of(p, lane), begin_of(p, lane),
+                        lane.at.turn, runs_[stream].window_call);
+    const uint64_t* const told = device::base_of(p, o);
+    return told ? device::moved(at, *told) : at;
+  }
+
+  // Whether the ranks whose buffers the step touches are in the call, and have told where they are.
+  bool reaches(int stream, const Step& s) const {
+    const Program& p = program(stream);
+    for (const auto& [first, count] :
+         {std::pair(s.first_source, s.sources), {s.first_target, s.targets}})
+      for (uint32_t i = first; i < first + count; ++i) {
+        const Operand& o = p.operands[i];
+        const uint64_t* const told = device::base_of(p, o);
+        if (!told) continue;
+        if (!runs_[o.index].running || runs_[o.index].launch != runs_[stream].launch) return false;
+        const device::Call& call = launch(o.index).call;
+        const void* const meant = o.space == Space::peer_input ? call.input : call.output;
+        if (*told != device::address_of(meant)) return false;
+      }
+    return true;
   }
 
   bool read(int stream, const LaneRun& lane, const Step& s, uint64_t first, uint64_t count,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/executor/device_script.h"
+#include "kernels/cuda/operands.h"
 #include "kernels/device_program.h"
 
 namespace weft::test {

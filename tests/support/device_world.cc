@@ -80,6 +80,7 @@ PlanRequest request_of(const DeviceCase& c) {
   PlanRequest request;
   request.algorithm = c.algorithm->name;
   request.radix = c.radix;
+  request.registered = c.algorithm->registered;
   request.collective = {c.shape.kind, c.shape.ranks, c.shape.root, c.in_place};
   request.type =
       c.shape.kind == Kind::barrier || c.shape.kind == Kind::exchange ? DataType::uint8 : c.type;
@@ -107,7 +108,6 @@ struct DeviceWorld::RankCall {
   std::unique_ptr<GroupMemory> group;
   std::byte barrier_byte[2]{};
   std::vector<std::byte> tables, scratch;
-  std::vector<device::Buffers> peers;
   device::Program program{};
   device::Call call{};
   Program steps;
@@ -169,17 +169,11 @@ void DeviceWorld::change(const std::function<void(device::Program&)>& how) {
 
 Status DeviceWorld::add(const DeviceCase& c) {
   std::vector<std::unique_ptr<RankCall>> calls;
-  std::vector<device::Buffers> buffers;
   for (Rank r = 0; r < shape_.ranks; ++r) {
     RankCall& call = *calls.emplace_back(std::make_unique<RankCall>());
     call.what = describe(c);
     call.barrier = c.shape.kind == Kind::barrier;
     WEFT_TRY(c.shape.kind == Kind::exchange ? lower_group(c, r, call) : lower(c, r, call));
-    buffers.push_back({call.call.input, call.call.output});
-  }
-  for (auto& call : calls) {
-    call->peers = buffers;
-    call->call.peers = call->peers.data();
   }
   if (scripts_) WEFT_TRY(add_scripts(calls, c.shape.kind == Kind::exchange));
   calls_.push_back(std::move(calls));

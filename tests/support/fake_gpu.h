@@ -22,6 +22,8 @@ class FakeGpu final : public Gpu {
   };
   FakeGpu(Shared& shared, std::string uuid) : shared_(shared), identity_{"fake", std::move(uuid)} {}
 
+  void become(std::string uuid) { identity_.uuid = std::move(uuid); }
+
   bool refuses_memory = false, refuses_sharing = false, refuses_mapping = false, can_wait = true;
 
   const DeviceIdentity& identity() const override { return identity_; }
