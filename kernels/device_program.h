@@ -46,7 +46,9 @@
 // other where theirs are: before a rank posts anything in such a call it has written its addresses,
 // as they are reached there, into an entry of its own in the memory of every peer (Told). A peer
 // reads the entry only after a signal that was posted in this call, and touches the buffers only
-// while the rank is in it, as schedules prove; so the next call may write the entry again.
+// while the rank is in it, as schedules prove; so the next call may write the entry again. A rank
+// that gives up writes zeros there before it says so: who comes late finds nothing to touch, and
+// gives up as well.
 //
 // Packets (LL). Short payload can carry its own flags, so that what was written needs no signal to
 // be read: the signals that would say no more are left out by lowering, as on the CPU
@@ -245,7 +247,7 @@ struct Call {
 
 enum class Cause : uint32_t { none, aborted, timed_out };
 // The call's begin and its end are of steps that are launched by themselves (device_step.h).
-enum class Awaited : uint32_t { lease, signal, message, credit, packet, begin, end };
+enum class Awaited : uint32_t { lease, signal, message, credit, packet, begin, end, buffers };
 
 struct Report {
   uint32_t complete;  // not 0: the rest has been written

@@ -31,6 +31,7 @@ struct CellWrite {
 // An operand of a step is counted from what a peer has told.
 struct Base {
   const uint64_t* told;
+  int32_t peer;
   uint16_t operand;  // number k of the sources; or of the targets
   bool target;
 };
@@ -56,7 +57,8 @@ struct Tail {
   // whom a relay carries: these are written before any other one. The others are in no order.
   const CellWrite* writes;
   const Base* bases;
-  uint32_t wait_count, early_count, write_count, base_count;
+  const CellWrite* tells;  // where the rank's buffers are; what is told so is zeroed where it ends
+  uint32_t wait_count, early_count, write_count, base_count, tell_count;
   uint64_t input, output;  // addresses
   State* state;            // `departed` and `failed` of it; null: the operands are all there is
   Pace* pace;

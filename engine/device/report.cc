@@ -14,6 +14,7 @@ std::string_view words_for(device::Awaited awaited) {
     case device::Awaited::packet: return "data";
     case device::Awaited::begin: return "the begin of this call";
     case device::Awaited::end: return "the end of this call";
+    case device::Awaited::buffers: break;  // which is not waited for
   }
   return "something";
 }
@@ -22,6 +23,11 @@ std::string_view words_for(device::Awaited awaited) {
 
 Status explain(const device::Report& report, std::string_view algorithm, Rank me) {
   if (report.cause == device::Cause::none) return {};
+  if (report.awaited == device::Awaited::buffers)
+    return Status(Code::aborted,
+                  concat("rank ", me, "'s GPU keeps off the input and output of rank ", report.peer,
+                         ", which has given up ", algorithm),
+                  report.peer);
   const bool timeout = report.cause == device::Cause::timed_out;
   return Status(
       timeout ? Code::timeout : Code::aborted,

@@ -172,6 +172,7 @@ class ScriptWriter {
   void add_begin() {
     add_moment();
     if (p_.tell) tell_buffers();
+    script_.tells_ = script_.writes_.size();
     if (order_.meets)
       with_peers(
           [&](Rank peer) { write(map_.at<uint64_t>(peer, map_.layout.entered(map_.me)), 1); });
@@ -210,11 +211,13 @@ class ScriptWriter {
 
   // Of the operands, which come behind so many `others` of links.
   void add_bases(uint32_t first, int count, int others, bool target) {
-    for (int k = 0; k < count; ++k)
-      if (const uint64_t* const told = base_of(p_, p_.operands[first + static_cast<uint32_t>(k)])) {
-        script_.bases_.push_back({told, static_cast<uint16_t>(others + k), target});
-        ++script_.moments_.back().bases;
-      }
+    for (int k = 0; k < count; ++k) {
+      const device::Operand& operand = p_.operands[first + static_cast<uint32_t>(k)];
+      const uint64_t* const told = base_of(p_, operand);
+      if (!told) continue;
+      script_.bases_.push_back({told, operand.index, static_cast<uint16_t>(others + k), target});
+      ++script_.moments_.back().bases;
+    }
   }
 
   void add_waits(const device::Step& step, const Moment& moment, bool message) {
@@ -357,6 +360,8 @@ device::Tail DeviceScript::tail(size_t number, const device::Call& call) const {
   t.early_count = static_cast<uint32_t>(m.early);
   t.write_count = static_cast<uint32_t>(m.early + m.others);
   t.base_count = static_cast<uint32_t>(m.bases);
+  t.tells = placed_writes_;
+  t.tell_count = static_cast<uint32_t>(tells_);
   t.input = device::address_of(call.input);
   t.output = device::address_of(call.output);
   t.state = program_.state;

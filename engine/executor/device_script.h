@@ -76,6 +76,7 @@ class DeviceScript {
   std::vector<device::CellWait> waits_;
   std::vector<device::CellWrite> writes_;
   std::vector<device::Base> bases_;
+  size_t tells_ = 0;  // of the writes, the first ones: where this rank's buffers are
   const device::CellWait* placed_waits_ = nullptr;
   const device::CellWrite* placed_writes_ = nullptr;
   const device::Base* placed_bases_ = nullptr;

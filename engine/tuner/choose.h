@@ -14,7 +14,7 @@ struct Surroundings {
   int ranks = 1;
   bool windows = false;              // every rank's window is mapped in every other
   bool registered = false;           // all ranks' buffers of the call, in all ranks' memory
-  bool in_place = false;             // of some rank they are one; known where registered
+  bool in_place = false;             // of some rank they are one, or may be; where registered
   const Algorithm* own = nullptr;    // the one that options.algorithm asks for, where it is a file
   std::string_view own_serves = {};  // for messages
   Tuner* tuner = nullptr;            // null: nothing was measured

@@ -92,7 +92,7 @@ class Interpreter {
       watch_.progress();
       prepare(h);
       see(need);
-      if (p_.told != nullptr) reach_buffers(h);
+      if (p_.told != nullptr && !reach_buffers(h)) return false;
       if (!move_data(h)) return false;
       if (threadIdx.x == 0) pass(h, i);
       __syncthreads();
@@ -153,30 +153,46 @@ class Interpreter {
 
   // Where this rank's are, to all peers. Every worker does, before it posts; the barrier is that of
   // its first step. What another one has told already stays as it is.
-  __device__ void tell_buffers() const {
+  __device__ void tell_buffers() const { tell(address_of(call_.input), address_of(call_.output)); }
+  // Before the rank says that it has given up.
+  __device__ void withdraw_buffers() const {
+    if (p_.tell == nullptr) return;
+    tell(0, 0);
+    __syncthreads();
+  }
+  __device__ void tell(uint64_t input, uint64_t output) const {
     for (int rank = threadIdx.x; rank < p_.ranks; rank += blockDim.x) {
       if (p_.tell[rank] == nullptr) continue;
-      ptx::store_relaxed_sys(&p_.tell[rank]->input, address_of(call_.input));
-      ptx::store_relaxed_sys(&p_.tell[rank]->output, address_of(call_.output));
+      ptx::store_relaxed_sys(&p_.tell[rank]->input, input);
+      ptx::store_relaxed_sys(&p_.tell[rank]->output, output);
     }
   }
 
   // Operands that were prepared, from where peers have told that their buffers are. To be done when
-  // their signals have been seen.
-  __device__ void reach_buffers(const Here& h) {
+  // their signals have been seen. False: a peer has given up, and so has the worker.
+  __device__ bool reach_buffers(const Here& h) {
     const Step& step = h.step;
     Operands& o = w_.operands.plain;
     const int received = step.from >= 0, sent = step.to >= 0;
+    int32_t gone = -1;
     for (int k = threadIdx.x; k < step.sources; k += blockDim.x)
-      reach(o.sources[received + k], step.first_source + k);
+      reach(o.sources[received + k], step.first_source + k, &gone);
     for (int t = threadIdx.x; t < step.targets - step.boxes; t += blockDim.x)
-      reach(o.targets[sent + t], step.first_target + t);
-    __syncthreads();
+      reach(o.targets[sent + t], step.first_target + t, &gone);
+    if (__syncthreads_or(gone >= 0) == 0) return true;
+    withdraw_buffers();
+    if (gone >= 0)
+      give_up(limits_, p_.state, report(Cause::aborted, &h), {nullptr, 0, Awaited::buffers, gone});
+    return false;
   }
   template <class Pointer>
-  __device__ void reach(Pointer& address, uint32_t operand) const {
-    if (const uint64_t* const base = base_of(p_, p_.operands[operand]))
-      address = moved(address, ptx::load_relaxed_sys(base));
+  __device__ void reach(Pointer& address, uint32_t operand, int32_t* gone) const {
+    const Operand& o = p_.operands[operand];
+    const uint64_t* const base = base_of(p_, o);
+    if (base == nullptr) return;
+    const uint64_t told = ptx::load_relaxed_sys(base);
+    if (told == 0) *gone = o.index;
+    address = moved(address, told);
   }
 
   // Of sources, behind what was received.
@@ -274,6 +290,7 @@ class Interpreter {
     __syncthreads();
     const Cause cause = w_.cause;
     if (cause == Cause::none) return false;
+    withdraw_buffers();
     if (!is_met(need)) give_up(limits_, p_.state, report(cause, h), need);
     __syncthreads();
     // Should all have come at last, it is still over: other workers may have left.

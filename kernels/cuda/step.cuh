@@ -34,16 +34,20 @@ __device__ inline void take_part(const Operands& whole, uint32_t element_bytes, 
   __syncthreads();
 }
 
-// Before, all has been waited for.
-__device__ inline void reach_buffers(const Tail& tail, Operands* mine) {
+// All has been waited for. For its thread: a peer that has given up, so that its buffers must not
+// be touched; or -1.
+__device__ inline int32_t reach_buffers(const Tail& tail, Operands* mine) {
+  int32_t gone = -1;
   for (uint32_t i = threadIdx.x; i < tail.base_count; i += blockDim.x) {
     const Base& base = tail.bases[i];
     const uint64_t told = ptx::load_relaxed_sys(base.told);
+    if (told == 0) gone = base.peer;
     if (base.target)
       mine->targets[base.operand] = moved(mine->targets[base.operand], told);
     else
       mine->sources[base.operand] = moved(mine->sources[base.operand], told);
   }
+  return gone;
 }
 
 // Why the rank's calls are over, if they are. `shared`: a word of the block's.
@@ -67,14 +71,35 @@ __device__ inline const uint64_t* saved_of(const Tail& tail, const uint64_t* cel
   return cell;
 }
 
-// Reports what the stream was waiting for when waits were ended; no peer, if it had all come.
-__device__ inline void report_end(const Tail& tail, const Limits& limits, Cause cause) {
+__device__ inline Report report_of(const Tail& tail, Cause cause) {
   Report report{};
   report.cause = cause;
   report.lane = tail.lane;
   report.step = tail.step;
   report.round = tail.round;
   report.rounds = tail.rounds;
+  return report;
+}
+
+// Before the rank says that it has given up.
+__device__ inline void withdraw_buffers(const Tail& tail) {
+  for (uint32_t i = threadIdx.x; i < tail.tell_count; i += blockDim.x)
+    ptx::store_relaxed_sys(tail.tells[i].cell, 0);
+  __syncthreads();
+}
+
+// A peer has given up, for those threads that name one.
+__device__ inline void report_gone(const Tail& tail, const Limits& limits, int32_t peer) {
+  withdraw_buffers(tail);
+  if (peer >= 0)
+    give_up(limits, tail.state, report_of(tail, Cause::aborted),
+            {nullptr, 0, Awaited::buffers, peer});
+}
+
+// Reports what the stream was waiting for when waits were ended; no peer, if it had all come.
+__device__ inline void report_end(const Tail& tail, const Limits& limits, Cause cause) {
+  withdraw_buffers(tail);
+  const Report report = report_of(tail, cause);
   const bool ended = ptx::load_relaxed_sys(tail.mark) != 0;
   if (ended) ptx::fence_acq_rel_sys();
   for (uint32_t i = threadIdx.x; ended && i < tail.wait_count; i += blockDim.x) {
@@ -126,8 +151,8 @@ __device__ __forceinline__ void run_step(const Operands& operands, const Tail& t
   if (operands.count != 0 && operands.source_count != 0 && operands.target_count != 0) {
     take_part(operands, sizeof(T), mine);
     if (tail.scales && threadIdx.x == 0) mine->scalar = tail.scalar;
-    reach_buffers(tail, mine);
-    __syncthreads();
+    const int32_t gone = reach_buffers(tail, mine);
+    if (__syncthreads_or(gone >= 0) != 0) return report_gone(tail, limits, gone);
     fold_or_copy<T, Op>(*mine);
   }
   if (tail.state != nullptr) pass_on(tail, limits, shared);

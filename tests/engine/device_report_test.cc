@@ -30,6 +30,16 @@ TEST(DeviceReport, NamesWhoWasWaitedForAndWhere) {
       "call");
 }
 
+TEST(DeviceReport, NamesWhoGaveUp) {
+  device::Report report = report_of(device::Cause::aborted);
+  report.awaited = device::Awaited::buffers;
+  const Status status = explain(report, "zero_copy", 0);
+  EXPECT_EQ(status.code(), Code::aborted);
+  EXPECT_EQ(status.peer(), 3);
+  EXPECT_EQ(status.message(),
+            "rank 0's GPU keeps off the input and output of rank 3, which has given up zero_copy");
+}
+
 TEST(DeviceReport, TellsAbortFromTimeout) {
   EXPECT_EQ(explain(report_of(device::Cause::aborted), "ring", 0).code(), Code::aborted);
   EXPECT_TRUE(explain(device::Report{}, "ring", 0).ok());

@@ -1,5 +1,5 @@
-// What planted.py runs: messages over links and packets, between ranks whose calls nothing holds
-// back. Says whether the data was right.
+// What planted.py runs: messages over links, packets, and ranks that read each other's Input, in
+// calls that nothing holds back. Says whether the data was right.
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -76,6 +76,102 @@ bool one_shots_agree(Streams& streams) {
   return right;
 }
 
+// Each rank adds the next one's Input, wherever that tells it is, to its own.
+struct Visitors {
+  static constexpr uint64_t kCount = 200;
+  struct Memory {
+    State state;
+    uint64_t entered, done;
+    Told told[kRanks];
+    Told* tell[kRanks];
+    Lane lane;
+    Step steps[3];
+    Place place;
+    Operand operands[3];
+    Wait waits[2];
+    Post posts[2];
+  } memory[kRanks];
+
+  // REQUIRES: *this is zeros.
+  void lay_out(int rank) {
+    Memory& m = memory[rank];
+    const int host = (rank + 1) % kRanks, guest = (rank + kRanks - 1) % kRanks;
+    for (int peer = 0; peer < kRanks; ++peer)
+      m.tell[peer] = peer == rank ? nullptr : &memory[peer].told[rank];
+    m.lane = {1, 0, 3, 0};
+    m.place = {kCount, 0, 0, 0};
+    m.operands[0] = {nullptr, 0, 0, Space::input};
+    m.operands[1] = {nullptr, 0, host, Space::peer_input};
+    m.operands[2] = {nullptr, 0, 0, Space::output};
+    m.waits[0] = {&m.entered, 0, host};
+    m.waits[1] = {&m.done, 0, guest};
+    m.posts[0] = {&memory[guest].entered, guest};
+    m.posts[1] = {&memory[host].done, host};
+    for (uint32_t i = 0; i < 3; ++i) {
+      Step& step = m.steps[i];
+      step.times = 1;
+      step.sources = i == 1 ? 2 : 0;
+      step.first_target = 2;
+      step.targets = i == 1 ? 1 : 0;
+      step.first_wait = i == 2 ? 1 : 0;
+      step.waits = i == 0 ? 0 : 1;
+      step.first_post = i;
+      step.posts = i == 2 ? 0 : 1;
+      step.from = step.to = -1;
+      step.begins = step.ends = true;
+    }
+  }
+
+  Program program(int rank) {
+    Memory& m = memory[rank];
+    Program p{};
+    p.lanes = &m.lane;
+    p.steps = m.steps;
+    p.places = &m.place;
+    p.operands = m.operands;
+    p.waits = m.waits;
+    p.posts = m.posts;
+    p.state = &m.state;
+    p.told = m.told;
+    p.tell = m.tell;
+    p.segment = kCount;
+    p.divisor = 1;
+    p.lane_count = p.copies = p.halves = p.slots = 1;
+    p.element_bytes = sizeof(int32_t);
+    p.rank = rank;
+    p.ranks = kRanks;
+    p.type = DataType::int32;
+    p.op = ReduceOp::sum;
+    p.reduces = p.collective = true;
+    return p;
+  }
+};
+
+bool visitors_agree(Streams& streams) {
+  const auto world = std::make_unique<Visitors>();
+  for (int rank = 0; rank < kRanks; ++rank) world->lay_out(rank);
+  std::vector<int32_t> inputs[kRanks][kCalls], outputs[kRanks][kCalls];
+  for (uint32_t call = 0; call < kCalls; ++call)
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (uint64_t i = 0; i < Visitors::kCount; ++i)
+        inputs[rank][call].push_back(input(rank, call, i));
+      outputs[rank][call].resize(Visitors::kCount);
+      Call arguments{};
+      arguments.input = inputs[rank][call].data();
+      arguments.output = outputs[rank][call].data();
+      streams[rank]->launch(1, kThreads, interpret<int32_t, Sum>, world->program(rank), arguments,
+                            Limits{nullptr, 100 * kSeconds, nullptr});
+    }
+  for (auto& stream : streams) stream->synchronize();
+  bool right = true;
+  for (uint32_t call = 0; call < kCalls; ++call)
+    for (int rank = 0; rank < kRanks; ++rank)
+      for (uint64_t i = 0; i < Visitors::kCount; ++i)
+        right &=
+            outputs[rank][call][i] == input(rank, call, i) + input((rank + 1) % kRanks, call, i);
+  return right;
+}
+
 }  // namespace
 }  // namespace weft::device
 
@@ -89,7 +185,8 @@ int main() {
     device::Streams streams;
     for (int i = 0; i < device::kRanks; ++i)
       streams.push_back(std::make_unique<emulator::Stream>(gpu));
-    right &= device::neighbours_agree(streams) && device::one_shots_agree(streams);
+    right &= device::neighbours_agree(streams) && device::one_shots_agree(streams) &&
+             device::visitors_agree(streams);
   }
   std::puts(right ? "right" : "wrong data");
   return right ? 0 : 1;
