@@ -98,7 +98,9 @@ Result<double> GpuPlace::time_graph(const Invocation& invocation, int iterations
 // whose time is in the middle. What disturbs one of them, as an interrupt does, is left out.
 Result<double> GpuPlace::time_each(int times, const std::function<Status()>& put) {
   const int parts = std::min(times, kParts);
-  const auto begin_of = [&](int part) { return times * part / std::max(parts, 1); };
+  const auto begin_of = [&](int part) {
+    return static_cast<int>(int64_t{times} * part / std::max(parts, 1));
+  };
   Status status = gpu_->record(marks_[0].get(), stream_.get());
   for (int part = 0; part < parts && status.ok(); ++part) {
     for (int i = begin_of(part); i < begin_of(part + 1) && status.ok(); ++i) status = put();
