@@ -268,6 +268,10 @@ class Engine final : public Communicator {
   const CreateConfig config_;
   const std::vector<int> host_of_rank_;
   const OriginProcess process_;
+  // Calls on device memory; null: this rank has no device. Set before any call, under
+  // failure_mutex_, and never changed. It goes after own_: to give back its memory the GPU may wait
+  // for kernels of peers, and these end because the connections of own_ have.
+  std::unique_ptr<DeviceWay> device_;
   const std::shared_ptr<Origin> own_;
   const Lineage lineage_;
   Media* const media_;  // own_'s
@@ -326,9 +330,7 @@ class Engine final : public Communicator {
   Words words_;                                      // written by who holds driver_
   std::atomic<uint64_t> calls_{0}, plans_built_{0};  // written by who holds driver_
 
-  // Calls on device memory. Set before any call, under failure_mutex_, and never changed.
-  std::unique_ptr<DeviceWay> device_;  // null: this rank has no device
-  Status no_device_;                   // why calls cannot be put on streams
+  Status no_device_;  // why calls cannot be put on streams; set as device_
   // What follows is written by who holds driver_.
   std::atomic<int64_t> device_pause_us_{0};  // until the next look at what has ended
   uint64_t device_made_ = 0;                 // calls on the device, at the last look

@@ -54,10 +54,11 @@ class Gpu {
   enum class Content : uint8_t { zero, any };
   virtual Result<Bytes> allocate(size_t bytes, Content content) = 0;
   Result<Bytes> allocate(size_t bytes) { return allocate(bytes, Content::zero); }
+  // May wait for all kernels that are under way.
   virtual void release(Bytes memory) = 0;
   // Zeroed host memory that kernels read and write while they run, at the same address.
   virtual Result<Bytes> allocate_host(size_t bytes) = 0;
-  virtual void release_host(Bytes memory) = 0;
+  virtual void release_host(Bytes memory) = 0;  // likewise
 
   // Text by which another process on this host can map what allocate() gave. (Ranks of one process
   // pass the address; a process cannot map its own memory.)

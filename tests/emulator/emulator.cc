@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -71,6 +72,24 @@ struct Device::State {
   std::condition_variable freed;
   int free_slots = 0;
   std::atomic<unsigned> launched{0};
+  std::set<uint64_t> under_way;  // of what streams were given, by number
+  uint64_t given = 0;
+
+  uint64_t begin() {
+    const std::lock_guard lock(mutex);
+    under_way.insert(++given);
+    return given;
+  }
+  void end(uint64_t number) {
+    const std::lock_guard lock(mutex);
+    under_way.erase(number);
+    freed.notify_all();
+  }
+  void synchronize() {
+    std::unique_lock lock(mutex);
+    freed.wait(lock,
+               [this, last = given] { return under_way.empty() || *under_way.begin() > last; });
+  }
 
   void take_slot(unsigned block) {
     std::unique_lock lock(mutex);
@@ -102,6 +121,8 @@ Device::Device(int resident_blocks, Settings settings) : state_(std::make_unique
 }
 Device::~Device() = default;
 
+void Device::synchronize() { state_->synchronize(); }
+
 struct Stream::State {
   Device::State& device;
   std::mutex mutex;
@@ -129,6 +150,11 @@ struct Stream::State {
     }
   }
   void push(std::function<void()> next) {
+    if (next)
+      next = [this, number = device.begin(), what = std::move(next)] {
+        what();
+        device.end(number);
+      };
     const std::lock_guard lock(mutex);
     queue.push_back(std::move(next));
     ++pending;

@@ -35,6 +35,8 @@ class Device {
  public:
   explicit Device(int resident_blocks, Settings settings = {});
   ~Device();
+  // Returns when all has ended that its streams were given before.
+  void synchronize();
 
  private:
   friend class Stream;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "tests/emulator/ptx.h"
@@ -65,6 +68,21 @@ void await(uint32_t* mine, uint32_t* others) {
   device::ptx::store_release_sys(others, 1u);
   while (device::ptx::load_relaxed_sys(mine) == 0) pause();
   device::ptx::fence_acq_rel_sys();
+}
+
+TEST(Emulator, ADeviceIsWaitedForWithAllItsStreams) {
+  Device device(2);
+  Stream one(device), other(device);
+  std::atomic<int> ended{0};
+  device.synchronize();
+  for (Stream* stream : {&one, &other})
+    stream->launch(1, 1, [&ended] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      ++ended;
+    });
+  other.wait([&ended] { return ended == 2; });
+  device.synchronize();
+  EXPECT_EQ(ended, 2);
 }
 
 TEST(Emulator, StreamsRunBesideEachOther) {

@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "tests/support/device_ranks.h"
+#include "tests/support/ranks_gpus.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::test {

@@ -7,6 +7,7 @@
 #include "tests/support/device_resource.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/oracle.h"
+#include "tests/support/with_memory.h"
 
 namespace weft::test {
 namespace {
@@ -232,9 +233,9 @@ TEST(DeviceCommunicator, RefusesMemoryOfTheWrongKind) {
     *number = here.me + 1;
     EXPECT_TRUE(here.comm.run(sum_call(number, elsewhere.data())).ok());
     EXPECT_EQ(elsewhere[0], 3);
-    here.device.release_host(pinned);
     expect_device_sum(here, here.comm);
     EXPECT_TRUE(here.comm.barrier().ok());
+    here.device.release_host(pinned);  // which may wait for kernels of the other rank
   });
 }
 
@@ -278,7 +279,7 @@ void expect_host_only(const World& world, std::string_view why) {
     const Transfer alone = send_to(r, &x, 1, DataType::int32);
     expect_no_device((*made)->enqueue(std::span(&alone, 1), nullptr), why);
     if (!config.device) return;
-    const auto memory = memory_of(*config.device);
+    const auto memory = static_cast<WithMemory&>(*config.device).memory();
     std::pmr::vector<int32_t> there(1, 1, memory.get());
     const Call call = sum_call(there.data(), there.data());
     expect_no_device((*made)->run(call), why);

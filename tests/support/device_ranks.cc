@@ -6,6 +6,8 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "tests/support/ranks_gpus.h"
+#include "tests/support/with_memory.h"
 #include "transport/backends.h"
 
 namespace weft::test {
@@ -42,7 +44,7 @@ void create_ranks(const World& world,
 }
 
 void with_streams(Rank me, Communicator& comm, Gpu& device, const Body& body) {
-  const auto memory = memory_of(device);
+  const auto memory = static_cast<WithMemory&>(device).memory();
   Gpu::Stream streams[2] = {device.make_stream().take(), device.make_stream().take()};
   const Here here{me, comm, device, *memory, streams};
   body(here);

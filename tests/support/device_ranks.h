@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "tests/support/ranks_gpus.h"
 
 namespace weft::test {
 
@@ -40,6 +39,7 @@ struct Here {
 };
 using Body = std::function<void(const Here&)>;
 
+// REQUIRES: the device is of create_ranks().
 void with_streams(Rank me, Communicator& comm, Gpu& device, const Body& body);
 // Every rank in a thread, with a communicator of them all. REQUIRES: all have a device.
 void run_ranks(const World& world, const Body& body);

@@ -131,7 +131,10 @@ class EmulatedDevice final : public Gpu {
   }
 
   Result<Bytes> allocate(size_t bytes, Content) override { return give(bytes, MemoryKind::device); }
-  void release(Bytes memory) override { forget(memory.data()); }
+  void release(Bytes memory) override {
+    gpu_.synchronize();
+    forget(memory.data());
+  }
   Result<Bytes> allocate_host(size_t bytes) override { return give(bytes, MemoryKind::pinned); }
   void release_host(Bytes memory) override { release(memory); }
 

@@ -1,4 +1,5 @@
-// The GPU made of threads (tests/emulator), as the engine sees a GPU.
+// The GPU made of threads (tests/emulator), as the engine sees a GPU. Who gives memory back waits
+// for all that was under way, as with CUDA.
 #pragma once
 
 #include <memory>

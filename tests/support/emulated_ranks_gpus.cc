@@ -1,9 +1,9 @@
 #include <map>
 #include <thread>
 
-#include "tests/support/device_resource.h"
 #include "tests/support/emulated_device.h"
 #include "tests/support/ranks_gpus.h"
+#include "tests/support/with_memory.h"
 
 namespace weft::test {
 
@@ -19,7 +19,7 @@ RanksGpus::RanksGpus(const std::vector<std::string>& host_of_rank)
   for (const std::string& host : host_of_rank) {
     // Copies, events and waits for these take a block, too.
     const auto [device, made] = state_->devices.try_emplace(host, resident + 6 * ranks);
-    state_->gpus.push_back(emulated_device(device->second, resident));
+    state_->gpus.push_back(std::make_shared<WithMemory>(emulated_device(device->second, resident)));
   }
 }
 
@@ -27,10 +27,6 @@ RanksGpus::~RanksGpus() = default;
 
 std::shared_ptr<Gpu> RanksGpus::of(Rank rank) const {
   return state_->gpus[static_cast<size_t>(rank)];
-}
-
-std::unique_ptr<std::pmr::memory_resource> memory_of(Gpu& gpu) {
-  return std::make_unique<DeviceResource>(gpu);
 }
 
 // emulated_device.cc's streams begin with the emulator's.

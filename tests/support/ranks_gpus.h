@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <memory>
-#include <memory_resource>
 #include <string>
 #include <vector>
 
@@ -18,16 +17,12 @@ class RanksGpus {
   // Nothing of it may be in use where it goes.
   explicit RanksGpus(const std::vector<std::string>& host_of_rank);
   ~RanksGpus();
-  std::shared_ptr<Gpu> of(Rank rank) const;
+  std::shared_ptr<Gpu> of(Rank rank) const;  // a WithMemory
 
  private:
   struct State;
   const std::unique_ptr<State> state_;
 };
-
-// Memory that the engine takes for that of the GPU, which is one of these, and the host reads and
-// writes, too. No kernel is waited for to get it, or to give it back.
-std::unique_ptr<std::pmr::memory_resource> memory_of(Gpu& gpu);
 
 // What the stream is given behind this does not run until `go`.
 void hold(Gpu::Stream stream, const std::atomic<bool>& go);
