@@ -36,11 +36,17 @@ struct Base {
   bool target;
 };
 
-// How a rank's steps get on, in host memory. One kernel at a time writes it, in this order: who has
-// seen that a call has begun then sees the steps that ended until then.
+// How a rank's steps get on, in host memory, which no kernel reads. One kernel at a time writes it,
+// in this order: who has seen that a call has begun then sees the steps that ended until then.
 struct Pace {
   uint64_t steps;       // that have ended
   uint64_t timeout_ns;  // of the call that has begun and not ended; 0: there is none
+};
+
+// What kernels look at instead, in device memory.
+struct Watched {
+  uint64_t ended;  // not 0: waits are ended by force, and Limits::abort says why
+  uint64_t steps;  // as in Pace
 };
 
 // Cells of the rank, and what they were when waits were ended.
@@ -63,9 +69,9 @@ struct Tail {
   State* state;            // `departed` and `failed` of it; null: the operands are all there is
   Pace* pace;
   // Waits are ended by force where the rank gives up. Before, what cells were is saved: those of
-  // its device memory, and those that relays write. Then the mark is set.
+  // its device memory, and those that relays write. Then `ended` is set.
   SavedCells saved[2];
-  const uint64_t* mark;
+  Watched* watched;
   uint32_t lane, step;  // for the report
   uint64_t round, rounds;
   bool last;    // of the call

@@ -33,9 +33,9 @@ Status StreamWatch::prepare() {
              {map_.relay_memory, relayed, was + own}}};
   more_ = was + own + relayed;
   std::memset(more_, kMore, most);
-  auto mark = device_.allocate(kPage);
-  if (!mark.ok()) return mark.status();
-  mark_ = *mark;
+  auto watched = device_.allocate(sizeof(device::Watched));
+  if (!watched.ok()) return watched.status();
+  watched_ = *watched;
   auto stream = device_.make_stream();
   if (!stream.ok()) return stream.status();
   stream_ = *stream;
@@ -49,7 +49,7 @@ StreamWatch::~StreamWatch() {
   if (stream_) (void)device_.synchronize(stream_);
   if (written_) device_.destroy_event(written_);
   if (stream_) device_.destroy_stream(stream_);
-  if (!mark_.empty()) device_.release(mark_);
+  if (!watched_.empty()) device_.release(watched_);
   if (!words_.empty()) device_.release_host(words_);
 }
 
@@ -57,7 +57,7 @@ void StreamWatch::complete(device::Tail& tail) const {
   tail.pace = &pace();
   for (size_t i = 0; i < cells_.size(); ++i)
     tail.saved[i] = {cells_[i].begin, cells_[i].bytes, cells_[i].was};
-  tail.mark = reinterpret_cast<const uint64_t*>(mark_.data());
+  tail.watched = &watched();
 }
 
 uint64_t StreamWatch::steps() const {
@@ -97,7 +97,7 @@ Status StreamWatch::write_over() {
   if (!saved_) {
     for (const Cells& cells : cells_)
       if (cells.bytes > 0) WEFT_TRY(device_.copy(cells.was, cells.begin, cells.bytes, stream_));
-    WEFT_TRY(device_.copy(mark_.data(), words_.data() + kPage, sizeof(uint64_t), stream_));
+    WEFT_TRY(device_.copy(&watched().ended, words_.data() + kPage, sizeof(uint64_t), stream_));
     saved_ = true;
   }
   for (const Cells& cells : cells_)

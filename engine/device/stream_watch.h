@@ -47,6 +47,7 @@ class StreamWatch {
   Status prepare();
   Status write_over();
   device::Pace& pace() const { return *reinterpret_cast<device::Pace*>(words_.data()); }
+  device::Watched& watched() const { return *reinterpret_cast<device::Watched*>(watched_.data()); }
   // Where cells lie, and where what they were goes: in device memory, and those that a relay
   // writes.
   struct Cells {
@@ -58,10 +59,10 @@ class StreamWatch {
   Gpu& device_;
   const DeviceMap& map_;
   std::atomic_ref<uint32_t> abort_;
-  Bytes words_{};  // in pinned memory: the Pace, a mark to copy, what cells were, what they become
+  Bytes words_{};  // in pinned memory: the Pace, a 1 to copy, what cells were, what they become
   std::array<Cells, 2> cells_{};
   std::byte* more_ = nullptr;  // what they become
-  Bytes mark_{};               // on the device
+  Bytes watched_{};            // on the device
   Gpu::Stream stream_ = nullptr;
   Gpu::Event written_ = nullptr;
 

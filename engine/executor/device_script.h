@@ -52,7 +52,7 @@ class DeviceScript {
   // What the stream waits for before the step, and then launches. REQUIRES: place() was called.
   std::span<const device::CellWait> waits(size_t step) const;
   device::Operands operands(size_t step, const device::Call& call) const;
-  // But for what is of the rank and not of the call: `pace`, `saved`, `mark`.
+  // But for what is of the rank and not of the call: `pace`, `saved`, `watched`.
   device::Tail tail(size_t step, const device::Call& call) const;
   size_t bytes(size_t step) const;  // of each operand
 

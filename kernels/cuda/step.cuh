@@ -1,7 +1,8 @@
 // A step that is launched by itself (kernels/device_step.h). Nothing in it waits.
 //
 // The last block to end writes cells: its own rank's first, then, behind a barrier, those that let
-// others go on, by releases that cover what all blocks have done.
+// others go on, by releases that cover what all blocks have done. Host memory, which is far, is
+// written after these, and read only where calls are over.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"
@@ -50,13 +51,15 @@ __device__ inline int32_t reach_buffers(const Tail& tail, Operands* mine) {
   return gone;
 }
 
-// Why the rank's calls are over, if they are. `shared`: a word of the block's.
+// Why the rank's calls are over, if they are: so are waits then, and before the first that is ended
+// by force that is noted. `shared`: a word of the block's.
 __device__ inline Cause end_of_calls(const Tail& tail, const Limits& limits, uint32_t* shared) {
   if (threadIdx.x == 0) {
     const bool failed = ptx::load_relaxed_sys(&tail.state->failed) != 0;
-    *shared = failed                    ? static_cast<uint32_t>(Cause::aborted)
-              : limits.abort == nullptr ? 0
-                                        : ptx::load_relaxed_sys(limits.abort);
+    const bool ended = ptx::load_relaxed_sys(&tail.watched->ended) != 0;
+    *shared = failed  ? static_cast<uint32_t>(Cause::aborted)
+              : ended ? ptx::load_relaxed_sys(limits.abort)
+                      : 0;
   }
   __syncthreads();
   return static_cast<Cause>(*shared);
@@ -100,7 +103,7 @@ __device__ inline void report_gone(const Tail& tail, const Limits& limits, int32
 __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause cause) {
   withdraw_buffers(tail);
   const Report report = report_of(tail, cause);
-  const bool ended = ptx::load_relaxed_sys(tail.mark) != 0;
+  const bool ended = ptx::load_relaxed_sys(&tail.watched->ended) != 0;
   if (ended) ptx::fence_acq_rel_sys();
   for (uint32_t i = threadIdx.x; ended && i < tail.wait_count; i += blockDim.x) {
     const CellWait& wait = tail.waits[i];
@@ -130,15 +133,14 @@ __device__ inline void pass_on(const Tail& tail, const Limits& limits, uint32_t*
     *shared = ptx::add_acq_rel_gpu(&tail.state->departed, 1) + 1 == gridDim.x ? 1 : 0;
   __syncthreads();
   if (*shared == 0) return;
-  if (threadIdx.x == 0) {
-    tail.state->departed = 0;
-    const uint64_t before = ptx::load_relaxed_sys(&tail.pace->steps);
-    ptx::store_release_sys(&tail.pace->steps, before + 1);
-    ptx::store_release_sys(&tail.pace->timeout_ns, tail.last ? uint64_t{0} : limits.timeout_ns);
-  }
   write_cells(tail, 0, tail.early_count);
   __syncthreads();
   write_cells(tail, tail.early_count, tail.write_count);
+  if (threadIdx.x == 0) {
+    tail.state->departed = 0;
+    ptx::store_relaxed_sys(&tail.pace->steps, ++tail.watched->steps);
+    ptx::store_release_sys(&tail.pace->timeout_ns, tail.last ? uint64_t{0} : limits.timeout_ns);
+  }
 }
 
 template <class T, class Op>

@@ -19,10 +19,11 @@ class WithMemory final : public ForwardingGpu {
       : ForwardingGpu(std::move(gpu)), memory_(allocate_host(kBytes).take()) {}
   ~WithMemory() override { release_host(memory_); }
 
-  MemoryKind kind_of(const void* memory) const override {
+  Result<MemoryKind> kind_of(const void* memory) const override {
     const auto* const at = static_cast<const std::byte*>(memory);
     const bool ours = at >= memory_.data() && at < memory_.data() + memory_.size();
-    return ours ? MemoryKind::device : ForwardingGpu::kind_of(memory);
+    if (ours) return MemoryKind::device;
+    return ForwardingGpu::kind_of(memory);
   }
   // Anew from its beginning.
   std::unique_ptr<std::pmr::memory_resource> memory() {
