@@ -283,11 +283,16 @@ DeviceCalls::Entry* DeviceCalls::known(Stay stay) {
   return stay != Stay::for_graphs && at != entries_.end() ? &at->second : nullptr;
 }
 
-// What differs between calls of one shape.
-Result<device::Call> DeviceCalls::arguments(const Call& call) const {
-  device::Call what{};
+// Whether the only rank has its output where that is its input.
+bool DeviceCalls::is_own_copy(const Call& call) const {
+  return size() == 1 && !call.varying && !(reduces(call.kind) && call.op == ReduceOp::premulsum);
+}
+
+Result<DeviceCalls::Arguments> DeviceCalls::arguments(const Call& call, bool aliased) const {
+  Arguments what{};
   what.input = call.input;
   what.output = call.output;
+  if (!aliased) what.copied = call.count * size_of(call.type);
   if (call.op != ReduceOp::premulsum || !call.scalar) return what;
   const Result<MemoryKind> kind = device_.kind_of(call.scalar);
   if (!kind.ok()) return kind.status().within("scalar");
@@ -305,8 +310,10 @@ Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* lau
   const Result<Where> where = begin(stream);
   if (!where.ok()) return where.status();
   const bool aliased = in_place(call, size(), rank());
-  const Result<device::Call> what = arguments(call);
+  const Result<Arguments> what = arguments(call, aliased);
   if (!what.ok()) return what.status();
+  if (is_own_copy(call))
+    return launch(alone_, *what, signature(asked), call.timeout_s, *where, launched);
   make_key(call, aliased, Purpose::user, key_);
   Entry* entry = known(where->stay());
   if (!entry) {
@@ -339,7 +346,7 @@ Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
   }
   auto* const transfers = reinterpret_cast<void**>(words_.take(words, where->stay()));
   for (size_t i = 0; i < group.size(); ++i) transfers[i] = group[i].memory;
-  device::Call what{};
+  Arguments what{};
   what.transfers = transfers;
   return launch(*entry, what, signature(group), 0, *where, launched);
 }

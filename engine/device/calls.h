@@ -122,11 +122,15 @@ class DeviceCalls {
   // A shape of calls. All of it stays as it is while calls are under way.
   struct Entry {
     device::Program program{};
-    std::optional<DeviceScript> script;  // instead, where steps are launched by themselves
+    std::optional<DeviceScript> script{};  // instead, where steps are launched by themselves
     uint32_t blocks = 1;
     std::string algorithm;
   };
   using Entries = std::map<PlanCache::Key, Entry>;
+  // What differs between calls of one shape.
+  struct Arguments : device::Call {
+    size_t copied = 0;  // bytes, where the entry is alone_
+  };
   // In reports: and the place in in_graph_.
   static constexpr uint64_t kInGraph = uint64_t{1} << 63;
   // A call that is on a stream, and what is recorded there behind it.
@@ -178,7 +182,8 @@ class DeviceCalls {
   int copies_for(const Choice& choice, const Collective& collective, size_t bytes) const;
   bool takes_packets(const Choice& choice, const Collective& collective, const Call& call) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
-  Result<device::Call> arguments(const Call& call) const;
+  bool is_own_copy(const Call& call) const;
+  Result<Arguments> arguments(const Call& call, bool aliased) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;
   Result<DeviceScript> scripted(const Arranged& arranged, const DeviceImage& image) const;
   Entry* known(Stay stay);  // the entry of key_; nullptr where there is none
@@ -191,20 +196,21 @@ class DeviceCalls {
   Status await_room(const std::function<Result<bool>()>& there_is);
   Status await_room_for(const Entry& entry);
   Status await_portion(size_t step, Gpu::Stream stream);
-  Status put(const Entry& entry, const device::Call& call, const device::Limits& limits,
+  Status put(const Entry& entry, const Arguments& call, const device::Limits& limits,
              const Where& where, bool& begun);
   Status put_step(const DeviceScript& script, size_t i, const device::Call& call,
                   const device::Limits& limits, Gpu::Stream stream, bool& begun);
-  Status launch(const Entry& entry, const device::Call& call, const Signature& signature,
+  Status launch(const Entry& entry, const Arguments& call, const Signature& signature,
                 double timeout_s, const Where& where, Launched* launched);
-  Status launch_on_stream(const Entry& entry, const device::Call& call, const Signature& signature,
+  Status launch_on_stream(const Entry& entry, const Arguments& call, const Signature& signature,
                           device::Limits limits, const Where& where);
-  Status launch_in_graph(const Entry& entry, const device::Call& call, const Signature& signature,
+  Status launch_in_graph(const Entry& entry, const Arguments& call, const Signature& signature,
                          device::Limits limits, const Where& where);
 
   Gpu& device_;
   const std::unique_ptr<DeviceMedia> media_;
   const Options options_;
+  const Entry alone_{.algorithm = "copy"};  // calls of the only rank, which take no kernel
 
   mutable std::mutex mutex_;  // guards what follows
   Entries entries_;

@@ -112,8 +112,11 @@ Status DeviceCalls::put_step(const DeviceScript& script, size_t i, const device:
 }
 
 // Where it fails in the midst of a call (`begun`), the rank's calls are over.
-Status DeviceCalls::put(const Entry& entry, const device::Call& call, const device::Limits& limits,
+Status DeviceCalls::put(const Entry& entry, const Arguments& call, const device::Limits& limits,
                         const Where& where, bool& begun) {
+  if (&entry == &alone_)
+    return call.copied == 0 ? Status()
+                            : device_.copy(call.output, call.input, call.copied, where.stream);
   if (!entry.script) return device_.launch(entry.program, call, limits, entry.blocks, where.stream);
   Status status;
   for (size_t i = 0; i < entry.script->steps() && status.ok(); ++i) {
@@ -125,7 +128,7 @@ Status DeviceCalls::put(const Entry& entry, const device::Call& call, const devi
   return status;
 }
 
-Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const Signature& signature,
+Status DeviceCalls::launch(const Entry& entry, const Arguments& call, const Signature& signature,
                            double timeout_s, const Where& where, Launched* launched) {
   const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
   device::Report* const report = reports_[signature.kind == Kind::exchange];
@@ -139,7 +142,7 @@ Status DeviceCalls::launch(const Entry& entry, const device::Call& call, const S
 }
 
 // It is under way from its first step on, which may give up before the last one is there.
-Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& call,
+Status DeviceCalls::launch_on_stream(const Entry& entry, const Arguments& call,
                                      const Signature& signature, device::Limits limits,
                                      const Where& where) {
   WEFT_TRY(await_room_for(entry));
@@ -160,7 +163,7 @@ Status DeviceCalls::launch_on_stream(const Entry& entry, const device::Call& cal
 }
 
 // Nobody can be told of an event in a graph whether it has come: only the next call waits for it.
-Status DeviceCalls::launch_in_graph(const Entry& entry, const device::Call& call,
+Status DeviceCalls::launch_in_graph(const Entry& entry, const Arguments& call,
                                     const Signature& signature, device::Limits limits,
                                     const Where& where) {
   auto end = ends_.find(where.graph);

@@ -164,6 +164,8 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
 
 Result<CallInfo> DeviceCalls::would_run(const Call& call) const {
   WEFT_TRY(validate(call, size(), rank()));
+  if (is_own_copy(call))
+    return CallInfo{.algorithm = alone_.algorithm, .protocol = "simple", .transports = "gpu"};
   const auto what = arranged(call, in_place(call, size(), rank()));
   if (!what.ok()) return what.status();
   WEFT_TRY(lowered(*what).status());

@@ -415,6 +415,38 @@ TEST(DeviceCallsFailures, ACallThatIsNotThereAtAllIsNone) {
   });
 }
 
+// Where there is nobody else a call costs no kernel: in place nothing, and a copy otherwise.
+TEST(DeviceCallsFailures, TheOnlyRankLaunchesNoKernels) {
+  for (const std::string engine : {"persistent", "stream"}) {
+    Counted::Counts counts;
+    CallsWorld world = counted(counts, engine);
+    world.ranks = 1;
+    run_calls(world, [&counts](const CallsHere& here) {
+      std::vector<int32_t> in(40, 7), out(40, 0);
+      Call call = sum_of(in);
+      const int before = counts.copies;
+      ASSERT_TRUE(here.calls->enqueue(call, here.streams[0]).ok());
+      EXPECT_EQ(counts.copies, before);
+      call.output = out.data();
+      ASSERT_TRUE(here.calls->enqueue(call, here.streams[1]).ok());
+      EXPECT_EQ(counts.copies, before + 1);
+      EXPECT_EQ(here.calls->would_run(call)->algorithm, "copy");
+      ASSERT_TRUE(settle(here));
+      ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
+      EXPECT_EQ(out, in);
+      EXPECT_EQ(*here.calls->ended(), 2u);
+      EXPECT_EQ(counts.calls + counts.steps, 0);
+      const int32_t factor = 3;  // so that it is no copy
+      call.op = ReduceOp::premulsum;
+      call.scalar = &factor;
+      ASSERT_TRUE(here.calls->enqueue(call, here.streams[1]).ok());
+      ASSERT_TRUE(settle(here));
+      ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
+      EXPECT_EQ(out, std::vector<int32_t>(40, 21));
+    });
+  }
+}
+
 // That no two streams share a work queue is decided before any is made.
 TEST(DeviceCallsFailures, ARankHasNoMoreStreamsThanAreCounted) {
   for (const std::string engine : {"persistent", "stream"}) {
