@@ -295,6 +295,43 @@ TEST(DeviceCallsFailures, ACallOfManyStepsNamesWhoDoesNotCome) {
   });
 }
 
+// Launching takes a while.
+class SlowToLaunch final : public ForwardingGpu {
+ public:
+  using ForwardingGpu::ForwardingGpu;
+  using ForwardingGpu::launch;
+  Status launch(ReduceOp op, DataType type, const device::Operands& operands,
+                const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
+                Stream stream) override {
+    std::this_thread::sleep_for(milliseconds(3));
+    return ForwardingGpu::launch(op, type, operands, tail, limits, blocks, stream);
+  }
+};
+
+// The timeout is for each wait.
+TEST(DeviceCallsFailures, ACallMayTakeLongerThanItsTimeoutWhereItsStepsEnd) {
+  CallsWorld world{.engine = "stream"};
+  world.options.algorithm = "ring";
+  world.options.timeout_s = 1;
+  world.in_front = [](Rank, std::unique_ptr<Gpu> gpu) -> std::unique_ptr<Gpu> {
+    return std::make_unique<SlowToLaunch>(std::move(gpu));
+  };
+  run_calls(world, [](const CallsHere& here) {
+    std::vector<int32_t> values(kManySteps, here.me + 1);
+    std::jthread looks([&](const std::stop_token& end) {
+      for (; !end.stop_requested(); std::this_thread::sleep_for(milliseconds(1)))
+        (void)here.calls->health();
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    const Status status = here.calls->enqueue(sum_of(values), here.streams[0]);
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    ASSERT_TRUE(settle(here));
+    EXPECT_GT(std::chrono::steady_clock::now() - begin, milliseconds(1500));
+    EXPECT_TRUE(here.calls->health().ok()) << here.calls->health().to_string();
+    EXPECT_EQ(values, std::vector<int32_t>(kManySteps, 3));
+  });
+}
+
 constexpr int kMostCalls = 256;
 
 TEST(DeviceCallsFailures, ManyCallsComeAsThoseBeforeThemEnd) {
