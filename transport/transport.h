@@ -63,6 +63,12 @@ class SendLink {
   virtual std::optional<Ticket> send(ConstBytes memory, uint64_t tag) = 0;
   virtual bool done(Ticket ticket) = 0;
 
+  // put(memory, offset, tag) writes memory that no CPU may touch, at most 1 GiB, to that offset in
+  // what the receiver lends (RecvLink::lend), and sends an empty message with the tag: once that is
+  // there, so is the data. done(), abandon() and nullopt are as for send(); nullopt also before
+  // anything is lent. REQUIRES: Transport::register_device() took the memory.
+  virtual std::optional<Ticket> put(ConstBytes, size_t, uint64_t) { return std::nullopt; }
+
   // Whether nothing committed or sent is left in this process, waiting for poll() or another call
   // to move it on. A sender that stops polling before then may leave its peer without data.
   virtual bool flushed() { return true; }
@@ -103,6 +109,10 @@ class RecvLink {
     uint64_t tag = 0;
   };
   virtual std::optional<Placed> done(Ticket ticket) = 0;
+
+  // The sender may put() into this memory whenever it likes, until Transport::abandon(). Called
+  // once. REQUIRES: Transport::register_device() took it.
+  virtual void lend(Bytes) {}
 
   virtual LinkTraits traits() const = 0;
   // ok as long as a message that arrived whole before the peer was lost has not been taken.
@@ -221,6 +231,13 @@ class Transport {
   // Callers' memory of transfers that are done() may be freed from now on: what a device was told
   // of it is forgotten. Called once a call has ended, where registers_memory().
   virtual void forget_memory() {}
+  // register_device(memory, descriptor) takes memory of a GPU's by the descriptor of its dma-buf,
+  // which the caller closes, so that links put() from it and lend() it. It has to stay until this
+  // transport goes or unregister_device(memory). REQUIRES there: no link has used or lent it.
+  virtual Status register_device(Bytes, int) {
+    return unsupported(std::string(name()) + " takes no memory of GPUs");
+  }
+  virtual void unregister_device(Bytes) {}
 
   // Dropped where the two are not connected. Else one note of each kind is under way at a time,
   // until the peer has taken it by hear(); the next one waits here, and a newer one takes its

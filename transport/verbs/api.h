@@ -32,6 +32,9 @@ class Verbs {
   virtual ibv_pd* alloc_pd(ibv_context* context) = 0;
   virtual int dealloc_pd(ibv_pd* pd) = 0;
   virtual ibv_mr* reg_mr(ibv_pd* pd, void* memory, size_t bytes, int access) = 0;
+  // EOPNOTSUPP where the library is too old for it.
+  virtual ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address,
+                                int dma_buf, int access) = 0;
   virtual int dereg_mr(ibv_mr* mr) = 0;
 
   virtual ibv_comp_channel* create_comp_channel(ibv_context* context) = 0;

@@ -32,6 +32,7 @@ struct Hub {
         tuning(tuned),
         device(std::move(opened)),
         memory(*device),
+        device_memory(*device),
         control(set_up) {}
 
   // Handles at most one batch of completions; false where there was none.
@@ -44,6 +45,7 @@ struct Hub {
   const Tuning tuning;
   const std::unique_ptr<Device> device;
   MemoryCache memory;
+  DeviceMemory device_memory;
   tcp::Hub& control;
   std::vector<Channel*> channels;     // by number; null where it is gone
   std::vector<VerbsRecvLink*> owing;  // links that owe credits

@@ -27,6 +27,8 @@ struct Table {
   ibv_pd* (*alloc_pd)(ibv_context*);
   int (*dealloc_pd)(ibv_pd*);
   ibv_mr* (*reg_mr)(ibv_pd*, void*, size_t, int);
+  // Null in rdma-core before 34.
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, uint64_t, size_t, uint64_t, int, int);
   int (*dereg_mr)(ibv_mr*);
   ibv_comp_channel* (*create_comp_channel)(ibv_context*);
   int (*destroy_comp_channel)(ibv_comp_channel*);
@@ -77,6 +79,11 @@ class Library final : public Verbs {
   int dealloc_pd(ibv_pd* pd) override { return table_.dealloc_pd(pd); }
   ibv_mr* reg_mr(ibv_pd* pd, void* memory, size_t bytes, int access) override {
     return table_.reg_mr(pd, memory, bytes, access);
+  }
+  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int dma_buf,
+                        int access) override {
+    if (!table_.reg_dmabuf_mr) return errno = EOPNOTSUPP, nullptr;
+    return table_.reg_dmabuf_mr(pd, offset, bytes, address, dma_buf, access);
   }
   int dereg_mr(ibv_mr* mr) override { return table_.dereg_mr(mr); }
 
@@ -154,6 +161,7 @@ std::string fill(void* handle, Table& t) {
   symbols.find(t.alloc_pd, "ibv_alloc_pd");
   symbols.find(t.dealloc_pd, "ibv_dealloc_pd");
   symbols.find(t.reg_mr, "ibv_reg_mr");
+  symbols.find_if_there(t.reg_dmabuf_mr, "ibv_reg_dmabuf_mr");
   symbols.find(t.dereg_mr, "ibv_dereg_mr");
   symbols.find(t.create_comp_channel, "ibv_create_comp_channel");
   symbols.find(t.destroy_comp_channel, "ibv_destroy_comp_channel");

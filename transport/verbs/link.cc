@@ -75,6 +75,11 @@ void LinkEnd::ready() {
   hub_.has_news();
 }
 
+void LinkEnd::lent(const Control& control) {
+  lent_ = control;
+  hub_.has_news();
+}
+
 void LinkEnd::silence() {
   silent_ = true;
   channel_.close();
@@ -163,6 +168,34 @@ std::optional<Ticket> VerbsSendLink::send(ConstBytes memory, uint64_t tag) {
   return tickets_;
 }
 
+std::optional<Ticket> VerbsSendLink::put(ConstBytes memory, size_t offset, uint64_t tag) {
+  if (!has_credit() || transfer(tickets_ + 1).under_way || lent_.lent_bytes == 0)
+    return std::nullopt;
+  if (offset > lent_.lent_bytes || memory.size() > lent_.lent_bytes - offset) {
+    end(Status(Code::mismatch,
+               concat("Link ", id_, " was to put ", memory.size(), " bytes at ", offset, " of ",
+                      lent_.lent_bytes, " that rank ", pair_.peer(), " lends; lend as many."),
+               pair_.peer()));
+    return std::nullopt;
+  }
+  const int queue = queue_of_next();
+  if (!memory.empty()) {
+    ibv_sge part = element(memory.data(), memory.size(), hub_.device_memory.find(memory).lkey);
+    ibv_send_wr request{};
+    request.opcode = IBV_WR_RDMA_WRITE;
+    request.sg_list = &part;
+    request.num_sge = 1;
+    request.wr.rdma.remote_addr = lent_.address + offset;
+    request.wr.rdma.rkey = lent_.rkey;
+    channel_.post(queue, request, false);
+  }
+  std::byte* const header = headers_.data() + at(next_) * sizeof(MessageHeader);
+  const uint64_t number = transmit({header, headers_.lkey(), {}, 0}, tag, true);
+  ++memory_users_;
+  transfer(++tickets_) = {queue, number, true, hub_.memory.none()};
+  return tickets_;
+}
+
 // Where the receiver wants the next message, if it fits there.
 const Placement* VerbsSendLink::placement(size_t bytes) const {
   const Placement& place = placements_[at(next_)];
@@ -234,7 +267,7 @@ void VerbsSendLink::retired() {
       if (!channel_.retired(oldest.queue, oldest.number)) break;
       oldest.under_way = false;
       --memory_users_;
-      hub_.memory.release(oldest.memory);
+      if (oldest.memory != hub_.memory.none()) hub_.memory.release(oldest.memory);
     }
     ++retired_tickets_;
   }

@@ -15,7 +15,9 @@
 // 3. The header (tag, length) of a message in a slot lies right before its data, and travels with
 //    it. That of a message in posted memory lies in its slot, and travels only if it must: see
 //    VerbsSendLink::transmit().
-// 4. Credits are as over TCP: releases count in order, a sender without any is told at once, and
+// 4. What is put goes, by a plain write, where the receiver has lent memory, followed by a message
+//    of no bytes. No CPU touches either memory: such a write is never inline.
+// 5. Credits are as over TCP: releases count in order, a sender without any is told at once, and
 //    what is owed rides with the next header that goes to the same rank. Where the queue pairs of
 //    the link that carried it are destroyed, it is owed once more: see Pair::repeat_credits().
 #pragma once
@@ -60,6 +62,7 @@ class LinkEnd : public ChannelUser {
   // The peer's end says this.
   void opened(const Control& control);
   void ready();
+  void lent(const Control& control);
   void silence();  // it has ended its traffic
   void opened_again(LinkShape shape);
 
@@ -106,6 +109,7 @@ class LinkEnd : public ChannelUser {
   OwnMemory own_;        // that the peer writes to
   uint64_t remote_ = 0;  // the peer's
   uint32_t remote_key_ = 0;
+  Control lent_{};  // what the peer lends, if its lent_bytes are not 0
   Status status_;
   bool ready_ = false;    // both ends have connected
   bool silent_ = false;   // the peer has abandoned its end
@@ -126,6 +130,7 @@ class VerbsSendLink final : public SendLink, public LinkEnd {
   void commit(size_t bytes, uint64_t tag) override;
   std::optional<Ticket> send(ConstBytes memory, uint64_t tag) override;
   bool done(Ticket ticket) override;
+  std::optional<Ticket> put(ConstBytes memory, size_t offset, uint64_t tag) override;
   // What is posted the device moves on by itself, as long as the process lives.
   bool flushed() override { return true; }
   LinkTraits traits() const override { return {.send_from_memory = true}; }
@@ -193,6 +198,7 @@ class VerbsRecvLink final : public RecvLink, public LinkEnd {
   void release() override;
   std::optional<Ticket> post(Bytes memory) override;
   std::optional<Placed> done(Ticket ticket) override;
+  void lend(Bytes memory) override;
   LinkTraits traits() const override { return {.recv_into_memory = true}; }
   const Status& status() const override;
 
@@ -246,6 +252,7 @@ class VerbsRecvLink final : public RecvLink, public LinkEnd {
   bool listed_ = false;       // in Hub::owing
   Ticket tickets_ = 0;
   std::vector<uint64_t> posted_;  // number by ticket
+  bool lends_ = false;
 };
 
 }  // namespace weft::verbs

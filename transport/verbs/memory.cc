@@ -111,4 +111,38 @@ void MemoryCache::forget() {
   for (auto& [begin, entry] : entries_) entry.forgotten = true;
 }
 
+DeviceMemory::~DeviceMemory() {
+  if (!device_.here()) return;
+  for (const Region& region : regions_) device_.verbs().dereg_mr(region.mr);
+}
+
+Status DeviceMemory::add(Bytes memory, int dma_buf) {
+  ibv_mr* const mr = device_.verbs().reg_dmabuf_mr(device_.pd(), 0, memory.size(),
+                                                   reinterpret_cast<uint64_t>(memory.data()),
+                                                   dma_buf, kLocalAndRemote);
+  if (!mr)
+    return system_error(concat(device_.place().port, ": ibv_reg_dmabuf_mr of ", memory.size(),
+                               " bytes (it needs rdma-core 34, Linux 5.12 and a driver that takes "
+                               "dma-bufs)"));
+  regions_.push_back({memory, mr});
+  return {};
+}
+
+void DeviceMemory::remove(Bytes memory) {
+  std::erase_if(regions_, [&](const Region& region) {
+    const bool found = region.memory.data() == memory.data();
+    if (found && device_.here()) device_.verbs().dereg_mr(region.mr);
+    return found;
+  });
+}
+
+const ibv_mr& DeviceMemory::find(ConstBytes memory) const {
+  const auto found = std::ranges::find_if(regions_, [memory](const Region& region) {
+    const ConstBytes all = region.memory;
+    return memory.data() >= all.data() && memory.data() + memory.size() <= all.data() + all.size();
+  });
+  WEFT_CHECK(found != regions_.end());
+  return *found->mr;
+}
+
 }  // namespace weft::verbs

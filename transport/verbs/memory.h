@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "base/origin_process.h"
 #include "base/types.h"
@@ -68,6 +69,30 @@ class MemoryCache {
 
   Device& device_;
   std::multimap<uintptr_t, Entry> entries_;  // by address of the first page
+};
+
+// Memory of GPUs, registered until its owner takes it back or this goes: unlike callers' memory it
+// stays that long. Nothing here touches its bytes.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(Device& device) : device_(device) {}
+  ~DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  // `dma_buf` begins where the memory does.
+  Status add(Bytes memory, int dma_buf);
+  void remove(Bytes memory);  // as it was added
+  // The registration that all of it lies in. REQUIRES: there is one.
+  const ibv_mr& find(ConstBytes memory) const;
+
+ private:
+  Device& device_;
+  struct Region {
+    ConstBytes memory;
+    ibv_mr* mr;  // its address is no pointer: libibverbs puts the offset in the dma-buf there
+  };
+  std::vector<Region> regions_;
 };
 
 }  // namespace weft::verbs

@@ -33,9 +33,10 @@ Link& Pair::open(Ends<Link>& ends, LinkId id, LinkShape shape) {
   }
   link = std::make_unique<Link>(*this, id, shape);
   if (const auto other = ends.announced.extract(id)) {
-    const auto& [control, abandoned] = other.mapped();
-    link->opened(control);
-    if (abandoned) link->silence();
+    const Announced& said = other.mapped();
+    link->opened(said.opening);
+    if (said.lent) link->lent(*said.lent);
+    if (said.abandoned) link->silence();
   }
   return *link;
 }
@@ -101,10 +102,13 @@ template <class Link>
 void Pair::hear(Ends<Link>& ends, const Control& control) {
   const auto at = ends.links.find(control.link);
   if (at == ends.links.end()) {
+    const auto known = ends.announced.find(control.link);
     if (control.kind == ControlKind::open)
-      ends.announced[control.link] = {control, false};
-    else if (const auto known = ends.announced.find(control.link); known != ends.announced.end())
-      known->second.second |= control.kind == ControlKind::abandoned;
+      ends.announced[control.link] = {control, std::nullopt, false};
+    else if (known != ends.announced.end() && control.kind == ControlKind::lent)
+      known->second.lent = control;
+    else if (known != ends.announced.end())
+      known->second.abandoned |= control.kind == ControlKind::abandoned;
     if (ends.announced.size() > kAnnouncedMax)
       end(concat("opened more than ", kAnnouncedMax, " links that are not open here"), true);
     return;
@@ -113,6 +117,7 @@ void Pair::hear(Ends<Link>& ends, const Control& control) {
   switch (control.kind) {
     case ControlKind::open: return link.opened(control);
     case ControlKind::ready: return link.ready();
+    case ControlKind::lent: return link.lent(control);
     case ControlKind::abandoned:
       link.silence();
       if (suspect_ == &link) suspect_another();

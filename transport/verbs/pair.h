@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -54,11 +55,16 @@ class Pair {
   const Status& status() const { return status_; }
 
  private:
+  struct Announced {
+    Control opening;
+    std::optional<Control> lent;
+    bool abandoned = false;
+  };
   // Links by id, and what the peer has said of its ends that are not open here yet.
   template <class Link>
   struct Ends {
     std::unordered_map<LinkId, std::unique_ptr<Link>> links;
-    std::unordered_map<LinkId, std::pair<Control, bool>> announced;  // and whether abandoned
+    std::unordered_map<LinkId, Announced> announced;
   };
   void speak();
   template <class Link>

@@ -10,7 +10,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr std::string_view kWord = "weft-verbs/2";
+constexpr std::string_view kWord = "weft-verbs/3";
 static_assert(std::endian::native == std::endian::little);
 
 bool unhex(std::string_view text, ibv_gid& gid) {
@@ -28,8 +28,7 @@ struct Wire {
   uint32_t kind, sender, link, slots, slot_bytes, rkey;
   uint32_t queues, psn;
   uint32_t numbers[kQueuesMax];
-  uint64_t address;
-  uint64_t zero;
+  uint64_t address, lent_bytes;
 };
 static_assert(sizeof(Wire) == kControlBytes);
 
@@ -81,7 +80,7 @@ void encode(const Control& c, std::span<std::byte, kControlBytes> bytes) {
             c.offer.psn,
             {},
             c.address,
-            0};
+            c.lent_bytes};
   std::copy(c.offer.numbers.begin(), c.offer.numbers.end(), wire.numbers);
   std::memcpy(bytes.data(), &wire, sizeof wire);
 }
@@ -90,10 +89,12 @@ std::optional<Control> decode_control(ConstBytes bytes) {
   Wire wire;
   if (bytes.size() != sizeof wire) return std::nullopt;
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  if (wire.kind >= kControlKinds || wire.sender > 1 || wire.queues > kQueuesMax || wire.zero != 0)
+  if (wire.kind >= kControlKinds || wire.sender > 1 || wire.queues > kQueuesMax)
     return std::nullopt;
   Control c;
   c.kind = static_cast<ControlKind>(wire.kind);
+  const bool lends = c.kind == ControlKind::lent;
+  if (lends != (wire.lent_bytes != 0) || (lends && wire.sender != 0)) return std::nullopt;
   c.sender = wire.sender != 0;
   c.link = wire.link;
   c.shape = {wire.slots, wire.slot_bytes};
@@ -102,6 +103,7 @@ std::optional<Control> decode_control(ConstBytes bytes) {
   std::copy(wire.numbers, wire.numbers + kQueuesMax, c.offer.numbers.begin());
   c.address = wire.address;
   c.rkey = wire.rkey;
+  c.lent_bytes = wire.lent_bytes;
   return c;
 }
 

@@ -23,8 +23,9 @@ enum class ControlKind : uint32_t {
   ready,      // it has connected its queue pairs: they may be written to
   abandoned,  // it has ended its traffic: Transport::abandon()
   lost,       // (not of a link) the way between the two ranks is lost
+  lent,       // (of a receiver's end, once it is open) the sender may put into this memory
 };
-inline constexpr uint32_t kControlKinds = 4;
+inline constexpr uint32_t kControlKinds = 5;
 
 struct Control {
   ControlKind kind = ControlKind::open;
@@ -34,6 +35,7 @@ struct Control {
   Offer offer;
   uint64_t address = 0;
   uint32_t rkey = 0;
+  uint64_t lent_bytes = 0;
 };
 inline constexpr size_t kControlBytes = 80;
 

@@ -1,6 +1,7 @@
 // The receiver's end of a link.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/text.h"
 #include "transport/verbs/immediate.h"
@@ -124,6 +125,19 @@ std::optional<Ticket> VerbsRecvLink::post(Bytes memory) {
   return ticket;
 }
 
+void VerbsRecvLink::lend(Bytes memory) {
+  lends_ = true;
+  ++memory_users_;
+  pair_.say({ControlKind::lent,
+             false,
+             id_,
+             mine_,
+             {},
+             reinterpret_cast<uint64_t>(memory.data()),
+             hub_.device_memory.find(memory).rkey,
+             memory.size()});
+}
+
 // Where the sender does not hear of it in time, or the device cannot, the message comes in its slot
 // and is copied.
 void VerbsRecvLink::offer(uint64_t sequence, Place& place) {
@@ -232,6 +246,7 @@ void VerbsRecvLink::give_back(Place& to) {
 
 // The queue pairs are gone, so nothing will come to posted memory.
 void VerbsRecvLink::let_go() {
+  if (std::exchange(lends_, false)) --memory_users_;
   for (Place& place : places_) {
     if (!place.posted || place.state != State::empty) continue;
     place.posted = false;

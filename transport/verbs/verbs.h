@@ -38,6 +38,10 @@ class VerbsTransport final : public Transport {
   void abandon() override;
   bool registers_memory() const override { return true; }
   void forget_memory() override { hub_.memory.forget(); }
+  Status register_device(Bytes memory, int dma_buf) override {
+    return hub_.device_memory.add(memory, dma_buf);
+  }
+  void unregister_device(Bytes memory) override { hub_.device_memory.remove(memory); }
   void tell(Rank peer, NoteKind kind, std::string_view text) override {
     control_->tell(peer, kind, text);
   }

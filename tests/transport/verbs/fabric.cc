@@ -123,8 +123,9 @@ ibv_wc_status Fabric::transfer(QueuePair& qp, QueuePair& peer, Send& send) {
   std::vector<std::byte> data = send.in_line;
   for (const ibv_sge& part : send.parts) {
     if (!send.in_line.empty() || part.length == 0) continue;
-    if (!region(part.lkey, part.addr, part.length)) return IBV_WC_LOC_PROT_ERR;
-    const auto* const from = reinterpret_cast<const std::byte*>(part.addr);
+    const Region* const source = region(part.lkey, part.addr, part.length);
+    if (!source) return IBV_WC_LOC_PROT_ERR;
+    const std::byte* const from = source->at(part.addr);
     data.insert(data.end(), from, from + part.length);
   }
   if (data.empty()) return IBV_WC_SUCCESS;
@@ -140,7 +141,7 @@ ibv_wc_status Fabric::transfer(QueuePair& qp, QueuePair& peer, Send& send) {
 Fabric::Region* Fabric::region(uint32_t key, uint64_t address, size_t bytes) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return nullptr;
-  const auto begin = reinterpret_cast<uint64_t>(found->second->addr);
+  const uint64_t begin = found->second->begin;
   const bool inside = address >= begin && address + bytes <= begin + found->second->length;
   return inside ? found->second : nullptr;
 }
@@ -192,10 +193,7 @@ bool Fabric::announce(QueuePair& qp) {
 void Fabric::announce(QueuePair& qp, std::deque<Late>& queue) {
   Late late = std::move(queue.front());
   queue.pop_front();
-  // What was deregistered meanwhile the device does not touch any more.
-  for (const Landing& landing : late.landings)
-    if (region(landing.key, landing.to, landing.data.size()))
-      std::memcpy(reinterpret_cast<void*>(landing.to), landing.data.data(), landing.data.size());
+  for (const Landing& landing : late.landings) land(landing);
   auto& cq = static_cast<CompletionQueue&>(*(late.send ? qp.send_cq : qp.recv_cq));
   late.entry.completion.qp_num = qp.qp_num;
   cq.entries.push_back(late.entry);
@@ -204,6 +202,24 @@ void Fabric::announce(QueuePair& qp, std::deque<Late>& queue) {
   auto& channel = static_cast<EventChannel&>(*cq.channel);
   channel.told.push_back(&cq);
   signal(channel.events);
+}
+
+// What was deregistered meanwhile the device does not touch any more.
+void Fabric::land(const Landing& landing) {
+  const Region* const to = region(landing.key, landing.to, landing.data.size());
+  if (!to) return;
+  if (to->device)
+    unflushed_.push_back(landing);
+  else
+    std::memcpy(to->at(landing.to), landing.data.data(), landing.data.size());
+}
+
+void Fabric::flush_device_writes() {
+  const std::lock_guard lock(mutex_);
+  for (const Landing& landing : unflushed_)
+    if (const Region* const to = region(landing.key, landing.to, landing.data.size()))
+      std::memcpy(to->at(landing.to), landing.data.data(), landing.data.size());
+  unflushed_.clear();
 }
 
 void Fabric::fail_call(const std::string& call, int error, int after, int times) {
@@ -289,6 +305,22 @@ void Fabric::forget_posted() {
 size_t Fabric::regions() {
   const std::lock_guard lock(mutex_);
   return keys_.size();
+}
+
+size_t Fabric::device_regions() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(
+      std::ranges::count_if(keys_, [](const auto& at) { return at.second->device != nullptr; }));
+}
+
+bool Fabric::reaches_device(ConstBytes memory) {
+  const std::lock_guard lock(mutex_);
+  const auto begin = reinterpret_cast<uint64_t>(memory.data());
+  return std::ranges::any_of(keys_, [&](const auto& at) {
+    const Region& region = *at.second;
+    return region.device && region.begin < begin + memory.size() &&
+           begin < region.begin + region.length;
+  });
 }
 
 size_t Fabric::queue_pairs() {

@@ -6,6 +6,8 @@
 // * A plain write lands only when an immediate behind it is announced, as packets may overtake.
 // * States, masks, keys, ranges and limits are checked; a queue or completion queue that overflows,
 //   a request in a wrong state, or memory deregistered under one, is noted in violations().
+// * Memory that was registered by its dma-buf is reached by that alone, never at its address, and
+//   what a device writes there is seen only after flush_device_writes().
 //
 // All choices come from the seed; with a thread of its own (for ranks that sleep) the order also
 // depends on that thread.
@@ -23,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/types.h"
 #include "transport/verbs/api.h"
 
 namespace weft::verbs::test {
@@ -91,6 +94,10 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   std::vector<Posted> posted();
   void forget_posted();
   size_t regions();
+  size_t device_regions();                 // those by a dma-buf
+  bool reaches_device(ConstBytes memory);  // part of one of those
+  // What has been written into GPUs' memory is there now.
+  void flush_device_writes();
   size_t queue_pairs();
   // Lets things happen, so many steps.
   void step(int steps);
@@ -100,6 +107,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   struct Host;
   struct Context;
   struct Region;
+  struct Landing;
   struct CompletionQueue;
   struct EventChannel;
   struct QueuePair;
@@ -121,6 +129,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   void fail_pair(QueuePair& qp);
   bool announce(QueuePair& qp);
   void announce(QueuePair& qp, std::deque<Late>& queue);
+  void land(const Landing& landing);
   Region* region(uint32_t key, uint64_t address, size_t bytes);
   void tell(Host& host, ibv_event_type type, int port);
 
@@ -141,6 +150,7 @@ class Fabric : public std::enable_shared_from_this<Fabric> {
   int fail_request_after_ = 0;
   int lose_after_ = 0;
   std::map<int, std::function<void(std::vector<std::byte>&)>> changes_;  // by host
+  std::vector<Landing> unflushed_;
   std::vector<std::string> violations_;
   std::vector<Posted> posted_;
   std::condition_variable moved_;

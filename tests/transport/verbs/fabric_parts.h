@@ -28,6 +28,12 @@ struct Fabric::Context : ibv_context {
 
 struct Fabric::Region : ibv_mr {
   int access = 0;
+  uint64_t begin = 0;           // the address of its first byte
+  std::byte* device = nullptr;  // where that is here, of memory by a dma-buf; null: at its address
+
+  std::byte* at(uint64_t address) const {
+    return device ? device + (address - begin) : reinterpret_cast<std::byte*>(address);
+  }
 };
 
 struct Fabric::EventChannel : ibv_comp_channel {
@@ -55,7 +61,7 @@ struct Fabric::Send {
 };
 
 // Data that has not been written yet.
-struct Landing {
+struct Fabric::Landing {
   uint64_t to = 0;
   uint32_t key = 0;
   std::vector<std::byte> data;

@@ -1,4 +1,6 @@
 // The calls of one host of a Fabric.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -124,16 +126,19 @@ class HostVerbs final : public Verbs {
   ibv_mr* reg_mr(ibv_pd* pd, void* memory, size_t bytes, int access) override {
     const std::lock_guard lock(f_.mutex_);
     if (f_.should_fail("reg_mr")) return nullptr;
-    if (f_.keys_.size() >= static_cast<size_t>(f_.options_.max_regions))
-      return errno = ENOMEM, nullptr;
-    auto* const region = new Fabric::Region;
-    region->context = pd->context;
-    region->pd = pd;
-    region->addr = memory;
-    region->length = bytes;
-    region->lkey = region->rkey = f_.next_key_++;
-    region->access = access;
-    f_.keys_[region->lkey] = region;
+    return enter(pd, memory, reinterpret_cast<uint64_t>(memory), bytes, access);
+  }
+  ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int dma_buf,
+                        int access) override {
+    const std::lock_guard lock(f_.mutex_);
+    if (f_.should_fail("reg_dmabuf_mr")) return nullptr;
+    void* const here = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, dma_buf,
+                              static_cast<off_t>(offset));
+    if (here == MAP_FAILED) return nullptr;
+    // As libibverbs does it: an offset in the place of the address.
+    auto* const region = enter(pd, reinterpret_cast<void*>(offset), address, bytes, access);
+    if (!region) return ::munmap(here, bytes), nullptr;
+    region->device = static_cast<std::byte*>(here);
     return region;
   }
   int dereg_mr(ibv_mr* mr) override {
@@ -141,7 +146,9 @@ class HostVerbs final : public Verbs {
     for (const auto& [number, qp] : f_.pairs_)
       if (qp->reads(mr->lkey)) f_.violated("memory was deregistered under a request");
     f_.keys_.erase(mr->lkey);
-    delete static_cast<Fabric::Region*>(mr);
+    auto* const region = static_cast<Fabric::Region*>(mr);
+    if (region->device) ::munmap(region->device, region->length);
+    delete region;
     return 0;
   }
 
@@ -212,6 +219,21 @@ class HostVerbs final : public Verbs {
   int post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr** bad) override;
 
  private:
+  Fabric::Region* enter(ibv_pd* pd, void* named, uint64_t begin, size_t bytes, int access) {
+    if (f_.keys_.size() >= static_cast<size_t>(f_.options_.max_regions))
+      return errno = ENOMEM, nullptr;
+    auto* const region = new Fabric::Region;
+    region->context = pd->context;
+    region->pd = pd;
+    region->addr = named;
+    region->begin = begin;
+    region->length = bytes;
+    region->lkey = region->rkey = f_.next_key_++;
+    region->access = access;
+    f_.keys_[region->lkey] = region;
+    return region;
+  }
+
   const std::shared_ptr<Fabric> fabric_;
   Fabric& f_;
   Fabric::Host& host_;

@@ -9,6 +9,7 @@
 #include <array>
 
 #include "tests/support/child.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/transport/conformance.h"
 #include "tests/transport/verbs/world.h"
 #include "transport/backends.h"
@@ -114,6 +115,8 @@ TEST(Verbs, AForkedChildTakesNothingApart) {
   Link link(world);
   const auto memory = pattern(kLarge, 3);
   ASSERT_TRUE(link.out.send(memory, 1));  // registers it
+  const weft::test::GuardedMemory of_gpu(4096);
+  ASSERT_TRUE(world[0].register_device(of_gpu.bytes(), of_gpu.descriptor()).ok());
   const size_t pairs = world.fabric->queue_pairs(), regions = world.fabric->regions();
   ASSERT_GT(pairs, 0u);
   const int status = weft::test::in_child([&] {
