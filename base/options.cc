@@ -18,6 +18,7 @@ constexpr int kMaxLanes = 64;
 constexpr int kMaxStreams = 64;
 constexpr int kMaxQueues = 8;
 constexpr std::string_view kDeviceEngineWords[] = {"auto", "persistent", "stream"};
+constexpr std::string_view kGpuDirectWords[] = {"auto", "off", "on"};
 constexpr std::string_view kDumpSignalWords[] = {"USR1", "USR2", "none"};
 constexpr std::string_view kLogWords[] = {"error", "warning", "info", "debug"};
 
@@ -136,6 +137,8 @@ Status validate(const Options& o) {
     return wrong("device", o.device, "auto, none, or the index of a GPU");
   if (!one_of(kDeviceEngineWords, o.device_engine))
     return wrong("device_engine", o.device_engine, "auto, persistent or stream");
+  if (!one_of(kGpuDirectWords, o.gpu_direct))
+    return wrong("gpu_direct", o.gpu_direct, "auto, off or on");
   if (!one_of(kDumpSignalWords, o.dump_signal))
     return wrong("dump_signal", o.dump_signal, "USR1, USR2 or none");
   if (!one_of(kLogWords, o.log)) return wrong("log", o.log, "error, warning, info or debug");
@@ -163,6 +166,7 @@ Status read_options(const Environment& env, Options& options) {
   reader.read("WEFT_TUNING", options.tuning);
   reader.read_device("WEFT_DEVICE", options.device);
   reader.read_word("WEFT_DEVICE_ENGINE", options.device_engine, kDeviceEngineWords);
+  reader.read_word("WEFT_GPU_DIRECT", options.gpu_direct, kGpuDirectWords);
   reader.read("WEFT_DUMP", options.dump);
   reader.read_word("WEFT_DUMP_SIGNAL", options.dump_signal, kDumpSignalWords);
   reader.read("WEFT_HOST", options.host);

@@ -90,6 +90,9 @@ struct Options {
   // other ranks'), "stream" (a kernel per step; streams wait, kernels never), or "auto" (stream
   // where processes share a GPU, or kernels of all ranks do not fit).  WEFT_DEVICE_ENGINE
   std::string device_engine = "auto";
+  // Whether RDMA reads and writes the memory of GPUs itself (docs/gpu.md): "auto" (where all ranks
+  // can), "off", or "on" (an error where one cannot).  WEFT_GPU_DIRECT
+  std::string gpu_direct = "auto";
   // Folder for dumps, made where it is not there: what this rank has been doing, as JSON for
   // weft-doctor, when the communicator fails, and when the process gets the signal of `dump_signal`
   // ("USR1", "USR2" or "none"). Empty: no dumps. WEFT_DUMP, WEFT_DUMP_SIGNAL

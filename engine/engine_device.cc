@@ -88,6 +88,7 @@ Result<std::unique_ptr<DeviceCalls>> Engine::join_device_calls() {
                                  .shape = {.ranks = size()},
                                  .stream_shape = stream_shape(size()),
                                  .wish = config_.options.device_engine,
+                                 .direct = config_.options.gpu_direct,
                                  .queues = config_.device_queues,
                                  .keep = config_.device,
                                  .connect = [this](Rendezvous& ranks, const Deadline& deadline) {

@@ -140,7 +140,7 @@ struct Post {
 
 // Where the receiver's memory is not mapped here, a relay of the host's carries messages and
 // credits (engine/device/relay.h). To kernels it is the other end: slots and cells of theirs lie in
-// host memory of this rank's, and the relay writes what is this rank's there. What it has to carry
+// memory of this rank's own (cells in the host's), and the relay writes there. What it has to carry
 // it finds where it is not zero, and takes it by setting it to zero: the credit, and, for each
 // slot, which message lies there.
 struct Mark {

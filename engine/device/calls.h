@@ -111,7 +111,7 @@ class DeviceCalls {
 
   // Of device memory that this rank has besides what calls are given.
   size_t bytes() const {
-    return media_->map().layout.bytes() + tables_.memory.size() + scratch_.size() + barrier_.size();
+    return media_->bytes() + tables_.memory.size() + scratch_.size() + barrier_.size();
   }
 
   Rank rank() const { return media_->map().me; }

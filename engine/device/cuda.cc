@@ -2,53 +2,21 @@
 
 #include <cuda.h>
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "engine/device/cuda_driver.h"
 #include "kernels/cuda/kernels.h"
 
 namespace weft {
 namespace {
 
 constexpr int kThreads = 512;  // of a block
-
-// What the runtime cannot be asked without changing what it is asked about: the driver's own
-// functions, in the library that the program has loaded. All null where it has loaded none.
-struct Driver {
-  int (*get_context)(void**) = nullptr;
-  int (*set_context)(void*) = nullptr;
-  int (*get_device)(int*) = nullptr;
-  int (*get_state)(int, unsigned*, int*) = nullptr;
-  // Null where the driver is too old.
-  int (*get_attribute)(int*, int, int) = nullptr;
-  int (*batch)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned) = nullptr;
-
-  bool loaded() const { return get_context && set_context && get_device && get_state; }
-};
-
-Driver find_driver() {
-  Driver driver;
-  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return driver;
-  const auto find = [library](auto& function, const char* name) {
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(::dlsym(library, name));
-  };
-  find(driver.get_context, "cuCtxGetCurrent");
-  find(driver.set_context, "cuCtxSetCurrent");
-  find(driver.get_device, "cuCtxGetDevice");
-  find(driver.get_state, "cuDevicePrimaryCtxGetState");
-  find(driver.get_attribute, "cuDeviceGetAttribute");
-  find(driver.batch, "cuStreamBatchMemOp_v2");
-  ::dlclose(library);
-  return driver;
-}
 
 // Leaves no error behind for who asks the runtime for its last one.
 Status status_of(cudaError_t error, std::string_view what) {
@@ -99,6 +67,8 @@ class CudaDevice final : public Gpu {
       : driver_(driver),
         ordinal_(ordinal),
         multiprocessors_(properties.multiProcessorCount),
+        needs_flush_(driver.attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
+                                      ordinal) < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER),
         identity_{properties.name, hex(std::as_bytes(std::span(properties.uuid.bytes))), ordinal} {}
 
   const DeviceIdentity& identity() const override { return identity_; }
@@ -194,6 +164,36 @@ class CudaDevice final : public Gpu {
     });
   }
 
+  Result<Fd> dma_buf(Bytes memory) override {
+    if (!driver_.get_handle ||
+        driver_.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, ordinal_) == 0)
+      return unsupported(
+          "the GPU gives no dma-bufs of its memory (they need a driver of CUDA 11.7, NVIDIA's open "
+          "kernel modules and Linux 5.12)");
+    const bool flushes =
+        driver_.attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, ordinal_) &
+        CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+    if (needs_flush_ && !flushes)
+      return unsupported("the GPU cannot be made to see what other devices have written");
+    const Current current(driver_, ordinal_);
+    int descriptor = -1;
+    WEFT_TRY(current.run("give a dma-buf of memory", [&] {
+      const int error =
+          driver_.get_handle(&descriptor, reinterpret_cast<CUdeviceptr>(memory.data()),
+                             memory.size(), CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+      return static_cast<cudaError_t>(error);  // of the same numbers
+    }));
+    return Fd(descriptor);
+  }
+  Status flush_remote_writes() override {
+    if (!needs_flush_) return {};
+    const Current current(driver_, ordinal_);
+    return current.run("see what other devices have written", [] {
+      return cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                                cudaFlushGPUDirectRDMAWritesToOwner);
+    });
+  }
+
   // -- streams ------------------------------------------------------------------------------------
 
   Result<Stream> make_stream() override {
@@ -280,11 +280,8 @@ class CudaDevice final : public Gpu {
     return {};
   }
   bool waits_for_cells() const override {
-    int can = 0;
-    return driver_.batch && driver_.get_attribute &&
-           driver_.get_attribute(&can, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
-                                 ordinal_) == 0 &&
-           can != 0;
+    return driver_.batch &&
+           driver_.attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, ordinal_) != 0;
   }
 
   // -- events -------------------------------------------------------------------------------------
@@ -427,6 +424,7 @@ class CudaDevice final : public Gpu {
   const Driver driver_;
   const int ordinal_;
   const int multiprocessors_;
+  const bool needs_flush_;  // else kernels see in order what other devices write, then the host
   DeviceIdentity identity_;
 };
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/types.h"
@@ -67,6 +68,14 @@ class Gpu {
   virtual void unmap(std::byte* memory) = 0;
   // Lets kernels here use memory that another Gpu of this process, or this one, allocated.
   virtual Status reach(std::byte* memory) = 0;
+
+  // Device memory as a dma-buf, through which other devices of the host read and write it: whole
+  // pages of the host's, of what allocate() gave. An error where that cannot be, or where kernels
+  // could not be made to see what has been written.
+  virtual Result<Fd> dma_buf(Bytes memory) = 0;
+  // What another device has written there, and has told the host of, is found by kernels that are
+  // told of it after this returns.
+  virtual Status flush_remote_writes() = 0;
 
   virtual Result<Stream> make_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;

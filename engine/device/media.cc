@@ -175,6 +175,16 @@ struct DeviceMedia::Outcome {
   }
 };
 
+// What every rank tells once transports lead to its peers.
+struct DeviceMedia::Reach {
+  bool insists = false;    // on direct ways
+  std::string indirect{};  // why there is none for it; empty: its slots are on the device
+  std::string error{};
+
+  json value() const { return {{"insists", insists}, {"indirect", indirect}, {"error", error}}; }
+  static Reach of(const json& v) { return {v.at("insists"), v.at("indirect"), v.at("error")}; }
+};
+
 namespace {
 
 template <class What>
@@ -210,11 +220,11 @@ Result<std::vector<What>> gather(Rendezvous& meet, const What& mine, const Deadl
 }  // namespace
 
 DeviceMedia::DeviceMedia(Gpu& device, const DeviceMediaConfig& config)
-    : device_(device), map_{config.rank, DeviceMemoryLayout(config.shape), {}} {}
+    : device_(device),
+      relay_memory_(device),
+      map_{config.rank, DeviceMemoryLayout(config.shape), {}} {}
 
 DeviceMedia::~DeviceMedia() {
-  relay_.reset();
-  if (!relay_memory_.empty()) device_.release_host(relay_memory_);
   for (std::byte* const memory : mapped_) device_.unmap(memory);
 }
 
@@ -288,7 +298,7 @@ Status DeviceMedia::make(const DeviceMediaConfig& config, const std::vector<Gree
   if (!memory.ok()) return memory.status();
   own_ = Own::make(device_, config.keep, *memory);
   mine.number = own_->number;
-  WEFT_TRY(make_relay_memory());
+  WEFT_TRY(make_relay_cells());
   if (!is_mapped_elsewhere(all)) return {};
   const Result<std::string> handle = device_.share(*memory);
   mine.why = handle.status().message();
@@ -297,29 +307,67 @@ Status DeviceMedia::make(const DeviceMediaConfig& config, const std::vector<Gree
   return {};
 }
 
-Status DeviceMedia::make_relay_memory() {
+Status DeviceMedia::make_relay_cells() {
   if (map_.relayed.empty()) return {};
   map_.relay = RelayLayout(map_.layout.shape(), static_cast<int>(map_.relayed.size()));
-  const Result<Bytes> memory = device_.allocate_host(map_.relay.bytes());
-  if (!memory.ok()) return memory.status();
-  relay_memory_ = *memory;
-  map_.relay_memory = relay_memory_.data();
+  WEFT_TRY(relay_memory_.make_cells(map_.relay));
+  map_.relay_memory = relay_memory_.cells();
   return {};
 }
 
-// What carries messages, where some ranks need it; all take part.
+// What carries messages, where some ranks need it; all take part, and come to the same end.
 Status DeviceMedia::connect(Rendezvous& meet, const DeviceMediaConfig& config,
                             const Deadline& deadline) {
   auto media = config.connect(meet, deadline);
-  if (!media.ok()) return media.status();
-  for (const Rank peer : map_.relayed)
-    if (!(*media)->route(peer)) return nothing_leads({config.rank, peer});
-  if (map_.relayed.empty()) return {};
-  relay_ = std::make_unique<DeviceRelay>(map_, media.take());
-  choice_.reason += concat(
-      " Between ranks that cannot map each other's memory all goes through that of hosts, over ",
-      relay_->transports(), ".");
+  const auto all = gather(meet, try_direct(media, config), deadline);
+  if (!all.ok()) return all.status();
+  const Result<std::string> way = agree_on_slots(meet, *all, deadline);
+  if (!way.ok() || map_.relayed.empty()) return way.status();
+  map_.relay_slots = relay_memory_.slots();
+  Gpu* const direct = relay_memory_.device_bytes() > 0 ? &device_ : nullptr;
+  relay_ = std::make_unique<DeviceRelay>(map_, media.take(), direct);
+  choice_.reason += concat(" Between ranks that cannot map each other's memory all goes over ",
+                           relay_->transports(), ", ", *way, ".");
   return {};
+}
+
+// Whether this rank's slots can be, and then are, where transports to all peers reach them.
+DeviceMedia::Reach DeviceMedia::try_direct(const Result<std::unique_ptr<Media>>& media,
+                                           const DeviceMediaConfig& config) {
+  if (!media.ok()) return {.error = std::string(media.status().message())};
+  for (const Rank peer : map_.relayed)
+    if (!(*media)->route(peer))
+      return {.error = std::string(nothing_leads({config.rank, peer}).message())};
+  Reach mine{.insists = config.direct == "on"};
+  if (map_.relayed.empty()) return mine;
+  const Status direct = config.direct == "off"
+                            ? unsupported("option gpu_direct (WEFT_GPU_DIRECT) is off")
+                            : relay_memory_.make_slots_on_device(map_.relay, **media, map_.relayed);
+  if (!direct.ok()) mine.indirect = direct.message();
+  return mine;
+}
+
+// All ranks' slots are on the device, or all are on the host. Gives which way, for people.
+Result<std::string> DeviceMedia::agree_on_slots(Rendezvous& meet, const std::vector<Reach>& all,
+                                                const Deadline& deadline) {
+  const auto other = std::ranges::find_if(all, [](const Reach& r) { return !r.indirect.empty(); });
+  if (other == all.end()) return std::string("straight from the memory of GPUs");
+  const auto rank = static_cast<Rank>(other - all.begin());
+  const std::string why = concat("rank ", rank, ": ", other->indirect);
+  if (std::ranges::any_of(all, &Reach::insists))
+    return Status(
+        Code::unsupported,
+        concat("option gpu_direct (WEFT_GPU_DIRECT) is on, but RDMA does not reach the memory of "
+               "all ranks' GPUs (",
+               why, "); auto goes through the memory of hosts then"),
+        rank);
+  relay_memory_.leave_device();
+  Outcome made;
+  if (!map_.relayed.empty())
+    if (const Status status = relay_memory_.make_slots_on_host(map_.relay); !status.ok())
+      made.error = status.message();
+  WEFT_TRY(gather(meet, made, deadline).status());
+  return concat("through the memory of hosts (", why, ")");
 }
 
 // A peer's memory, as it is here.
@@ -388,10 +436,7 @@ Result<std::unique_ptr<DeviceMedia>> DeviceMedia::attempt(Gpu& device, Rendezvou
   }
   WEFT_TRY(failure);
   if (apart.empty()) return media;
-  Outcome connected;
-  if (const Status status = media->connect(meet, config, deadline); !status.ok())
-    connected.error = status.message();
-  if (const auto ends = gather(meet, connected, deadline); !ends.ok()) return ends.status();
+  WEFT_TRY(media->connect(meet, config, deadline));
   return media;
 }
 

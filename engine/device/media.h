@@ -13,6 +13,7 @@
 #include "engine/device/choice.h"
 #include "engine/device/gpu.h"
 #include "engine/device/relay.h"
+#include "engine/device/relay_memory.h"
 #include "engine/executor/device_memory.h"
 
 namespace weft {
@@ -24,7 +25,10 @@ struct DeviceMediaConfig {
   DeviceShape shape{};  // equal on all ranks
   // Likewise, where the stream engine is chosen; nullopt: the same.
   std::optional<DeviceShape> stream_shape = std::nullopt;
-  std::string wish = "auto";        // equal on all ranks; see choose_device_engine()
+  std::string wish = "auto";  // equal on all ranks; see choose_device_engine()
+  // Whether transports move what relays carry from and into the device's memory: "auto" where they
+  // can on all ranks, "off", or "on", which is an error on all where one cannot.
+  std::string direct = "auto";
   uint32_t queues = kDeviceQueues;  // see DevicePlace
   // The device, where others of this process may keep it: then what this rank has made stays until
   // none of them uses it any more. Null: it goes with its DeviceMedia.
@@ -51,7 +55,7 @@ class DeviceMedia {
   const DeviceChoice& choice() const { return choice_; }
   // What has to be polled for calls to go on; null: nothing has.
   DeviceRelay* relay() const { return relay_.get(); }
-  size_t host_bytes() const { return relay_memory_.size(); }  // of pinned memory, for that
+  size_t bytes() const { return map_.layout.bytes() + relay_memory_.device_bytes(); }
 
  private:
   DeviceMedia(Gpu& device, const DeviceMediaConfig& config);
@@ -59,6 +63,7 @@ class DeviceMedia {
   struct Offer;                                   // what it has made
   struct Own;                                     // this rank's memory
   struct Outcome;                                 // what came of mapping others' memory
+  struct Reach;                                   // whether transports reach its memory
   using Pairs = std::set<std::pair<Rank, Rank>>;  // the lower rank first
   static Result<std::unique_ptr<DeviceMedia>> attempt(Gpu& device, Rendezvous& meet,
                                                       const DeviceMediaConfig& config,
@@ -68,8 +73,11 @@ class DeviceMedia {
   Status choose(const DeviceMediaConfig& config, const std::vector<Greeting>& all, Pairs& apart);
   bool is_mapped_elsewhere(const std::vector<Greeting>& all) const;
   Status make(const DeviceMediaConfig& config, const std::vector<Greeting>& all, Offer& mine);
-  Status make_relay_memory();
+  Status make_relay_cells();
   Status connect(Rendezvous& meet, const DeviceMediaConfig& config, const Deadline& deadline);
+  Reach try_direct(const Result<std::unique_ptr<Media>>& media, const DeviceMediaConfig& config);
+  Result<std::string> agree_on_slots(Rendezvous& meet, const std::vector<Reach>& all,
+                                     const Deadline& deadline);
   Outcome meet_peers(const std::vector<Greeting>& all, const std::vector<Offer>& offers);
   Result<std::byte*> meet(const Offer& peer, bool same_process);
 
@@ -77,10 +85,10 @@ class DeviceMedia {
   std::shared_ptr<Own> own_;                  // null before it is made
   std::vector<std::shared_ptr<Own>> others_;  // of this process
   std::vector<std::byte*> mapped_;            // those to unmap
-  Bytes relay_memory_{};
+  RelayMemory relay_memory_;
   DeviceMap map_;
   DeviceChoice choice_;
-  std::unique_ptr<DeviceRelay> relay_;
+  std::unique_ptr<DeviceRelay> relay_;  // goes before its memory
 };
 
 }  // namespace weft

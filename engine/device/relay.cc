@@ -35,6 +35,14 @@ LinkShape credits_shape(const DeviceMap& map) {
   return {links * (map.layout.shape().slots + 2), 64};
 }
 
+// Data of the host's passes through the slots of the transport's links, which are few; else these
+// carry tags only, and one of them is there for each slot of the device's.
+LinkShape messages_shape(const DeviceMap& map, bool direct) {
+  const DeviceShape& shape = map.layout.shape();
+  if (!direct) return {kMessagesUnderWay, shape.slot_bytes};
+  return {static_cast<uint32_t>(map.relay.links()) * shape.slots, 64};
+}
+
 std::atomic_ref<uint64_t> word(uint64_t* at) { return std::atomic_ref<uint64_t>(*at); }
 
 }  // namespace
@@ -47,14 +55,14 @@ struct DeviceRelay::Peer {
   SendLink* credits_out;
   RecvLink* credits_in;
   std::vector<uint64_t> carried;  // by link: the number of the last message
-  std::deque<Ticket> tickets{};   // of messages that are sent from where kernels put them
+  std::deque<Ticket> tickets{};   // of messages that go from where kernels put them
   Status wrong{};                 // what it sent that cannot be
   Status lost{};                  // why nothing more goes there
 };
 
-DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media)
-    : map_(map), media_(std::move(media)) {
-  const LinkShape shape{kMessagesUnderWay, map.layout.shape().slot_bytes};
+DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media, Gpu* direct)
+    : map_(map), media_(std::move(media)), direct_(direct) {
+  const LinkShape shape = messages_shape(map, direct != nullptr);
   const std::vector<uint64_t> none(static_cast<size_t>(map.relay.links()), 0);
   for (const Rank rank : map.relayed) {
     Transport& route = *media_->route(rank);
@@ -63,6 +71,10 @@ DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media)
                       &route.open_recv(rank, kMessages, shape),
                       &route.open_send(rank, kCredits, credits_shape(map)),
                       &route.open_recv(rank, kCredits, credits_shape(map)), none});
+    const Peer& peer = peers_.back();
+    if (direct_)
+      peer.in->lend(
+          {map_.at_slots(map.relay.received(peer.number, 0)), map.relay.from_peer_bytes()});
   }
 }
 
@@ -109,16 +121,18 @@ Status DeviceRelay::take(const Peer& peer, const Message& message, bool credit) 
   const RelayLayout& at = map_.relay;
   const Tag tag = Tag::of(message.tag);
   const DeviceShape& shape = map_.layout.shape();
-  if (tag.link >= at.links() || tag.number == 0 || message.data.size() > shape.slot_bytes)
+  const size_t most = direct_ ? 0 : shape.slot_bytes;  // what is put comes apart from its message
+  if (tag.link >= at.links() || tag.number == 0 || message.data.size() > most)
     return Status(Code::mismatch,
                   concat("rank ", peer.rank, " sent a message of ", message.data.size(),
                          " bytes on link ", tag.link, " of its GPU's, and there are ", at.links(),
-                         " links of ", shape.slot_bytes, " bytes; use one version of weft"),
+                         " links of ", most, " bytes; use one version of weft"),
                   peer.rank);
   const size_t slot = (tag.number - 1) % shape.slots * shape.slot_bytes;
+  if (!credit && direct_) WEFT_TRY(direct_->flush_remote_writes());
   if (!credit && !message.data.empty())
-    std::memcpy(map_.at_relay<std::byte>(at.received(peer.number, tag.link) + slot),
-                message.data.data(), message.data.size());
+    std::memcpy(map_.at_slots(at.received(peer.number, tag.link) + slot), message.data.data(),
+                message.data.size());
   const size_t cell = credit ? at.credit(peer.number, tag.link) : at.head(peer.number, tag.link);
   word(map_.at_relay<uint64_t>(cell)).store(tag.number, std::memory_order_release);
   return {};
@@ -127,8 +141,8 @@ Status DeviceRelay::take(const Peer& peer, const Message& message, bool credit) 
 // -- what goes ------------------------------------------------------------------------------------
 
 bool DeviceRelay::send(Peer& peer) {
-  while (!peer.tickets.empty() && peer.out->done(peer.tickets.front())) peer.tickets.pop_front();
   bool moved = false;
+  (void)under_way(peer);
   for (int link = 0; link < map_.relay.links() && peer.lost.ok(); ++link) {
     moved |= send_credit(peer, link);
     while (send_message(peer, link)) moved = true;
@@ -149,8 +163,26 @@ bool DeviceRelay::send_credit(Peer& peer, int link) {
   return true;
 }
 
-// False where the transport has no room for it yet.
-bool DeviceRelay::put(Peer& peer, ConstBytes data, uint64_t tag) {
+// Whether the transport still reads slots.
+bool DeviceRelay::under_way(Peer& peer) {
+  while (!peer.tickets.empty() && peer.out->done(peer.tickets.front())) peer.tickets.pop_front();
+  return !peer.tickets.empty();
+}
+
+// The message in a slot. False where the transport has no room for it yet.
+bool DeviceRelay::put(Peer& peer, int link, uint64_t number, size_t bytes) {
+  const DeviceShape& shape = map_.layout.shape();
+  const size_t slot = (number - 1) % shape.slots * shape.slot_bytes;
+  const ConstBytes data{map_.at_slots(map_.relay.sent(peer.number, link) + slot), bytes};
+  const uint64_t tag = Tag{link, number}.value();
+  if (!direct_) return put_from_host(peer, data, tag);
+  // There it is the same slot of those that this rank writes to.
+  const auto ticket = peer.out->put(data, map_.relay.received(0, link) + slot, tag);
+  if (ticket) peer.tickets.push_back(*ticket);
+  return ticket.has_value();
+}
+
+bool DeviceRelay::put_from_host(Peer& peer, ConstBytes data, uint64_t tag) {
   if (peer.out->traits().send_from_memory) {
     const auto ticket = peer.out->send(data, tag);
     if (ticket) peer.tickets.push_back(*ticket);
@@ -179,13 +211,9 @@ device::Mark* DeviceRelay::next_mark(const Peer& peer, int link) const {
 bool DeviceRelay::send_message(Peer& peer, int link) {
   device::Mark* const mark = next_mark(peer, link);
   if (!mark) return false;
-  const DeviceShape& shape = map_.layout.shape();
   const uint64_t number = word(&mark->number).load(std::memory_order_relaxed);
-  const size_t slot = (number - 1) % shape.slots * shape.slot_bytes;
-  const auto* const data =
-      map_.at_relay<const std::byte>(map_.relay.sent(peer.number, link) + slot);
-  const size_t bytes = std::min<size_t>(mark->bytes, shape.slot_bytes);
-  if (!put(peer, {data, bytes}, Tag{link, number}.value())) return false;
+  const size_t bytes = std::min<size_t>(mark->bytes, map_.layout.shape().slot_bytes);
+  if (!put(peer, link, number, bytes)) return false;
   word(&mark->number).store(0, std::memory_order_relaxed);
   peer.carried[static_cast<size_t>(link)] = number;
   return true;
@@ -195,9 +223,9 @@ bool DeviceRelay::send_message(Peer& peer, int link) {
 
 bool DeviceRelay::is_drained() {
   const std::lock_guard lock(mutex_);
-  for (const Peer& peer : peers_) {
+  for (Peer& peer : peers_) {
     if (!peer.lost.ok()) continue;
-    if (!peer.out->flushed() || !peer.credits_out->flushed()) return false;
+    if (under_way(peer) || !peer.out->flushed() || !peer.credits_out->flushed()) return false;
     for (int link = 0; link < map_.relay.links(); ++link) {
       auto* const credit = map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link));
       if (next_mark(peer, link) || word(credit).load(std::memory_order_relaxed) != 0) return false;

@@ -7,6 +7,9 @@
 // what there is to be carried, so that graphs need no part of the host's when they are launched
 // again.
 //
+// Where slots lie in a GPU's memory, which transports have been told of, those move what is in them
+// from there into the peer's, and nothing here touches it. All else is the same.
+//
 // It always takes what comes: a peer's message has a free slot here, by the credits of its link. So
 // the links that all share never wait for any kernel; messages may wait for a peer's relay, which
 // sleeps while its rank has no call under way.
@@ -20,6 +23,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/device/gpu.h"
 #include "engine/executor/device_memory.h"
 #include "engine/media.h"
 
@@ -27,8 +31,10 @@ namespace weft {
 
 class DeviceRelay {
  public:
-  // REQUIRES: media leads to all of map.relayed. `map` and its memory outlive this.
-  DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media);
+  // `direct`: the GPU in whose memory map.relay_slots lies, here and on all peers; null: it is the
+  // host's on all. REQUIRES: media leads to all of map.relayed, by transports that have registered
+  // that memory. `map`, its memory and the GPU outlive this.
+  DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media, Gpu* direct = nullptr);
   ~DeviceRelay();
   DeviceRelay(const DeviceRelay&) = delete;
 
@@ -48,11 +54,14 @@ class DeviceRelay {
   bool send(Peer& peer);
   bool send_credit(Peer& peer, int link);
   bool send_message(Peer& peer, int link);
-  bool put(Peer& peer, ConstBytes data, uint64_t tag);
+  bool put(Peer& peer, int link, uint64_t number, size_t bytes);
+  bool put_from_host(Peer& peer, ConstBytes data, uint64_t tag);
+  bool under_way(Peer& peer);
   device::Mark* next_mark(const Peer& peer, int link) const;
 
   const DeviceMap& map_;
   const std::unique_ptr<Media> media_;
+  Gpu* const direct_;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Peer> peers_;
 };

@@ -53,8 +53,6 @@ RelayLayout::RelayLayout(const DeviceShape& shape, int peers)
   WEFT_CHECK(pieces.add(kWord * 2 * ends) == 0);
   carried_ = pieces.add(kWord * ends);
   marks_ = pieces.add(sizeof(device::Mark) * slots_ * ends);
-  received_ = pieces.add(link_bytes_ * ends);
-  sent_ = pieces.add(link_bytes_ * ends);
   bytes_ = pieces.bytes();
 }
 
@@ -69,7 +67,7 @@ device::Receive DeviceMap::receive_end(Rank peer, int link) const {
     return end;
   }
   const auto number = static_cast<int>(std::ranges::find(relayed, peer) - relayed.begin());
-  end.slots = at_relay<const std::byte>(relay.received(number, link));
+  end.slots = at_slots(relay.received(number, link));
   end.head = at_relay<const uint64_t>(relay.head(number, link));
   end.credit = at_relay<uint64_t>(relay.credit_to_carry(number, link));
   return end;
@@ -86,7 +84,7 @@ device::Send DeviceMap::send_end(Rank peer, int link) const {
     return end;
   }
   const auto number = static_cast<int>(std::ranges::find(relayed, peer) - relayed.begin());
-  end.slots = at_relay<std::byte>(relay.sent(number, link));
+  end.slots = at_slots(relay.sent(number, link));
   end.credit = at_relay<const uint64_t>(relay.credit(number, link));
   end.marks = at_relay<device::Mark>(relay.marks(number, link));
   return end;

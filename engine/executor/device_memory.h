@@ -91,13 +91,16 @@ class DeviceMemoryLayout {
          told_ = 0, packets_ = 0, slots_ = 0, window_ = 0, bytes_ = 0;
 };
 
-// What lies where in the host memory through which a rank's links to peers go that a relay leads
-// to: those whose memory is not mapped here. They count from 0. It begins as zeros.
+// What lies where in the memory through which a rank's links to peers go that a relay leads to:
+// those whose memory is not mapped here. They count from 0. In host memory, which begins as zeros:
 //
 //   heads, credits by (peer, link)            the relay, for the peer
 //   credits to carry by (peer, link)          the rank; the relay takes them
 //   marks by (peer, link, slot)               the rank; the relay takes them
-//   slots from the peer by (peer, link)       the relay
+//
+// In host memory or, where transports reach that, the device's:
+//
+//   slots from the peer by (peer, link)       the relay, or the peer's transport
 //   slots to the peer by (peer, link)         the rank
 class RelayLayout {
  public:
@@ -105,6 +108,9 @@ class RelayLayout {
   RelayLayout(const DeviceShape& shape, int peers);
 
   size_t bytes() const { return bytes_; }
+  size_t slots_bytes() const { return 2 * from_peer_bytes() * static_cast<size_t>(peers_); }
+  // All that a peer writes to: slots of its links, one behind the other.
+  size_t from_peer_bytes() const { return link_bytes_ * static_cast<size_t>(links_); }
   int peers() const { return peers_; }
   int links() const { return links_; }  // those of groups included
 
@@ -114,8 +120,9 @@ class RelayLayout {
   size_t marks(int peer, int link) const {
     return marks_ + sizeof(device::Mark) * slots_ * index(peer, link);
   }
-  size_t received(int peer, int link) const { return received_ + link_bytes_ * index(peer, link); }
-  size_t sent(int peer, int link) const { return sent_ + link_bytes_ * index(peer, link); }
+  // Of slots, in the memory that they have.
+  size_t received(int peer, int link) const { return link_bytes_ * index(peer, link); }
+  size_t sent(int peer, int link) const { return received(peers_ + peer, link); }
   // What kernels wait for lies there, from 0 on.
   size_t cells_bytes() const { return carried_; }
 
@@ -127,7 +134,7 @@ class RelayLayout {
 
   int peers_ = 0, links_ = 0;
   size_t slots_ = 0, link_bytes_ = 0;
-  size_t carried_ = 0, marks_ = 0, received_ = 0, sent_ = 0, bytes_ = 0;
+  size_t carried_ = 0, marks_ = 0, bytes_ = 0;
 };
 
 // The memory of all ranks, as one of them sees it.
@@ -138,6 +145,7 @@ struct DeviceMap {
   bool shares_buffers = false;     // callers' Inputs and Outputs are, at the same addresses
   RelayLayout relay = {};
   std::byte* relay_memory = nullptr;  // null: no relay leads to any peer
+  std::byte* relay_slots = nullptr;   // likewise
   std::vector<Rank> relayed = {};     // in their order; then relay's peers
 
   template <class T>
@@ -148,6 +156,7 @@ struct DeviceMap {
   T* at_relay(size_t offset) const {
     return reinterpret_cast<T*>(relay_memory + offset);
   }
+  std::byte* at_slots(size_t offset) const { return relay_slots + offset; }
   bool is_mapped(Rank rank) const { return memory[static_cast<size_t>(rank)] != nullptr; }
   // This rank's ends of the links (peer, me, link) and (me, peer, link).
   device::Receive receive_end(Rank peer, int link) const;

@@ -38,6 +38,7 @@ TEST(Options, ReadsEveryVariable) {
                                             {"WEFT_ENCRYPT", "1"},
                                             {"WEFT_DEVICE", "1"},
                                             {"WEFT_DEVICE_ENGINE", "stream"},
+                                            {"WEFT_GPU_DIRECT", "on"},
                                             {"WEFT_HOST", "left"},
                                             {"WEFT_DEBUG", "info"}}));
   ASSERT_TRUE(options.ok()) << options.status().to_string();
@@ -57,6 +58,7 @@ TEST(Options, ReadsEveryVariable) {
   EXPECT_TRUE(options->encrypt);
   EXPECT_EQ(options->device, "1");
   EXPECT_EQ(options->device_engine, "stream");
+  EXPECT_EQ(options->gpu_direct, "on");
   EXPECT_EQ(options->host, "left");
   EXPECT_EQ(options->log, "info");
 }
@@ -103,7 +105,8 @@ TEST(Options, ErrorsNameVariableValueAndWhatIsAccepted) {
         Case{"WEFT_DEVICE", "gpu0", "auto, none, or the index"},
         Case{"WEFT_DEVICE", "-1", "auto, none, or the index"},
         Case{"WEFT_DEVICE_ENGINE", "fast", "auto, persistent, stream"},
-        Case{"WEFT_CHECK", "2", "yes or no"}, Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
+        Case{"WEFT_GPU_DIRECT", "yes", "auto, off, on"}, Case{"WEFT_CHECK", "2", "yes or no"},
+        Case{"WEFT_DEBUG", "loud", "warning, info"}}) {
     const auto options = options_from(env_of({{name, value}}));
     ASSERT_FALSE(options.ok()) << name;
     EXPECT_EQ(options.status().code(), Code::invalid_argument);

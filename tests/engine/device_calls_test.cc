@@ -13,6 +13,9 @@
 #include "tests/support/device_calls_ranks.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sanitized.h"
+#ifdef WEFT_HAVE_VERBS
+#include "tests/support/fabric_gpu.h"
+#endif
 
 namespace weft::test {
 namespace {
@@ -41,27 +44,49 @@ std::vector<Shape> shapes(int ranks) {
   return all;
 }
 
-// How calls are run, and on how many hosts.
+// How calls are run, on how many hosts, and whether RDMA moves GPUs' memory between those.
 struct Runs {
   std::string engine;
   int hosts;
-  friend void PrintTo(const Runs& r, std::ostream* to) { *to << r.engine << " on " << r.hosts; }
+  bool direct;
+  friend void PrintTo(const Runs& r, std::ostream* to) {
+    *to << r.engine << " on " << r.hosts << (r.direct ? ", direct" : "");
+  }
+
+  World world(int ranks) const {
+    World world{.ranks = ranks, .engine = engine, .hosts = hosts};
+#ifdef WEFT_HAVE_VERBS
+    if (!direct) return world;
+    const auto fabric = std::make_shared<verbs::test::Fabric>(verbs::test::FabricOptions());
+    world.connect = [fabric](Rendezvous& meet, const Deadline& deadline) {
+      return connect_by_verbs(fabric, meet, deadline);
+    };
+    world.in_front = [fabric](Rank, std::unique_ptr<Gpu> gpu) {
+      return std::make_unique<FabricGpu>(std::move(gpu), fabric);
+    };
+    world.options.gpu_direct = "on";
+#endif
+    return world;
+  }
 };
-const auto kRuns = testing::Values(Runs{"persistent", 1}, Runs{"stream", 1}, Runs{"persistent", 2},
-                                   Runs{"stream", 2});
+const std::vector<Runs> kRunsOfAll = {
+    {"persistent", 1, false}, {"stream", 1, false}, {"persistent", 2, false}, {"stream", 2, false},
+#ifdef WEFT_HAVE_VERBS
+    {"persistent", 2, true},  {"stream", 2, true},
+#endif
+};
+const auto kRuns = testing::ValuesIn(kRunsOfAll);
 
 class Ranks : public testing::TestWithParam<std::tuple<int, Runs>> {
  protected:
   static World world() {
     const auto& [ranks, runs] = GetParam();
-    return {.ranks = ranks, .engine = runs.engine, .hosts = runs.hosts};
+    return runs.world(ranks);
   }
 };
 class Engines : public testing::TestWithParam<Runs> {
  protected:
-  static World world(int ranks = 2) {
-    return {.ranks = ranks, .engine = GetParam().engine, .hosts = GetParam().hosts};
-  }
+  static World world(int ranks = 2) { return GetParam().world(ranks); }
 };
 // Sanitizers make the emulated GPU slow, and launches of many small kernels most of all.
 const std::vector<int> kRanks = kSanitized ? std::vector{1, 2, 3} : std::vector{1, 2, 3, 5};

@@ -41,6 +41,17 @@ void keeps_memory(Gpu& device) {
   device.release(memory);
 }
 
+// It may have its reasons not to, but not for memory of the host.
+void gives_dma_bufs(Gpu& device) {
+  const Bytes memory = must(device.allocate(2 << 20)), host = must(device.allocate_host(2 << 20));
+  const auto buffer = device.dma_buf(memory);
+  EXPECT_TRUE(buffer.ok() ? buffer->valid() && device.flush_remote_writes().ok()
+                          : !buffer.status().message().empty());
+  EXPECT_FALSE(device.dma_buf(host).ok());
+  device.release_host(host);
+  device.release(memory);
+}
+
 // A chain over two streams, in the order that events make.
 void orders_streams(Gpu& device) {
   const Bytes a = must(device.allocate(1 << 20)), b = must(device.allocate(1 << 20));
@@ -224,6 +235,7 @@ void conforms(Gpu& device) {
   EXPECT_FALSE(device.identity().name.empty());
   EXPECT_FALSE(device.identity().uuid.empty());
   keeps_memory(device);
+  gives_dma_bufs(device);
   orders_streams(device);
   times_events(device);
   captures_graphs(device);

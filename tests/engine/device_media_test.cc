@@ -247,6 +247,29 @@ TEST(DeviceMedia, IsRelayedWhereItCannotBeShared) {
   EXPECT_EQ(shared.allocated, 0);
 }
 
+// Who insists on direct ways gets them or an error, on all ranks.
+TEST(DeviceMedia, GoesThroughHostsOnlyWhereNobodyMinds) {
+  for (const bool insists : {false, true}) {
+    FakeGpu::Shared shared;
+    std::vector<std::unique_ptr<FakeGpu>> gpus;
+    auto outcomes = join(shared, gpus, 3, [&](Rank r, FakeGpu&, DeviceMediaConfig& config) {
+      config.host = r == 2 ? "b" : "a";
+      config.connect = connect_by_tcp;
+      if (r == 1) config.direct = insists ? "on" : "off";
+    });
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.status.ok(), !insists);
+      EXPECT_TRUE(outcome.media || outcome.status.message().starts_with(
+                                       "option gpu_direct (WEFT_GPU_DIRECT) is on, but RDMA does "
+                                       "not reach the memory of all ranks' GPUs (rank 0: the fake "
+                                       "GPU gives no dma-bufs)"))
+          << outcome.status.to_string();
+    }
+    outcomes.clear();
+    EXPECT_EQ(shared.allocated, 0);
+  }
+}
+
 // One rank's failure is everyone's, with its name, and nothing is left.
 void all_fail(const std::function<void(Rank, FakeGpu&, DeviceMediaConfig&)>& prepare,
               std::string_view words) {

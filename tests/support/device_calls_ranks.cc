@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "tests/support/connect_by_tcp.h"
 
 namespace weft::test {
 
@@ -26,10 +25,11 @@ void run_calls(const CallsWorld& world, const std::function<void(const CallsHere
       if (world.in_front) device = world.in_front(r, std::move(device));
       DeviceMediaConfig config{.rank = r, .host = concat("host ", host), .process = 1};
       config.queues = kDeviceQueuesMost;
-      config.connect = connect_by_tcp;
+      config.connect = world.connect;
       config.shape = {.ranks = world.ranks, .links = 8, .slots = 2, .slot_bytes = 1024};
       config.shape.window_bytes = 64 << 10;
       config.wish = world.engine;
+      config.direct = world.options.gpu_direct;
       auto& meet = *meetings[static_cast<size_t>(r)];
       auto joined =
           DeviceCalls::join(*device, meet, config, world.options, Deadline::after(60), world.room);

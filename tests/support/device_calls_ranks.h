@@ -8,6 +8,7 @@
 
 #include "base/options.h"
 #include "engine/device/calls.h"
+#include "tests/support/connect_by_tcp.h"
 #include "tests/support/emulated_device.h"
 
 namespace weft::test {
@@ -18,6 +19,9 @@ struct CallsWorld {
   int blocks = 2;  // of every rank, resident at once
   int hosts = 1;   // which ranks are on by turns, each with a GPU
   Options options{};
+  // What carries messages between hosts, as DeviceMediaConfig::connect makes it.
+  std::function<Result<std::unique_ptr<Media>>(Rendezvous&, const Deadline&)> connect =
+      connect_by_tcp;
   DeviceRoom room{1 << 20, 64 << 10, 1 << 20};
   // What a rank takes for the GPU. Null: the GPU itself.
   std::function<std::unique_ptr<Gpu>(Rank, std::unique_ptr<Gpu>)> in_front = nullptr;

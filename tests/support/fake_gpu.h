@@ -63,6 +63,8 @@ class FakeGpu final : public Gpu {
     ++shared_.reached;
     return {};
   }
+  Result<Fd> dma_buf(Bytes) override { return unsupported("the fake GPU gives no dma-bufs"); }
+  Status flush_remote_writes() override { return {}; }
   Result<uint32_t> prepare(ReduceOp, DataType type) override {
     return type == DataType::fp8_e4m3 ? 60u : 132u;
   }

@@ -27,6 +27,8 @@ class ForwardingGpu : public Gpu {
   Result<std::byte*> map(std::string_view shared) override { return to_->map(shared); }
   void unmap(std::byte* memory) override { to_->unmap(memory); }
   Status reach(std::byte* memory) override { return to_->reach(memory); }
+  Result<Fd> dma_buf(Bytes memory) override { return to_->dma_buf(memory); }
+  Status flush_remote_writes() override { return to_->flush_remote_writes(); }
 
   Result<Stream> make_stream() override { return to_->make_stream(); }
   void destroy_stream(Stream stream) override { to_->destroy_stream(stream); }
