@@ -338,6 +338,19 @@ TEST(DeviceCommunicator, SpansHosts) {
   });
 }
 
+// TCP does not lead from one GPU's memory into another's.
+TEST(DeviceCommunicator, IsNotMadeWhereItInsistsOnRdma) {
+  World world{.ranks = 2, .hosts = {"left", "right"}};
+  world.options.device = "0";
+  world.options.gpu_direct = "on";
+  create_ranks(world, [](Rank, Rendezvous& meet, const CreateConfig& config) {
+    const Status status = create_communicator(meet, config).status();
+    EXPECT_EQ(status.code(), Code::unsupported) << status.to_string();
+    EXPECT_NE(status.message().find("rank 0: tcp takes no memory of GPUs"), std::string_view::npos)
+        << status.to_string();
+  });
+}
+
 // -- which way a call takes -----------------------------------------------------------------------
 
 TEST(DeviceWay, GoesByWhatACallReadsAndWrites) {
