@@ -223,10 +223,11 @@ Status check_self_transfers(std::span<const Transfer> group, Rank me) {
       (t.direction == Transfer::Direction::send ? sends : receives)
           .push_back(t.count * size_of(t.type));
   if (sends == receives) return {};
-  return unsupported("rank " + std::to_string(me) + " sends " + std::to_string(sends.size()) +
-                     " messages to itself and receives " + std::to_string(receives.size()) +
-                     ", or their sizes differ; each send to oneself needs a receive of the "
-                     "same size in the same group");
+  return Status(Code::mismatch,
+                "rank " + std::to_string(me) + " sends " + std::to_string(sends.size()) +
+                    " messages to itself and receives " + std::to_string(receives.size()) +
+                    ", or their sizes differ; each send to oneself needs a receive of the "
+                    "same size in the same group");
 }
 
 Signature signature(const Call& call, Purpose purpose) {

@@ -26,16 +26,6 @@ Call sum_of(std::vector<int32_t>& values) {
           .type = DataType::int32};
 }
 
-// Until what is on the streams has ended, looking after it as its owner has to; false: it has not.
-bool settle(const CallsHere& here) {
-  for (const Deadline patience = Deadline::after(120); !*here.calls->idle();) {
-    (void)here.calls->health();
-    if (patience.expired()) return false;
-    std::this_thread::sleep_for(milliseconds(1));
-  }
-  return true;
-}
-
 // Looking whether events have come takes a while.
 class SlowToTell final : public ForwardingGpu {
  public:
@@ -118,65 +108,6 @@ TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
     here.device.destroy_graph(*graph);
     gone.arrive_and_wait();
   });
-}
-
-// Holds back what touches others' buffers: the only launch, or the fourth step.
-class HeldBack final : public ForwardingGpu {
- public:
-  HeldBack(std::unique_ptr<Gpu> gpu, std::latch& until)
-      : ForwardingGpu(std::move(gpu)), until_(until) {}
-  Status launch(const device::Program& program, const device::Call& call,
-                const device::Limits& limits, uint32_t blocks, Stream stream) override {
-    until_.wait();
-    return ForwardingGpu::launch(program, call, limits, blocks, stream);
-  }
-  Status launch(ReduceOp op, DataType type, const device::Operands& operands,
-                const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
-                Stream stream) override {
-    if (++steps_ == 4) until_.wait();
-    return ForwardingGpu::launch(op, type, operands, tail, limits, blocks, stream);
-  }
-
- private:
-  std::latch& until_;
-  int steps_ = 0;
-};
-
-// A rank that gave up has its buffers for itself again, though it has told where they are.
-TEST(DeviceCallsFailures, WhoComesLateKeepsOffBuffersOfWhoGaveUp) {
-  for (const char* const engine : {"persistent", "stream"}) {
-    CallsWorld world{.engine = engine};
-    world.options.timeout_s = 0.3;
-    std::latch gave_up(1), late_one_ended(1);
-    world.in_front = [&](Rank r, std::unique_ptr<Gpu> gpu) -> std::unique_ptr<Gpu> {
-      if (r == 0) return gpu;
-      return std::make_unique<HeldBack>(std::move(gpu), gave_up);
-    };
-    run_calls(world, [&](const CallsHere& here) {
-      std::vector<int32_t> in(20'000, here.me), out(in.size(), -1);
-      const Call call{.kind = Kind::all_reduce,
-                      .input = in.data(),
-                      .output = out.data(),
-                      .count = in.size(),
-                      .type = DataType::int32};
-      EXPECT_EQ(here.calls->would_run(call)->algorithm, "zero_copy");
-      EXPECT_TRUE(here.calls->enqueue(call, here.streams[0]).ok());
-      EXPECT_TRUE(settle(here));
-      EXPECT_TRUE(here.device.synchronize(here.streams[0]).ok());
-      const Status why = here.calls->health();
-      EXPECT_EQ(why.peer(), 1 - here.me) << engine << ": " << why.to_string();
-      if (here.me == 1) {
-        EXPECT_TRUE(contains(why, "rank 1's GPU keeps off the input and output of rank 0"))
-            << engine << ": " << why.to_string();
-        return late_one_ended.count_down();
-      }
-      EXPECT_EQ(why.code(), Code::timeout) << engine << ": " << why.to_string();
-      out.assign(out.size(), 7);
-      gave_up.count_down();
-      late_one_ended.wait();
-      EXPECT_EQ(out, std::vector<int32_t>(out.size(), 7)) << engine;
-    });
-  }
 }
 
 // Counts what it is given, and refuses steps from the `limit`th on.

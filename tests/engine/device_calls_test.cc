@@ -29,21 +29,6 @@ void run_ranks(const World& world, const Body& body) {
   });
 }
 
-std::vector<Shape> shapes(int ranks) {
-  std::vector<Shape> all;
-  for (int kind = 0; kind < kKinds; ++kind)
-    for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{5000}}) {
-      const Shape shape{.kind = static_cast<Kind>(kind), .ranks = ranks, .count = count};
-      if (shape.kind == Kind::exchange || shape.kind == Kind::barrier) continue;
-      all.push_back(shape);
-      if (has_root(shape.kind) && ranks > 1) {
-        all.push_back(shape);
-        all.back().root = ranks - 1;
-      }
-    }
-  return all;
-}
-
 // How calls are run, on how many hosts, and whether RDMA moves GPUs' memory between those.
 struct Runs {
   std::string engine;
@@ -106,7 +91,7 @@ TEST_P(Ranks, GetWhatTheOracleGives) {
   const bool briefly = kSanitized && world().engine == "stream";
   run_ranks(world(), [=](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
     uint64_t salt = 0;
-    for (const Shape& shape : shapes(calls.size()))
+    for (const Shape& shape : shapes_of_calls(calls.size()))
       for (const bool in_place : {false, true}) {
         if (briefly && (in_place ? shape.count != 37 : shape.count == 1)) continue;
         CallMemory memory(shape, me, in_place);
@@ -118,74 +103,6 @@ TEST_P(Ranks, GetWhatTheOracleGives) {
         ASSERT_EQ(memory.compare(), "") << name(shape.kind) << " of " << shape.count;
       }
     EXPECT_TRUE(calls.health().ok());
-  });
-}
-
-// Runs it, and gives the memory up the moment this rank is through.
-void expect_right(const Shape& shape, bool in_place, size_t misalign, Rank me, Gpu& device,
-                  DeviceCalls& calls, Gpu::Stream stream) {
-  CallMemory memory(shape, me, in_place, ReduceOp::sum, misalign);
-  memory.fill(shape.count + misalign);
-  const Status status = calls.enqueue(memory.call(), stream);
-  ASSERT_TRUE(status.ok()) << status.to_string();
-  ASSERT_TRUE(device.synchronize(stream).ok());
-  ASSERT_EQ(memory.compare(), "") << name(shape.kind) << " of " << shape.count;
-  memory.scribble();
-}
-
-std::string algorithm_of(const Shape& shape, bool in_place, Rank me, const DeviceCalls& calls) {
-  const CallMemory memory(shape, me, in_place);
-  const auto what = calls.would_run(memory.call());
-  return what.ok() ? what->algorithm : what.status().to_string();
-}
-
-// Large calls run between the ranks' own buffers where one GPU has them all; but for all_to_all,
-// which nobody can do so who is in place, and only that rank knows it.
-TEST_P(Ranks, RunLargeCallsBetweenBuffers) {
-  const bool can = std::get<1>(GetParam()).hosts == 1 || std::get<0>(GetParam()) == 1;
-  run_ranks(world(), [=](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
-    size_t turn = 0;
-    for (Shape shape : shapes(calls.size()))
-      for (const bool in_place : {false, true}) {
-        if (shape.count != 37) continue;
-        EXPECT_NE(algorithm_of(shape, in_place, me, calls), "zero_copy");
-        shape.count = 9001;
-        EXPECT_EQ(algorithm_of(shape, in_place, me, calls) == "zero_copy",
-                  can && shape.kind != Kind::all_to_all)
-            << name(shape.kind);
-        for (const size_t misalign : {0, 4}) {
-          if (!can) continue;
-          ASSERT_NO_FATAL_FAILURE(
-              expect_right(shape, in_place, misalign, me, device, calls, streams[++turn % 2]));
-        }
-        shape.count = 37;
-      }
-    const Shape parts{.kind = Kind::all_reduce, .ranks = calls.size(), .count = 300'001};
-    if (can && !kSanitized) {
-      ASSERT_NO_FATAL_FAILURE(expect_right(parts, false, 0, me, device, calls, streams[0]));
-    }
-    EXPECT_TRUE(calls.health().ok()) << calls.health().to_string();
-  });
-}
-
-TEST_P(Ranks, RunBetweenBuffersWhatIsAsked) {
-  World world = Ranks::world();
-  world.options.algorithm = "zero_copy";
-  const bool can = world.hosts == 1 || world.ranks == 1;
-  run_ranks(world, [=](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
-    for (const Shape& shape : shapes(calls.size()))
-      for (const bool in_place : {false, true}) {
-        const std::string what = algorithm_of(shape, in_place, me, calls);
-        if (!can) {
-          EXPECT_TRUE(contains(what, "needs all ranks to share memory")) << what;
-        } else if (shape.kind == Kind::all_to_all && in_place) {
-          EXPECT_TRUE(contains(what, "zero_copy does not serve all_to_all")) << what;
-        } else if (!kSanitized || shape.count == 37) {
-          ASSERT_NO_FATAL_FAILURE(
-              expect_right(shape, in_place, 0, me, device, calls, streams[shape.count % 2]));
-        }
-      }
-    EXPECT_TRUE(calls.health().ok()) << calls.health().to_string();
   });
 }
 

@@ -44,4 +44,28 @@ void run_calls(const CallsWorld& world, const std::function<void(const CallsHere
     });
 }
 
+bool settle(const CallsHere& here) {
+  for (const Deadline patience = Deadline::after(120); !*here.calls->idle();) {
+    (void)here.calls->health();
+    if (patience.expired()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+std::vector<Shape> shapes_of_calls(int ranks) {
+  std::vector<Shape> all;
+  for (int kind = 0; kind < kKinds; ++kind)
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{37}, size_t{5000}}) {
+      const Shape shape{.kind = static_cast<Kind>(kind), .ranks = ranks, .count = count};
+      if (shape.kind == Kind::exchange || shape.kind == Kind::barrier) continue;
+      all.push_back(shape);
+      if (has_root(shape.kind) && ranks > 1) {
+        all.push_back(shape);
+        all.back().root = ranks - 1;
+      }
+    }
+  return all;
+}
+
 }  // namespace weft::test

@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/options.h"
 #include "engine/device/calls.h"
 #include "tests/support/connect_by_tcp.h"
 #include "tests/support/emulated_device.h"
+#include "tests/support/oracle.h"
 
 namespace weft::test {
 
@@ -37,5 +39,11 @@ struct CallsHere {
 // Every rank in a thread. What they put on their streams has ended when all return; then calls are
 // made an end of that are there still.
 void run_calls(const CallsWorld& world, const std::function<void(const CallsHere&)>& body);
+
+// Until what is on the streams has ended, looking after it as its owner has to; false: it has not.
+bool settle(const CallsHere& here);
+
+// Of every collective and root, with counts from none to many.
+std::vector<Shape> shapes_of_calls(int ranks);
 
 }  // namespace weft::test
