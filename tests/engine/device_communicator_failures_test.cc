@@ -86,7 +86,7 @@ void expect_ended(const World& world, const std::function<void(const Here&)>& la
 TEST(DeviceCommunicator, NamesTheRankThatDoesNotCome) {
   for (const char* algorithm : {"auto", "ring,auto"}) {
     World world{.ranks = 4};
-    world.options.timeout_s = kSanitized ? 5 : 0.5;  // and a part of it for others' words
+    world.options.timeout_s = kSanitized ? 5 : 2;  // and a part of it for others' words
     world.options.algorithm = algorithm;
     std::atomic<int> heard{0};
     const auto last = [&](const Here&) {
