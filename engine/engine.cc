@@ -69,6 +69,7 @@ Engine::~Engine() {
   progress_.reset();
   end_all();
   end_device();
+  if (device_) device_->drain();  // while peers still see this rank
   if (failed_.load(std::memory_order_acquire)) dump_failure();
 }
 

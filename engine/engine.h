@@ -270,7 +270,8 @@ class Engine final : public Communicator {
   const OriginProcess process_;
   // Calls on device memory; null: this rank has no device. Set before any call, under
   // failure_mutex_, and never changed. It goes after own_: to give back its memory the GPU may wait
-  // for kernels of peers, and these end because the connections of own_ have.
+  // for kernels of peers, and these end because the connections of own_ have (or, where survivors
+  // keep those, because the communicator has failed).
   std::unique_ptr<DeviceWay> device_;
   const std::shared_ptr<Origin> own_;
   const Lineage lineage_;

@@ -22,10 +22,10 @@ constexpr size_t kFewCalls = 16;  // that have ended may be kept
 
 }  // namespace
 
-// Numbers that no pointer has, so that who takes one for another is told so.
+// Odd numbers, which are no pointers' to anything that has a size.
 ncclComm_t ncclComm::next_handle() {
   static std::atomic<uintptr_t> made{0};
-  return reinterpret_cast<ncclComm_t>(++made << 16);
+  return reinterpret_cast<ncclComm_t>((++made << 4) + 1);
 }
 
 void ncclComm::begin_task() {

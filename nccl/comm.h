@@ -88,7 +88,7 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   void* add_registration();
   weft::Status remove_registration(void* handle);
 
-  // "comm 0x10000 (its name) rank 0 nranks 2", for lines that tell communicators apart. The
+  // "comm 0x11 (its name) rank 0 nranks 2", for lines that tell communicators apart. The
   // engine is given where this object does not have it yet.
   std::string label(const weft::Communicator* engine) const;
   std::string label() const { return label(this->engine().get()); }

@@ -49,7 +49,7 @@ constexpr std::array kSettings{
     Setting{"NCCL_MIN_NCHANNELS", "1", Use::honoured, kCount},
     Setting{"NCCL_MULTI_RANK_GPU_ENABLE", "1", Use::honoured, kNumber},
     Setting{"NCCL_NET", "", Use::honoured},
-    Setting{"NCCL_NET_GDR_LEVEL", "", Use::no_gpu},
+    Setting{"NCCL_NET_GDR_LEVEL", "", Use::honoured},
     Setting{"NCCL_NET_PLUGIN", "none", Use::no_plugin},
     Setting{"NCCL_NSOCKS_PERTHREAD", "1", Use::honoured, kCount},
     Setting{"NCCL_NVLS_ENABLE", "0", Use::no_gpu},
@@ -110,6 +110,9 @@ Choice protocol_named(const std::string& text) {
   return choice_among(kHere, protocols_left(text));
 }
 
+// NCCL_NET_GDR_LEVEL: never from the memory of GPUs.
+bool forbids_direct(const std::string& value) { return lower(value) == "loc" || value == "0"; }
+
 // What of a value that means something is not kept to; empty where all is.
 std::string not_kept(std::string_view name, const std::string& value) {
   if ((name == "NCCL_ALGO" && !algorithm_named(value).kept) ||
@@ -118,6 +121,8 @@ std::string not_kept(std::string_view name, const std::string& value) {
            "(Ring, Tree, PAT; LL, Simple), and chooses by itself";
   if (name == "NCCL_IB_QPS_PER_CONNECTION" && number_in(value) > kQueues)
     return concat("is more than there can be; it is taken for ", kQueues);
+  if (name == "NCCL_NET_GDR_LEVEL" && !forbids_direct(value))
+    return "cannot be kept to: nothing looks at how near a network's device is to a GPU";
   if (name == "NCCL_NET" && lower(value) != "socket" && lower(value) != "ib")
     return "is not there; data goes over InfiniBand or sockets";
   return "";
@@ -160,6 +165,9 @@ void take_choices(const CommConfig& config, const Environment& env, Options& opt
   if (is_set(env, "NCCL_SOCKET_IFNAME", "WEFT_SOCKET_IFNAME"))
     options.interfaces = *env.get("NCCL_SOCKET_IFNAME");
   if (is_set(env, "NCCL_HOSTID", "WEFT_HOST")) options.host = *env.get("NCCL_HOSTID");
+  if (is_set(env, "NCCL_NET_GDR_LEVEL", "WEFT_GPU_DIRECT") &&
+      forbids_direct(*env.get("NCCL_NET_GDR_LEVEL")))
+    options.gpu_direct = "off";
   if (!env.get("WEFT_TIMEOUT")) options.timeout_s = kTimeoutSeconds;
 }
 

@@ -50,7 +50,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::join(Gpu& device, Rendezvous& 
 
 DeviceCalls::~DeviceCalls() {
   if (abort_) {
-    drain_relay();
+    drain();
     abort();
   }
   (void)await_all(true);

@@ -109,6 +109,10 @@ class DeviceCalls {
     return media_->relay() ? media_->relay()->peer_status(peer) : Status();
   }
 
+  // Waits until peers have what finished calls have said to relays: before they may see this rank
+  // as gone. Bounded by the timeout.
+  void drain();
+
   // Of device memory that this rank has besides what calls are given.
   size_t bytes() const {
     return media_->bytes() + tables_.memory.size() + scratch_.size() + barrier_.size();
@@ -167,7 +171,6 @@ class DeviceCalls {
   Status start_relay();
   ProgressThread::Pause relay();
   bool has_ended();
-  void drain_relay();
   Status await_all(bool even_lost);
   Result<Where> begin(Gpu::Stream stream);
   void stop(device::Cause why);
@@ -193,9 +196,9 @@ class DeviceCalls {
   void forget_graphs();
   void forget_captures();
   uint64_t progress() const;  // changes when something under way comes on
-  Status await_room(const std::function<Result<bool>()>& there_is);
-  Status await_room_for(const Entry& entry);
-  Status await_portion(size_t step, Gpu::Stream stream);
+  Status await_room(double patience_s, const std::function<Result<bool>()>& there_is);
+  Status await_room_for(const Entry& entry, double patience_s);
+  Status await_portion(size_t step, double patience_s, Gpu::Stream stream);
   Status put(const Entry& entry, const Arguments& call, const device::Limits& limits,
              const Where& where, bool& begun);
   Status put_step(const DeviceScript& script, size_t i, const device::Call& call,

@@ -14,6 +14,10 @@ constexpr size_t kMostCalls = 256;               // on streams at once
 constexpr size_t kMostSteps = 512;               // by themselves, likewise
 constexpr size_t kPortion = kMostSteps / 2;      // of a call that has more
 
+double patience_of(const device::Limits& limits) {
+  return static_cast<double>(limits.timeout_ns) * 1e-9;
+}
+
 }  // namespace
 
 Result<Gpu::Event> DeviceCalls::take_event() {
@@ -48,10 +52,10 @@ uint64_t DeviceCalls::progress() const {
 
 // CUDA's queues are finite, and who waits for room in one may keep others of its process from what
 // ends the wait: where much waits for a peer, this waits instead, as long as some of it comes on.
-Status DeviceCalls::await_room(const std::function<Result<bool>()>& there_is) {
+Status DeviceCalls::await_room(double patience_s, const std::function<Result<bool>()>& there_is) {
   Result<bool> room = there_is();
   if (room.ok() && *room) return {};
-  Deadline deadline = Deadline::after(options_.timeout_s);
+  Deadline deadline = Deadline::after(patience_s);
   uint64_t seen = progress();
   waits_.store(true, std::memory_order_release);
   wake_();
@@ -61,23 +65,23 @@ Status DeviceCalls::await_room(const std::function<Result<bool>()>& there_is) {
     status = lost();
     if (const uint64_t now = progress(); now != seen) {
       seen = now;
-      deadline = Deadline::after(options_.timeout_s);
+      deadline = Deadline::after(patience_s);
     }
     if (status.ok() && deadline.expired())
       status = Status(Code::timeout, concat("Calls on rank ", rank(),
                                             "'s streams have not left room for another one within ",
-                                            number_text(options_.timeout_s), " s"));
+                                            number_text(patience_s), " s"));
     std::this_thread::yield();
   }
   waits_.store(false, std::memory_order_release);
   return room.ok() ? status : room.status();
 }
 
-Status DeviceCalls::await_room_for(const Entry& entry) {
+Status DeviceCalls::await_room_for(const Entry& entry, double patience_s) {
   const auto sum = [](size_t before, const UnderWay& call) {
     return before + (call.entry->script ? call.entry->script->steps() : 0);
   };
-  return await_room([this, &entry, &sum]() -> Result<bool> {
+  return await_room(patience_s, [this, &entry, &sum]() -> Result<bool> {
     WEFT_TRY(reap());
     if (under_way_.size() >= kMostCalls) return false;
     if (!entry.script || under_way_.empty()) return true;
@@ -87,12 +91,13 @@ Status DeviceCalls::await_room_for(const Entry& entry) {
 }
 
 // In the midst of a call, before a step: until the steps before the last portion have ended.
-Status DeviceCalls::await_portion(size_t step, Gpu::Stream stream) {
+Status DeviceCalls::await_portion(size_t step, double patience_s, Gpu::Stream stream) {
   if (step == 0 || step % kPortion != 0) return {};
   const size_t last = step / kPortion % portions_.size();
   WEFT_TRY(device_.record(portions_[last], stream));
   if (step == kPortion) return {};
-  return await_room([this, before = portions_[1 - last]] { return device_.is_done(before); });
+  return await_room(patience_s,
+                    [this, before = portions_[1 - last]] { return device_.is_done(before); });
 }
 
 Status DeviceCalls::put_step(const DeviceScript& script, size_t i, const device::Call& call,
@@ -120,7 +125,7 @@ Status DeviceCalls::put(const Entry& entry, const Arguments& call, const device:
   if (!entry.script) return device_.launch(entry.program, call, limits, entry.blocks, where.stream);
   Status status;
   for (size_t i = 0; i < entry.script->steps() && status.ok(); ++i) {
-    if (where.graph == 0) status = await_portion(i, where.stream);
+    if (where.graph == 0) status = await_portion(i, patience_of(limits), where.stream);
     if (status.ok()) status = put_step(*entry.script, i, call, limits, where.stream, begun);
   }
   if (!status.ok() && begun)
@@ -145,7 +150,7 @@ Status DeviceCalls::launch(const Entry& entry, const Arguments& call, const Sign
 Status DeviceCalls::launch_on_stream(const Entry& entry, const Arguments& call,
                                      const Signature& signature, device::Limits limits,
                                      const Where& where) {
-  WEFT_TRY(await_room_for(entry));
+  WEFT_TRY(await_room_for(entry, patience_of(limits)));
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
   limits.number = ++launched_;
@@ -217,8 +222,7 @@ bool DeviceCalls::has_ended() {
   return !done.ok() || *done;
 }
 
-// Peers may still need what this rank's calls have said.
-void DeviceCalls::drain_relay() {
+void DeviceCalls::drain() {
   if (!relay_thread_ || !health().ok() || !has_ended()) return;
   const Deadline deadline = Deadline::after(options_.timeout_s);
   while (std::atomic_ref<uint32_t>(*abort_).load(std::memory_order_acquire) == 0 &&

@@ -19,8 +19,7 @@ uint32_t device_queues(const Environment& env) {
 
 void ask_for_device_queues() {
   constexpr int kKeep = 0;
-  ::setenv(kVariable, std::to_string(kDeviceQueuesMost).c_str(),
-           kKeep);  // NOLINT(concurrency-mt-unsafe)
+  ::setenv(kVariable, std::to_string(kDeviceQueuesMost).c_str(), kKeep);
 }
 
 }  // namespace weft

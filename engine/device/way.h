@@ -79,6 +79,11 @@ class DeviceWay {
   // everything with `why`.
   void end(const Status& why);
 
+  // See DeviceCalls::drain().
+  void drain() {
+    if (calls_) calls_->drain();
+  }
+
   // Of the oldest call that is outstanding, in words (or that there may be some of graphs), and
   // whether its timeout is the communicator's. They wait for who puts a call on a stream: abort()
   // ends that.

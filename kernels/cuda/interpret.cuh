@@ -42,7 +42,7 @@ class Interpreter {
     // By vote, as a block of this launch may claim the report while the others begin.
     if (__syncthreads_or(ptx::load_relaxed_sys(&p_.state->failed) != 0)) return;
     if (p_.windowed && !await_lease()) return;
-    if (p_.tell != nullptr) tell_buffers();
+    if (p_.tell != nullptr && !tell_buffers()) return;
     int live = lanes;
     for (int i = 0; live != 0; i = i + 1 < lanes ? i + 1 : 0) {
       if (w_.ended[i]) continue;
@@ -153,10 +153,19 @@ class Interpreter {
 
   // Where this rank's are, to all peers. Every worker does, before it posts; the barrier is that of
   // its first step. What another one has told already stays as it is.
-  __device__ void tell_buffers() const { tell(address_of(call_.input), address_of(call_.output)); }
-  // Before the rank says that it has given up.
+  // False: one has given up, and may have taken back before what was told only now.
+  __device__ bool tell_buffers() const {
+    tell(address_of(call_.input), address_of(call_.output));
+    ptx::fence_sc_sys();
+    if (!__syncthreads_or(ptx::load_relaxed_sys(&p_.state->failed) != 0)) return true;
+    withdraw_buffers();
+    return false;
+  }
+  // Before the rank says that it has given up, and again when it has: see tell_buffers().
   __device__ void withdraw_buffers() const {
     if (p_.tell == nullptr) return;
+    __syncthreads();
+    ptx::fence_sc_sys();
     tell(0, 0);
     __syncthreads();
   }
@@ -183,6 +192,7 @@ class Interpreter {
     withdraw_buffers();
     if (gone >= 0)
       give_up(limits_, p_.state, report(Cause::aborted, &h), {nullptr, 0, Awaited::buffers, gone});
+    withdraw_buffers();
     return false;
   }
   template <class Pointer>
@@ -295,6 +305,7 @@ class Interpreter {
     __syncthreads();
     // Should all have come at last, it is still over: other workers may have left.
     if (threadIdx.x == 0) give_up(limits_, p_.state, report(cause, h), Need{});
+    withdraw_buffers();
     return true;
   }
 

@@ -37,6 +37,7 @@ __device__ __forceinline__ void store_release_sys(uint64_t* to, uint64_t value) 
 __device__ __forceinline__ void fence_acq_rel_sys() {
   asm volatile("fence.acq_rel.sys;" ::: "memory");
 }
+__device__ __forceinline__ void fence_sc_sys() { asm volatile("fence.sc.sys;" ::: "memory"); }
 // Between blocks of one kernel only.
 __device__ __forceinline__ uint32_t add_acq_rel_gpu(uint32_t* to, uint32_t value) {
   uint32_t before;

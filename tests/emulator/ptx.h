@@ -27,6 +27,7 @@ inline void store_release_sys(T* to, T value) {
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
 inline void fence_acq_rel_sys() { emulator::fence(); }
+inline void fence_sc_sys() { emulator::fence(); }
 inline uint32_t add_acq_rel_gpu(uint32_t* to, uint32_t value) {
   return __atomic_fetch_add(to, value, __ATOMIC_ACQ_REL);
 }

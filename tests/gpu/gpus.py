@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Prints the architectures of this machine's GPUs, as -DWEFT_CUDA_ARCHITECTURES takes them ("90;100"); nothing where
-there is none, or no nvidia-smi."""
+there is none that weft can be built for, or no nvidia-smi."""
 
 import re
 import subprocess
@@ -52,4 +52,4 @@ def why_not_built_for(here, built):
 
 
 if __name__ == "__main__":
-    print(";".join(map(str, architectures())))
+    print(";".join(str(one) for one in architectures() if one >= LEAST))

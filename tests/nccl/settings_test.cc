@@ -57,6 +57,8 @@ TEST(Settings, MeanWhatTheyMean) {
   EXPECT_EQ(options_with({{"NCCL_IB_QPS_PER_CONNECTION", "16"}}).verbs.queues, 8);
   EXPECT_EQ(options_with({{"NCCL_NET", "Socket"}}).transport, "shm+tcp");
   EXPECT_EQ(options_with({}).timeout_s, 1800);
+  EXPECT_EQ(options_with({{"NCCL_NET_GDR_LEVEL", "LOC"}}).gpu_direct, "off");
+  EXPECT_EQ(options_with({{"NCCL_NET_GDR_LEVEL", "PHB"}}).gpu_direct, "auto");
   EXPECT_EQ(options_with({{"WEFT_TIMEOUT", "7"}}).timeout_s, 7);
   EXPECT_EQ(
       options_with({{"NCCL_NSOCKS_PERTHREAD", "4"}, {"NCCL_SOCKET_NTHREADS", "2"}}).tcp_streams, 8);
