@@ -102,6 +102,7 @@ class Communicator {
   virtual Work start(std::span<const Transfer> group) = 0;
 
   // Puts the call on the caller's stream, and returns: the stream goes on when the output is there.
+  // Where 256 calls of this rank are on streams, it waits first until one of them has ended.
   // Memory is on the device, or pinned memory that it reaches, and stays as it is until then. Calls
   // run one after the other, in the order given, whichever streams they are on. Barriers, and calls
   // of no elements, are put there, too. A failure shows in health() and in the next call; what is
