@@ -187,18 +187,29 @@ TEST(DeviceCallsFailures, ACallOfManyStepsComesPieceByPiece) {
   EXPECT_GT(counts.steps, kMostSteps);
 }
 
+// Another thread, which aborts the rank's calls once one waits for room.
+class AbortsWhoWaits {
+ public:
+  explicit AbortsWhoWaits(DeviceCalls& calls) {
+    calls.when_waiting([this] { waits_.count_down(); });
+    thread_ = std::jthread([this, &calls] {
+      waits_.wait();
+      EXPECT_TRUE(calls.waits());
+      calls.abort();
+    });
+  }
+
+ private:
+  std::latch waits_{1};
+  std::jthread thread_;
+};
+
 // Its other half never comes; whoever waits for room says so, and is told to end.
 TEST(DeviceCallsFailures, ACallOfManyStepsEndsWhenAborted) {
   Counted::Counts counts;
   run_calls(counted(counts, "stream"), [](const CallsHere& here) {
     if (here.me == 1) return;
-    std::latch waits(1);
-    here.calls->when_waiting([&waits] { waits.count_down(); });
-    std::jthread other([&] {
-      waits.wait();
-      EXPECT_TRUE(here.calls->waits());
-      here.calls->abort();
-    });
+    const AbortsWhoWaits other(*here.calls);
     std::vector<int32_t> values(kManySteps, 1);
     DeviceCalls::Launched launched;
     const Status status = here.calls->enqueue(sum_of(values), here.streams[0], &launched);
@@ -321,13 +332,7 @@ Status call_until_refused(const CallsHere& here, std::vector<int32_t>& values) {
 TEST(DeviceCallsFailures, WhoWaitsForRoomForACallEndsWhenAborted) {
   run_calls({}, [](const CallsHere& here) {
     if (here.me == 1) return;
-    std::latch waits(1);
-    here.calls->when_waiting([&waits] { waits.count_down(); });
-    std::jthread other([&] {
-      waits.wait();
-      EXPECT_TRUE(here.calls->waits());
-      here.calls->abort();
-    });
+    const AbortsWhoWaits other(*here.calls);
     std::vector<int32_t> values(8, 1);
     const Status status = call_until_refused(here, values);
     EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
