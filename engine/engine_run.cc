@@ -168,7 +168,10 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   PlanRequest& request = arranged->request;
   request.links = link_shape();
   request.streaming = op.call.count * size_of(op.call.type) >= kStreamingBytes;
-  return lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
+  auto plan = lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
+  if (plan.ok() && (*plan)->window_bytes() > kSmallLease)
+    media_->fill_window(media_->window_layout().data_offset() + kWindowLapBytes);
+  return plan;
 }
 
 CallIdentity Engine::identify(Operation& op, const Plan& plan) {

@@ -27,6 +27,8 @@ class Media {
   const WindowLayout& window_layout() const { return window_layout_; }
   // The window of a peer or of this rank. REQUIRES: windows_everywhere().
   const Window* window(Rank rank) const;
+  // See Transport::fill_window(). REQUIRES: windows_everywhere().
+  void fill_window(size_t bytes) { transports_[0]->fill_window(bytes); }
 
   // Whether memory can be shared with all ranks: see Transport::share() and the following.
   bool shares_memory() const { return windows_everywhere_ && transports_[0]->shares_memory(); }

@@ -197,6 +197,9 @@ class Transport {
   // The window of `peer`, or of this rank itself; nullptr where the medium shares no memory.
   // Its memory is filled in once the peer has answered.
   virtual const Window* open_window(Rank peer) = 0;
+  // Makes the first pages of this rank's window now, near its CPU, rather than one by one when they
+  // are written; what is there stays. Does nothing where that is not possible.
+  virtual void fill_window(size_t) {}
 
   // Whether share() is there. Then every rank that has_windows() reaches maps what is shared.
   virtual bool shares_memory() const { return false; }

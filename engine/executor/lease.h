@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "engine/schedule/window_lap.h"
 
 namespace weft {
 
@@ -50,12 +51,7 @@ class LeaseRing {
     uint64_t begin = 0;
     uint64_t call = 0;
   };
-  // Small leases go round in a small part of the ring, which stays in cache; four of them are under
-  // way before one waits.
-  size_t lap(size_t bytes) const {
-    constexpr size_t kSmallLap = 16 << 10;
-    return std::min(capacity_, std::max(kSmallLap, 4 * bytes));
-  }
+  size_t lap(size_t bytes) const { return std::min(capacity_, window_lap(bytes)); }
   Entry& at(uint64_t i) { return entries_[i % kRemembered]; }
 
   size_t capacity_;

@@ -6,6 +6,7 @@
 
 #include "engine/executor/lowering.h"
 #include "engine/schedule/lines.h"
+#include "engine/schedule/window_lap.h"
 
 namespace weft {
 namespace {
@@ -190,7 +191,13 @@ class Lowering {
       lowered.shared |= PlanStep::bit(lowered.targets.size());
     const bool much = request_.protocol == Protocol::simple &&  // lines are short
                       plan_->segment * plan_->element_bytes >= kStreamedToPeers;
-    if (lowered.shared != 0 && much && !plan_->stores) plan_->stores.emplace();
+    if (lowered.shared != 0 && much && !plan_->stores) plan_->stores.emplace(turns_to_come_round());
+  }
+
+  // After which a lane writes the same lines again.
+  uint64_t turns_to_come_round() const {
+    if (plan_->window_slots == 0) return request_.links.slots;
+    return std::min(window_lap(plan_->window_bytes()), window_ring()) / plan_->half_bytes();
   }
 
   Status check(const Operand& operand) {

@@ -21,9 +21,7 @@ namespace weft {
 class StoreTrial {
  public:
   static constexpr uint64_t kPeriod = 2048;
-  // Turns of a way in a trial. The first find lines as the other way has left them, as long as it
-  // takes to come round in a window: four leases (lease.h) of at most four halves.
-  static constexpr uint64_t kUntimed = 16, kTurns = kUntimed + 4;
+  static constexpr uint64_t kTimed = 4;  // turns of a way in a trial
   // Turns before a trial: those of a plan's first calls find pages that nobody has touched yet.
   static constexpr uint64_t kBefore = 64;
 
@@ -34,11 +32,16 @@ class StoreTrial {
     size_t bytes = 0;
   };
 
+  // Before those of a way are timed, `untimed` turns are done so: as long as it takes to come round
+  // in a window or a link, turns find lines as the other way has left them.
+  explicit StoreTrial(uint64_t untimed) : untimed_(std::min(untimed, kUntimedMost)) {}
+
   // The next turn of a lane, which counts its turns over all calls of the plan.
   Turn begin(uint64_t number) const {
     const uint64_t at = number % kPeriod - kBefore;  // huge before the trial
-    if (at >= 2 * kTurns) return {.streams = streams_};
-    return {.streams = at >= kTurns, .timed = at % kTurns >= kUntimed};
+    const uint64_t turns = untimed_ + kTimed;
+    if (at >= 2 * turns) return {.streams = streams_};
+    return {.streams = at >= turns, .timed = at % turns >= untimed_};
   }
 
   // What begin() gave for `number`, done.
@@ -47,10 +50,11 @@ class StoreTrial {
     Way& way = ways_[turn.streams ? 1 : 0];
     way.least =
         std::min(way.least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
-    if (number % kPeriod == kBefore + 2 * kTurns - 1) decide();
+    if (number % kPeriod == kBefore + 2 * (untimed_ + kTimed) - 1) decide();
   }
 
  private:
+  static constexpr uint64_t kUntimedMost = 256;  // a trial is a small part of a period
   static constexpr double kNone = std::numeric_limits<double>::max();
   struct Way {
     double least = kNone;  // of this trial's turns, ticks per byte: others were interrupted
@@ -66,6 +70,7 @@ class StoreTrial {
     streams_ = ways_[1].mean < ways_[0].mean;
   }
 
+  uint64_t untimed_;
   Way ways_[2];
   bool streams_ = false;
 };

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/algorithms/words.h"
 #include "engine/schedule/lines.h"
+#include "engine/schedule/window_lap.h"
 
 namespace weft::simulation {
 namespace {
@@ -200,8 +201,7 @@ int Plan::lease_depth(double round_bytes, int rounds, bool ll) const {
   if (window_slots == 0) return std::numeric_limits<int>::max();
   const double slot = ll ? lines_of(round_bytes) * kLineBytes : std::ceil(round_bytes / 64) * 64;
   const double bytes = slot * window_slots * std::clamp(rounds, 1, window_halves);
-  constexpr double kSmallLap = 16 << 10, kAtLeast = 4;  // as leases are
-  return static_cast<int>(std::max(kAtLeast, kSmallLap / bytes));
+  return static_cast<int>(static_cast<double>(window_lap(static_cast<size_t>(bytes))) / bytes);
 }
 
 int representatives(const Trial& trial, const Network& network) {

@@ -36,6 +36,22 @@ TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
   EXPECT_EQ(ring.lease(100, 11).calls_before, 1u);
 }
 
+// A core's own cache holds half a lap, and all of one of small leases.
+TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
+  const auto leases_in_a_lap = [](size_t bytes) {
+    LeaseRing ring(64 << 20);
+    int leases = 1;
+    ring.lease(bytes, 1);
+    for (uint64_t call = 2; ring.lease(bytes, call).offset != 0; ++call) ++leases;
+    return leases;
+  };
+  EXPECT_EQ(leases_in_a_lap(64), 256);
+  EXPECT_EQ(leases_in_a_lap(4096), 4);
+  EXPECT_EQ(leases_in_a_lap(8192), 64);
+  EXPECT_EQ(leases_in_a_lap(64 << 10), 32);
+  EXPECT_EQ(leases_in_a_lap(1 << 20), 4);
+}
+
 TEST(LeaseRing, ForgetsNothingWhenTheRecordIsFull) {
   LeaseRing ring(1 << 20);
   for (uint64_t call = 1; call <= 5000; ++call) {

@@ -5,8 +5,9 @@
 namespace weft {
 namespace {
 
-constexpr uint64_t kBegin = StoreTrial::kBefore, kSecond = kBegin + StoreTrial::kTurns;
-constexpr uint64_t kTrial = kSecond + StoreTrial::kTurns;  // its end
+constexpr uint64_t kUntimed = 20, kTurns = kUntimed + StoreTrial::kTimed;
+constexpr uint64_t kBegin = StoreTrial::kBefore, kSecond = kBegin + kTurns;
+constexpr uint64_t kTrial = kSecond + kTurns;  // its end
 
 // Turns [begin, end), which take so many ticks per byte each way.
 void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint64_t streamed) {
@@ -19,12 +20,12 @@ void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint
 }
 
 TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
-  StoreTrial trial;
+  StoreTrial trial(kUntimed);
   for (uint64_t number = 0; number < kTrial; ++number) {
     const StoreTrial::Turn turn = trial.begin(number);
     EXPECT_EQ(turn.streams, number >= kSecond);
-    const uint64_t of_way = (number - kBegin) % StoreTrial::kTurns;
-    EXPECT_EQ(turn.timed, number >= kBegin && of_way >= StoreTrial::kUntimed) << number;
+    const uint64_t of_way = (number - kBegin) % kTurns;
+    EXPECT_EQ(turn.timed, number >= kBegin && of_way >= kUntimed) << number;
   }
   play(trial, 0, kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
@@ -37,18 +38,18 @@ TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
 
 // An interruption makes one turn long, not a way slow.
 TEST(StoreTrial, IsNotFooledByAnInterruption) {
-  StoreTrial trial;
-  StoreTrial::Turn turn = trial.begin(kSecond + StoreTrial::kUntimed);
+  StoreTrial trial(kUntimed);
+  StoreTrial::Turn turn = trial.begin(kSecond + kUntimed);
   ASSERT_TRUE(turn.streams && turn.timed);
   turn.bytes = 1000;
   turn.ticks = 1'000'000;
-  trial.end(turn, kSecond + StoreTrial::kUntimed);
+  trial.end(turn, kSecond + kUntimed);
   play(trial, 0, kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
 }
 
 TEST(StoreTrial, GoesByAllBytesOfATurn) {
-  StoreTrial trial;
+  StoreTrial trial(kUntimed);
   for (uint64_t number = 0; number < kTrial; ++number) {
     StoreTrial::Turn turn = trial.begin(number);
     turn.bytes = turn.streams ? 2000 : 1000;
@@ -60,7 +61,7 @@ TEST(StoreTrial, GoesByAllBytesOfATurn) {
 
 // Where a rank moved nothing in a trial, or only part of it was run.
 TEST(StoreTrial, StaysWithTheCachesUntilBothWaysWereTimed) {
-  StoreTrial trial;
+  StoreTrial trial(kUntimed);
   for (uint64_t number = 0; number < kTrial; ++number) trial.end(trial.begin(number), number);
   EXPECT_FALSE(trial.begin(kTrial).streams);
   play(trial, kSecond, kTrial, 5, 4);

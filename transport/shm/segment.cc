@@ -66,11 +66,11 @@ Result<std::shared_ptr<Segment>> Segment::map_again(const Segment& segment) {
   return map(Fd(::fcntl(segment.fd_.get(), F_DUPFD_CLOEXEC, 0)), segment.bytes_);
 }
 
-Status Segment::populate() {
-  ::madvise(data_, bytes_, MADV_HUGEPAGE);  // where the machine has them for shared memory
+Status Segment::populate(size_t bytes) {
+  ::madvise(data_, bytes, MADV_HUGEPAGE);  // where the machine has them for shared memory
   // Old kernels cannot: then pages come when they are touched.
-  if (::madvise(data_, bytes_, kPopulate) == 0 || errno == EINVAL) return {};
-  return system_error("fill " + std::to_string(bytes_) + " bytes of shared memory");
+  if (::madvise(data_, bytes, kPopulate) == 0 || errno == EINVAL) return {};
+  return system_error("fill " + std::to_string(bytes) + " bytes of shared memory");
 }
 
 // A private mapping shows the shared pages until they are written to. So every page is written to.

@@ -31,8 +31,8 @@ class Segment final : public SharedMemory {
   // For handing the segment on; invalid once it was closed or where the segment was mapped.
   const Fd& fd() const { return fd_; }
   void close_fd() { fd_.reset(); }
-  // Makes all pages now, near the CPU that this thread runs on.
-  Status populate();
+  // Makes the pages of the first `bytes` now, near the CPU that this thread runs on.
+  Status populate(size_t bytes);
 
   Bytes bytes() const override { return {data_, bytes_}; }
   // REQUIRES: the segment is open.

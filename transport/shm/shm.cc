@@ -190,10 +190,14 @@ const Window* ShmTransport::open_window(Rank peer) {
   return reaches(peer) ? &want(peer).window : nullptr;
 }
 
+void ShmTransport::fill_window(size_t bytes) {
+  (void)context_.home->populate(std::min(kPage + bytes, context_.home->size()));
+}
+
 Result<std::shared_ptr<SharedMemory>> ShmTransport::share(uint32_t number, size_t bytes) {
   Result<std::shared_ptr<Segment>> segment = Segment::create((bytes + kPage - 1) / kPage * kPage);
   if (!segment.ok()) return segment.status();
-  WEFT_TRY((*segment)->populate());
+  WEFT_TRY((*segment)->populate((*segment)->size()));
   Frame frame;
   frame.kind = FrameKind::memory;
   frame.id = number;

@@ -32,6 +32,7 @@ class ShmTransport final : public Transport {
   RecvLink& open_recv(Rank peer, LinkId id, LinkShape shape) override;
   bool has_windows() const override { return true; }
   const Window* open_window(Rank peer) override;
+  void fill_window(size_t bytes) override;
   bool shares_memory() const override { return true; }
   Result<std::shared_ptr<SharedMemory>> share(uint32_t number, size_t bytes) override;
   void unshare(uint32_t number) override;
