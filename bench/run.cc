@@ -228,6 +228,8 @@ Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bo
   const Result<double> all_us = setup_.place.time(placed.invocation, iterations, calls);
   if (!all_us.ok()) return all_us.status();
   share.time_us[in_place] = *all_us / iterations / calls;
+  // Who is done computes next, checks or prices, perhaps on the core of a rank that is not.
+  WEFT_TRY(setup_.control.barrier());
 
   // Again for single iterations, so that reading the clock does not spoil the figure above.
   std::vector<double>& samples = samples_us_[in_place];
