@@ -97,6 +97,12 @@ TEST(Comparison, TheFloorIsTheLeastOfWefts) {
   EXPECT_EQ(comparison.lines()[0].algorithm, "ring/simple");
 }
 
+TEST(Comparison, MessagesOfNoBytesAreNone) {
+  Comparison comparison = of_three();
+  add(comparison, 0, row(0, 1));
+  EXPECT_TRUE(comparison.lines().empty());
+}
+
 TEST(Comparison, SaysWhatALineWas) {
   Comparison comparison = of_three();
   EXPECT_EQ(*comparison.add(1, "mpirun: hello"), Said::remark);
