@@ -70,9 +70,9 @@ class Check {
 
  private:
   Result<Network> measure(const Part& part) {
-    Result<std::vector<Network>> networks = measure_node({part.transport});
-    if (!networks.ok()) return networks.status();
-    return networks->front();
+    Result<MeasuredNode> node = measure_node({part.transport});
+    if (!node.ok()) return node.status();
+    return node->networks.front();
   }
 
   Result<PriceTally> run(const Part& part) {

@@ -17,10 +17,9 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 500;
-constexpr size_t kBytesMoved = size_t{16} << 20;  // in one measurement, about
-constexpr int kWarmUp = 2;
-constexpr int kProbe = 200;       // barriers
+constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 2000;
+constexpr size_t kBytesMoved = size_t{64} << 20;  // in one measurement, about
+constexpr int kProbe = 200;                       // barriers
 constexpr double kMoved = 1.5;    // what they may change by before the cores count as moved
 constexpr int kTriesOfSize = 60;  // that are spent on waiting for cores that have moved
 
@@ -123,7 +122,8 @@ class PriceJob {
     const int iterations =
         std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, point.bytes)),
                    kIterationsAtLeast, kIterationsAtMost);
-    for (int i = 0; i < kWarmUp; ++i) WEFT_TRY(invocation.run(**communicator));
+    // The ways before have filled the caches with memory of their own.
+    for (int i = 0; i < iterations / 2; ++i) WEFT_TRY(invocation.run(**communicator));
     WEFT_TRY(control().barrier());
     const int64_t begin = steady_clock().now_ns();
     for (int i = 0; i < iterations; ++i) WEFT_TRY(invocation.run(**communicator));

@@ -1,5 +1,6 @@
 #include "bench/tune.h"
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -13,6 +14,9 @@
 namespace weft::bench {
 namespace {
 
+// What is measured on cores that others have for more of the time is not kept.
+constexpr double kShareLeast = 0.9;
+
 void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
@@ -22,6 +26,9 @@ void print(const Network& network) {
       network.fold_s * 1e6, medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6);
   for (const Rate& r : medium.rank_rates)
     std::printf(" %.1f GB/s of %.0f KiB", r.rate * 1e-9, r.bytes / 1024);
+  for (const Rate& r : medium.window_rates)
+    std::printf("%s %.1f of %.0f", &r == &medium.window_rates.front() ? "; in windows" : "",
+                r.rate * 1e-9, r.bytes / 1024);
   std::printf("\n");
 }
 
@@ -35,10 +42,20 @@ void print(const Tuning& tuning) {
   std::printf("\n");
 }
 
-Result<Tuning> measure() {
-  Result<std::vector<Network>> networks = measure_node({"shm", "tcp"});
-  if (!networks.ok()) return networks.status();
-  return Tuning{this_machine().host, (*networks)[0], (*networks)[1]};
+struct Measured {
+  Tuning tuning;
+  double share = 1;  // see MeasuredNode
+
+  std::string taken() const {
+    return concat("other programs had the cores for ", std::lround(100 * (1 - share)),
+                  " % of the time");
+  }
+};
+
+Result<Measured> measure() {
+  Result<MeasuredNode> node = measure_node({"shm", "tcp"});
+  if (!node.ok()) return node.status();
+  return Measured{{this_machine().host, node->networks[0], node->networks[1]}, node->share};
 }
 
 // Whether this process is to start ranks whose algorithms are chosen by what the cache holds.
@@ -58,13 +75,15 @@ int tune(const BenchOptions& options, const Environment& environment) {
     complain("--tune has no place for its file: set HOME, XDG_CACHE_HOME, or --tuning FILE.");
     return kExitUsage;
   }
-  const Result<Tuning> tuning = measure();
-  const Status written = tuning.ok() ? write_tuning(*tuning, path) : tuning.status();
+  const Result<Measured> measured = measure();
+  const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
   if (!written.ok()) {
     complain(written.message());
     return kExitFailed;
   }
-  print(*tuning);
+  print(measured->tuning);
+  if (measured->share < kShareLeast)
+    complain(concat(measured->taken(), " meanwhile: measure again when they have ended."));
   std::printf("Written to %s; jobs on this host choose by it from now on.\n", path.c_str());
   return kExitOk;
 }
@@ -77,8 +96,13 @@ void tune_once(const BenchOptions& options, const Environment& environment) {
     if (known.ok()) return;
     complain(concat("ignored: ", known.status().message()));
   }
-  const Result<Tuning> tuning = measure();
-  const Status written = tuning.ok() ? write_tuning(*tuning, path) : tuning.status();
+  const Result<Measured> measured = measure();
+  if (measured.ok() && measured->share < kShareLeast) {
+    complain(concat("algorithms are chosen by table: this machine could not be measured, as ",
+                    measured->taken(), "; weft-bench tries again when it is next started."));
+    return;
+  }
+  const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
   if (written.ok())
     complain(concat("measured this machine, once, to choose algorithms by price (kept in ", path,
                     "; again with --tune, not at all with --tuning off)."));

@@ -45,7 +45,17 @@ Result<std::unique_ptr<Media>> Connecting::finish(const std::vector<Addresses>& 
     WEFT_TRY(transport->join(std::move(of_ranks)));
   }
   return std::make_unique<Media>(config_.rank, config_.size, std::move(transports_),
-                                 config_.window_bytes);
+                                 config_.window_bytes, usual_links(addresses));
+}
+
+// What all ranks know decides.
+LinkShape Connecting::usual_links(const std::vector<Addresses>& addresses) {
+  const auto all = static_cast<ptrdiff_t>(addresses.size());
+  const auto with = [&](const char* name) {
+    return std::count_if(addresses.begin(), addresses.end(),
+                         [&](const Addresses& rank) { return rank.count(name) > 0; });
+  };
+  return with("tcp") == all && with("verbs") == 0 ? Media::kSocketLinks : Media::kUsualLinks;
 }
 
 }  // namespace weft

@@ -12,7 +12,6 @@
 namespace weft {
 namespace {
 
-constexpr LinkShape kLinks{8, 64 << 10};
 // A blocked call beside others that move is looked after once in that many polls, plus one.
 constexpr uint32_t kLookEvery = 255;
 
@@ -136,7 +135,7 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
 
 LinkShape Engine::link_shape() const {
   const Options& options = config_.options;
-  LinkShape shape = kLinks;
+  LinkShape shape = media_->usual_links();
   if (options.slot_bytes > 0)
     shape.slot_bytes = static_cast<uint32_t>((options.slot_bytes + 63) / 64 * 64);
   if (options.slots > 0) shape.slots = static_cast<uint32_t>(options.slots);

@@ -1,6 +1,7 @@
 #include "engine/measure.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +19,7 @@
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
+#include "engine/schedule/window_lap.h"
 #include "transport/backends.h"
 
 namespace weft {
@@ -49,27 +51,48 @@ void relax(uint64_t spins, bool one_core) {
   one_core || spins % 4096 == 0 ? void(::sched_yield()) : cpu_relax();
 }
 
+double cpu_s() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+// What threads that measure have met with.
+struct Watch {
+  Status failed;                // there are no such threads
+  double ran_s = 0, had_s = 0;  // and had their cores
+
+  // 1 where nobody else ran.
+  double share() const { return ran_s > 0 ? std::min(1.0, had_s / ran_s) : 1; }
+};
+
 // The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended;
-// none where `failed` says that there are no such threads.
-double together(Status& failed, int count, const std::function<int(int)>& core,
+// none where the watch says that there are no such threads.
+double together(Watch& watch, int count, const std::function<int(int)>& core,
                 const std::function<void(int)>& body) {
   const std::vector<int> cpus = usable_cpus();
   std::atomic<int> missing{count};
-  std::vector<double> begins(static_cast<size_t>(count)), ends(begins);
+  std::vector<double> begins(static_cast<size_t>(count)), ends(begins), had(begins);
   auto threads = start_threads(static_cast<size_t>(count), [&](size_t thread) {
     const int i = static_cast<int>(thread);
     bind_to_cpu(cpus[static_cast<size_t>(core(i)) % cpus.size()]);
     missing.fetch_sub(1);
     while (missing.load() > 0) std::this_thread::yield();
     begins[thread] = now_s();
+    const double cpu = cpu_s();
     body(i);
+    had[thread] = cpu_s() - cpu;
     ends[thread] = now_s();
   });
   if (!threads.ok()) {
-    failed = threads.status();
+    watch.failed = threads.status();
     return 0;
   }
   for (std::thread& thread : *threads) thread.join();
+  for (size_t i = 0; i < had.size(); ++i) {
+    watch.ran_s += ends[i] - begins[i];
+    watch.had_s += had[i];
+  }
   return *std::max_element(ends.begin(), ends.end()) -
          *std::min_element(begins.begin(), begins.end());
 }
@@ -79,11 +102,15 @@ int same_core(int) { return 0; }
 
 // -- two ranks ---------------------------------------------------------------------------------
 
-// Two ranks of one process, joined by a link each way.
+struct Way {
+  LinkId id = 1;
+  LinkShape shape;
+};
+constexpr Way kSharedMemory{1, Media::kUsualLinks}, kSockets{1, Media::kSocketLinks};
+
+// Two ranks of one process, joined by links each way.
 class Pair {
  public:
-  static constexpr LinkShape kShape{8, 64 << 10};
-
   static Result<Pair> make(std::string_view name) {
     Pair pair;
     const std::string job = random_name();
@@ -101,8 +128,12 @@ class Pair {
     return pair;
   }
 
-  SendLink& out(Rank me) { return transports_[me]->open_send(1 - me, 1, kShape); }
-  RecvLink& in(Rank me) { return transports_[me]->open_recv(1 - me, 1, kShape); }
+  SendLink& out(Rank me, const Way& way) {
+    return transports_[me]->open_send(1 - me, way.id, way.shape);
+  }
+  RecvLink& in(Rank me, const Way& way) {
+    return transports_[me]->open_recv(1 - me, way.id, way.shape);
+  }
 
   // Polls as an executor does until `ready`; false where that does not come.
   template <class Ready>
@@ -155,8 +186,8 @@ Result<double> seconds_of_steps(int steps, size_t sources, bool short_steps) {
   PlanRequest request;
   request.collective = {call.kind, 1, 0, false};
   request.type = call.type;
-  request.segment_bytes = Pair::kShape.slot_bytes;
-  request.links = Pair::kShape;
+  request.links = Media::kUsualLinks;
+  request.segment_bytes = request.links.slot_bytes;
   auto plan = lower(request, program, Layout(request.collective, 0, call, 1), media);
   if (!plan.ok()) return plan.status();
   const Binding binding{.input = reinterpret_cast<const std::byte*>(&input),
@@ -210,11 +241,12 @@ Status measure_steps(Network& network) {
 }
 
 // From one thread of a core to the other and back, as ranks do that wait in turn.
-double measure_switch(Status& failed) {
+double measure_switch(Watch& watch) {
   constexpr int kTurns = 300;
-  return least([&failed] {
+  Watch both;  // each has the core half of the time
+  const double seconds = least([&both] {
     std::atomic<int> turn{0};
-    return together(failed, 2, same_core,
+    return together(both, 2, same_core,
                     [&](int me) {
                       for (int i = 0; i < kTurns; ++i) {
                         while (turn.load() != me) ::sched_yield();
@@ -223,12 +255,14 @@ double measure_switch(Status& failed) {
                     }) /
            (2 * kTurns);
   });
+  watch.failed = both.failed;
+  return seconds;
 }
 
 // -- memory ------------------------------------------------------------------------------------
 
 // Bytes that every core reads and writes per second while all copy, each within `footprint`.
-double copy_rate(Status& failed, size_t footprint, int cores, bool streaming) {
+double copy_rate(Watch& watch, size_t footprint, int cores, bool streaming) {
   constexpr size_t kBytes = 8 << 20;  // moved by a core in one measurement, at least
   constexpr int kRates = 25;          // memory beyond the caches is shared with whoever is there
   const size_t half = footprint / 2, times = std::max<size_t>(1, kBytes / footprint);
@@ -236,7 +270,7 @@ double copy_rate(Status& failed, size_t footprint, int cores, bool streaming) {
   for (auto& m : memory) m.assign(2 * half, std::byte{1});
   const double seconds = least(
       [&] {
-        return together(failed, cores, own_core, [&](int i) {
+        return together(watch, cores, own_core, [&](int i) {
           std::byte* mine = memory[static_cast<size_t>(i)].data();
           for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, streaming);
         });
@@ -251,12 +285,12 @@ struct alignas(128) Flag {
   std::atomic<uint64_t> value{0};
 };
 
-double measure_flag_hop(Status& failed) {
+double measure_flag_hop(Watch& watch) {
   constexpr uint64_t kTrips = 3000;
   const bool one_core = usable_cpus().size() == 1;
-  return least([&failed, one_core] {
+  return least([&watch, one_core] {
     Flag flags[2];
-    const double seconds = together(failed, 2, own_core, [&](int me) {
+    const double seconds = together(watch, 2, own_core, [&](int me) {
       for (uint64_t i = 1; i <= kTrips; ++i) {
         if (me == 0) flags[1].value.store(i, std::memory_order_release);
         uint64_t spins = 0;
@@ -282,11 +316,11 @@ Trip typical(std::vector<Trip> trips) {
 }
 
 // Messages that both send at once, and then receive, as the ranks of most schedules do.
-Trip measure_exchange(Status& failed, Pair& pair, size_t bytes, int times) {
+Trip measure_exchange(Watch& watch, Pair& pair, const Way& way, size_t bytes, int times) {
   double sending = 0, receiving = 0;
-  const double seconds = together(failed, 2, own_core, [&](int me) {
-    SendLink& out = pair.out(me);
-    RecvLink& in = pair.in(me);
+  const double seconds = together(watch, 2, own_core, [&](int me) {
+    SendLink& out = pair.out(me, way);
+    RecvLink& in = pair.in(me, way);
     for (int i = 0; i < times; ++i) {
       if (!pair.await(me, [&] { return !out.reserve().empty(); })) return;
       double begin = now_s();
@@ -303,18 +337,27 @@ Trip measure_exchange(Status& failed, Pair& pair, size_t bytes, int times) {
 constexpr size_t kSpan = 16;  // messages of memory that a stream comes from, and goes to
 constexpr int kAhead = 1;     // messages under way each way, so that latency is hidden
 
-// Seconds for a message out and one in, of streams both ways, out of memory and into memory.
-double measure_streams(Status& failed, Pair& pair, size_t bytes, int messages, bool past_caches) {
+// Messages of a length, one after the other.
+struct Stream {
+  size_t bytes = 0;
+  Way way;
+  double seconds = std::numeric_limits<double>::max();  // for one out and one in
+};
+
+// Streams both ways, out of memory and into memory.
+double measure_stream(Watch& watch, Pair& pair, const Stream& stream, int messages,
+                      bool past_caches) {
+  const size_t bytes = stream.bytes;
   const size_t span = kSpan * bytes;
   std::vector<std::byte> memory[2];
   for (auto& m : memory) m.assign(span, std::byte{1});
   const auto place = [&](int me, int i) {
     return &memory[me][static_cast<size_t>(i) * bytes % span];
   };
-  return together(failed, 2, own_core,
+  return together(watch, 2, own_core,
                   [&](int me) {
-                    SendLink& out = pair.out(me);
-                    RecvLink& in = pair.in(me);
+                    SendLink& out = pair.out(me, stream.way);
+                    RecvLink& in = pair.in(me, stream.way);
                     for (int i = 0; i < messages + kAhead; ++i) {
                       Bytes slot;
                       if (i < messages) {
@@ -333,33 +376,63 @@ double measure_streams(Status& failed, Pair& pair, size_t bytes, int messages, b
          messages;
 }
 
-// The same, whichever way is faster: plans of shared memory find it, too.
-double measure_streams(Status& failed, Pair& pair, size_t bytes, bool in_shared_memory) {
+// Whichever way of writing is faster, in shared memory: plans find it, too.
+void measure(Watch& watch, Pair& pair, bool in_shared_memory, Stream& stream) {
   constexpr size_t kBytes = 8 << 20;
-  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / bytes, 256, 4096));
-  const double seconds = measure_streams(failed, pair, bytes, messages, false);
-  if (!in_shared_memory) return seconds;
-  return std::min(seconds, measure_streams(failed, pair, bytes, messages, true));
+  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / stream.bytes, 64, 4096));
+  for (const bool past_caches : {false, true})
+    if (!past_caches || in_shared_memory)
+      stream.seconds =
+          std::min(stream.seconds, measure_stream(watch, pair, stream, messages, past_caches));
 }
 
-Status measure_links(std::string_view name, Network& network) {
+// Short messages are slower by the byte than long ones.
+std::vector<Stream> streams_of_links(const Way& way) {
+  std::vector<Stream> streams;
+  for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10})
+    if (bytes <= way.shape.slot_bytes) streams.push_back({bytes, way});
+  return streams;
+}
+
+// Windows are like links whose slots go round as leases do.
+std::vector<Stream> streams_of_windows(bool in_shared_memory) {
+  std::vector<Stream> streams;
+  if (!in_shared_memory) return streams;
+  LinkId id = kSharedMemory.id;
+  for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10}) {
+    const auto slots = static_cast<uint32_t>(window_lap(bytes) / bytes);
+    streams.push_back({bytes, {++id, {slots, static_cast<uint32_t>(bytes)}}});
+  }
+  return streams;
+}
+
+// Without what a rank pays for a message, and for its own memory.
+std::vector<Rate> rates_of(const std::vector<Stream>& streams, const Network& network) {
+  std::vector<Rate> rates;
+  for (const Stream& stream : streams) {
+    const double bytes = static_cast<double>(stream.bytes);
+    const double own = 2 * bytes / network.memory_rate(kSpan * bytes);
+    const double moving = stream.seconds - network.inside.send_s - network.inside.recv_s - own;
+    rates.push_back({bytes, 2 * bytes / std::max(moving, own / 10)});
+  }
+  return rates;
+}
+
+Status measure_links(std::string_view name, Watch& watch, Network& network) {
   Result<Pair> pair = Pair::make(name);
   if (!pair.ok()) return pair.status();
-  Status failed;
-  measure_exchange(failed, *pair, 8, 10);  // connects
-  constexpr int kTimes = 500;
   const bool in_shared_memory = name == "shm";
-  // In shared memory short messages are slower by the byte than long ones.
-  std::vector<size_t> messages{Pair::kShape.slot_bytes};
-  if (in_shared_memory) messages = {1 << 10, 4 << 10, 16 << 10, Pair::kShape.slot_bytes};
-  std::vector<double> streams(messages.size(), std::numeric_limits<double>::max());
+  const Way& way = in_shared_memory ? kSharedMemory : kSockets;
+  measure_exchange(watch, *pair, way, 8, 10);  // connects
+  constexpr int kTimes = 500;
+  std::vector<Stream> links = streams_of_links(way);
+  std::vector<Stream> windows = streams_of_windows(in_shared_memory);
   std::vector<Trip> trips;
   for (int i = 0; i < kRepeats; ++i) {
     pair->be_patient();
-    trips.push_back(measure_exchange(failed, *pair, 8, kTimes));
-    for (size_t k = 0; k < messages.size(); ++k)
-      streams[k] =
-          std::min(streams[k], measure_streams(failed, *pair, messages[k], in_shared_memory));
+    trips.push_back(measure_exchange(watch, *pair, way, 8, kTimes));
+    for (std::vector<Stream>* streams : {&links, &windows})
+      for (Stream& stream : *streams) measure(watch, *pair, in_shared_memory, stream);
   }
   if (pair->late())
     return Status(Code::timeout, "The link between two threads over " + std::string(name) +
@@ -377,37 +450,35 @@ Status measure_links(std::string_view name, Network& network) {
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
   // A flag alone says how soon another core can see something; messages that cross add to it.
-  if (in_shared_memory) medium.latency_s = std::min(medium.latency_s, measure_flag_hop(failed));
-  for (size_t k = 0; k < messages.size(); ++k) {
-    const double bytes = static_cast<double>(messages[k]);
-    const double own = 2 * bytes / network.memory_rate(kSpan * bytes);
-    const double moving = streams[k] - medium.send_s - medium.recv_s - own;
-    medium.rank_rates.push_back({bytes, 2 * bytes / std::max(moving, own / 10)});
-  }
-  return failed;
+  if (in_shared_memory) medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
+  medium.rank_rates = rates_of(links, network);
+  medium.window_rates = rates_of(windows, network);
+  return watch.failed;
 }
 
 }  // namespace
 
-Result<std::vector<Network>> measure_node(const std::vector<std::string_view>& transports) {
+Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transports) {
   Network node;
-  node.node_cores = static_cast<int>(usable_cpus().size());
+  const size_t cores = usable_cpus().size();
+  node.node_cores = static_cast<int>(cores);
   WEFT_TRY(measure_steps(node));
-  Status failed;
-  node.switch_s = measure_switch(failed);
+  Watch watch;
+  node.switch_s = measure_switch(watch);
   constexpr size_t kLargest = 64 << 20;
   for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)
     node.memory.push_back(
-        {static_cast<double>(footprint), copy_rate(failed, footprint, node.node_cores, false)});
-  node.stream_rate = copy_rate(failed, kLargest, node.node_cores, true);
-  if (!failed.ok()) return failed;
-  std::vector<Network> networks;
+        {static_cast<double>(footprint), copy_rate(watch, footprint, node.node_cores, false)});
+  node.stream_rate = copy_rate(watch, kLargest, node.node_cores, true);
+  if (!watch.failed.ok()) return watch.failed;
+  MeasuredNode measured;
   for (const std::string_view transport : transports) {
-    Network& network = networks.emplace_back(node);
+    Network& network = measured.networks.emplace_back(node);
     network.name = std::string(transport);
-    WEFT_TRY(measure_links(transport, network));
+    WEFT_TRY(measure_links(transport, watch, network));
   }
-  return networks;
+  if (cores > 1) measured.share = watch.share();
+  return measured;
 }
 
 }  // namespace weft

@@ -12,10 +12,17 @@
 
 namespace weft {
 
+struct MeasuredNode {
+  std::vector<Network> networks;
+  // Of the time that the measuring threads ran, in which they had their cores: the less the more
+  // other programs ran beside them, and the less the figures are worth. 1 where there is one core.
+  double share = 1;
+};
+
 // For each of the transports ("shm", "tcp") one node whose ranks talk over it, named after it; what
 // does not depend on the transport is measured once. Takes a second or so, in which nothing else
 // should run; threads are bound to cores for as long. An error where a transport cannot be made, or
 // a link between two threads does not answer within seconds.
-Result<std::vector<Network>> measure_node(const std::vector<std::string_view>& transports);
+Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transports);
 
 }  // namespace weft

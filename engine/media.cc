@@ -5,12 +5,13 @@
 namespace weft {
 
 Media::Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transports,
-             size_t window_bytes)
+             size_t window_bytes, LinkShape usual_links)
     : me_(me),
       ranks_(ranks),
       transports_(std::move(transports)),
       routes_(static_cast<size_t>(ranks), nullptr),
-      window_layout_{ranks, window_bytes} {
+      window_layout_{ranks, window_bytes},
+      usual_links_(usual_links) {
   for (Rank peer = 0; peer < ranks; ++peer)
     for (const auto& transport : transports_)
       if (!routes_[peer] && peer != me && transport->reaches(peer)) routes_[peer] = transport.get();

@@ -13,15 +13,23 @@ namespace weft {
 
 class Media {
  public:
-  // Transports in order of preference, joined.
-  Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transports,
-        size_t window_bytes);
+  static constexpr LinkShape kUsualLinks{8, 64 << 10};
+  // Sockets get long messages. The memory of what is under way goes round in them, too, and where
+  // that is less than a core's cache holds, each line is still in that of the core that had it last
+  // (docs/performance.md).
+  static constexpr LinkShape kSocketLinks{4, 512 << 10};
+
+  // Transports in order of preference, joined; links' shape where options name none, the same on
+  // all ranks.
+  Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transports, size_t window_bytes,
+        LinkShape usual_links = kUsualLinks);
 
   Rank me() const { return me_; }
   int ranks() const { return ranks_; }
 
   // The transport that leads to `peer`; nullptr where none does.
   Transport* route(Rank peer) const { return routes_[peer]; }
+  LinkShape usual_links() const { return usual_links_; }
   // Whether every rank's window can be mapped here (and the other way round).
   bool windows_everywhere() const { return windows_everywhere_; }
   const WindowLayout& window_layout() const { return window_layout_; }
@@ -62,6 +70,7 @@ class Media {
   std::vector<Transport*> registering_;  // those that register memory
   bool windows_everywhere_ = false;
   WindowLayout window_layout_;
+  LinkShape usual_links_;
 };
 
 }  // namespace weft

@@ -172,9 +172,11 @@ void take_choices(const CommConfig& config, const Environment& env, Options& opt
 }
 
 void take_sizes(const Environment& env, Options& options) {
-  if (is_set(env, "NCCL_BUFFSIZE", "WEFT_SLOT"))
+  if (is_set(env, "NCCL_BUFFSIZE", "WEFT_SLOT")) {
     options.slot_bytes =
         std::max<size_t>(static_cast<size_t>(*env.get_int("NCCL_BUFFSIZE")) / kSlots, 64);
+    if (!env.get("WEFT_SLOTS")) options.slots = kSlots;
+  }
   const auto threads = env.get_int("NCCL_SOCKET_NTHREADS");
   const auto sockets = env.get_int("NCCL_NSOCKS_PERTHREAD");
   if ((threads || sockets) && !env.get("WEFT_TCP_STREAMS"))

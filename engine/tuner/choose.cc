@@ -75,14 +75,15 @@ size_t asked_segment(const Options& options) {
 
 // How an algorithm is run where options, and prices, say nothing else.
 Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
-             const Options& options) {
+             const Surroundings& around, const Options& options) {
   Choice choice;
   choice.algorithm = &algorithm;
   choice.radix = options.radix > 0 ? options.radix : 2;
   if (options.lanes > 0 && call.kind != Kind::exchange)
     choice.copies = copies_of(algorithm, options.lanes);
   choice.segment_bytes = asked_segment(options);
-  if (choice.segment_bytes == 0) choice.segment_bytes = usual_segment_bytes(algorithm, c);
+  if (choice.segment_bytes == 0)
+    choice.segment_bytes = usual_segment_bytes(algorithm, c, around.slot_bytes);
   if (algorithm.windows && algorithm.lines && may_ll(call))
     choice.ll = options.protocol == "ll" ||
                 (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)));
@@ -155,6 +156,17 @@ Collective collective_of(const Call& call, const Surroundings& around) {
   return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
 }
 
+// The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
+// what the table takes does well in more than the state in which a machine was measured.
+Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table) {
+  constexpr double kAboutTheSame = 1.05;
+  const auto usual = std::find_if(offers.begin(), offers.end(),
+                                  [&](const Offer& o) { return o.algorithm == by_table; });
+  const Offer& first = offers.front();
+  if (usual == offers.end() || usual->seconds > kAboutTheSame * first.seconds) return first;
+  return *usual;
+}
+
 }  // namespace
 
 size_t message_bytes(const Call& call) {
@@ -203,12 +215,13 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   const Collective c = collective_of(call, around);
   const auto asked = wished(call, c, around, options);
   if (!asked.ok()) return asked.status();
-  if (*asked) return usual(**asked, call, c, options);
-  if (between_buffers(call, around)) return usual(*find_algorithm("zero_copy"), call, c, options);
+  if (*asked) return usual(**asked, call, c, around, options);
+  if (between_buffers(call, around))
+    return usual(*find_algorithm("zero_copy"), call, c, around, options);
   const std::vector<Offer>* const priced = offers(call, around, options);
-  if (priced && !priced->empty()) return Choice(priced->front());
   const Algorithm* algorithm = find_algorithm(by_table(call, around, options.deterministic));
-  if (algorithm->suits(c)) return usual(*algorithm, call, c, options);
+  if (priced && !priced->empty()) return cheapest(*priced, algorithm);
+  if (algorithm->suits(c)) return usual(*algorithm, call, c, around, options);
   return unsupported(describe(call) + " cannot be folded in rank order on " +
                      std::to_string(c.ranks) + " ranks (at most " +
                      std::to_string(ReduceCall::kMaxSources) +

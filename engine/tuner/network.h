@@ -43,9 +43,12 @@ struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
-  // At which a rank itself moves bytes into and out of the medium, by the length of a message;
-  // inside a node: of windows of other ranks, too. Empty: no limit.
+  // At which a rank itself moves bytes into and out of the medium, by the length of a message.
+  // Empty: no limit.
   std::vector<Rate> rank_rates = {};
+  // Inside a node: into its own window, and out of others', by what is moved of a chunk in a round.
+  // Empty: rank_rates.
+  std::vector<Rate> window_rates = {};
   // Ranks see each other's memory: what crosses between two that share a core is in its cache.
   bool mapped = false;
   friend bool operator==(const Medium&, const Medium&) = default;

@@ -32,6 +32,7 @@ ordered_json json_of(const Medium& medium) {
   write(out, "send_us", medium.send_s, kMicro);
   write(out, "recv_us", medium.recv_s, kMicro);
   write(out, "rank", kMessage, medium.rank_rates);
+  write(out, "window", kMessage, medium.window_rates);
   if (medium.mapped) out["mapped"] = true;
   return out;
 }
@@ -63,12 +64,13 @@ void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& 
 }
 
 void read(JsonObject in, Medium& medium) {
-  in.only({"latency_us", "port_gbytes", "send_us", "recv_us", "rank", "mapped"});
+  in.only({"latency_us", "port_gbytes", "send_us", "recv_us", "rank", "window", "mapped"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
   in.read("recv_us", medium.recv_s, kMicro);
   read(in, "rank", kMessage, medium.rank_rates);
+  read(in, "window", kMessage, medium.window_rates);
   in.read("mapped", medium.mapped);
 }
 

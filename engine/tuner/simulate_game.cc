@@ -35,6 +35,9 @@ void Game::set_rates() {
   const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
   inside_rate_ = rate_at(network_.inside.rank_rates, message);
   between_rate_ = rate_at(network_.between.rank_rates, message);
+  const bool own_rates = !network_.inside.window_rates.empty();
+  window_rate_ =
+      own_rates ? rate_at(network_.inside.window_rates, sizes_.round_bytes) : inside_rate_;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);
@@ -278,7 +281,7 @@ double Game::time_of(const Op& op, int lane) const {
   const RankState& rank = ranks_[static_cast<size_t>(played(lane).rank)];
   if (rank.fresh_rate > 0)
     time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
-  if (inside_rate_ > 0) time += op.shared * bytes / inside_rate_;
+  if (window_rate_ > 0) time += op.shared * bytes / window_rate_;
   if (op.from >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.from)], false);
   if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], true);
   return time;

@@ -118,8 +118,8 @@ class Game {
   int calls_ = 1;
   int lease_depth_ = 1;  // calls whose leases lie beside each other
   double steps_ = 0;
-  double step_s_ = 0;                          // of the rounds being played
-  double inside_rate_ = 0, between_rate_ = 0;  // at which ranks move messages
+  double step_s_ = 0;                                            // of the rounds being played
+  double inside_rate_ = 0, between_rate_ = 0, window_rate_ = 0;  // at which ranks move bytes
 };
 
 }  // namespace weft::simulation

@@ -15,7 +15,7 @@ constexpr size_t kRefined = 3;     // algorithms whose parameters are chosen by 
 constexpr double kClearly = 0.95;  // of the price
 constexpr double kLlBytesMost = 4096;
 constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
-constexpr size_t kLinkSegmentBytes = 64 * 1024;
+constexpr size_t kPassedOnBytes = 64 * 1024;     // in a chunk
 constexpr size_t kWholeBytes = size_t{1} << 40;  // nothing lies between the ends: no rounds
 // What a rank's window cycles through: as much as a core's own cache holds (algorithms/window.cc).
 constexpr size_t kWindowCycleBytes = 1024 * 1024;
@@ -39,10 +39,15 @@ int copies_of(const Algorithm& algorithm, int lanes) {
   return algorithm.windows ? std::min(lanes, kWindowLanesMax) : lanes;
 }
 
-size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c) {
+size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes) {
   if (algorithm.registered) return kWholeBytes;
-  if (!algorithm.windows) return kLinkSegmentBytes;
+  if (c.kind == Kind::exchange) return slot_bytes;
   const Program program = algorithm.build(c, 0, {});
+  if (!algorithm.windows) {
+    // A chain of ranks is the longer busy the longer the chunks are that pass it.
+    const bool passes_on_all = blocks(c) * program.pieces < c.ranks;
+    return passes_on_all ? std::min(slot_bytes, kPassedOnBytes) : slot_bytes;
+  }
   const int slots = std::max(1, program.window_slots * program.window_halves);
   return std::clamp(kWindowCycleBytes / static_cast<size_t>(slots), kWindowSegmentLeast,
                     kWindowSegmentMost);
@@ -80,7 +85,7 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
     choice.ll &= algorithm.windows && algorithm.lines;
     if (demand.copies > 0) choice.copies = copies_of(algorithm, demand.copies);
     if (choice.segment_bytes == 0)
-      choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective);
+      choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective, demand.slot_bytes);
     if (auto offer = price(demand, choice, bytes)) offers.push_back(*offer);
   }
   const auto sort = [&] {

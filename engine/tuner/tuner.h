@@ -65,7 +65,8 @@ bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
 // Copies of the algorithm's lanes where `lanes` are asked for.
 int copies_of(const Algorithm& algorithm, int lanes);
 
-// Elements of a chunk in one round, in bytes, where nothing else is asked for.
-size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c);
+// Elements of a chunk in one round, in bytes, where nothing else is asked for; of links with slots
+// of `slot_bytes`.
+size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes);
 
 }  // namespace weft

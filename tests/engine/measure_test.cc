@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "bootstrap/cpus.h"
 #include "engine/tuner/tuning.h"
@@ -18,10 +20,10 @@ namespace {
 class Measure : public testing::TestWithParam<const char*> {};
 
 TEST_P(Measure, GivesPricesOfTheirKind) {
-  const Result<std::vector<Network>> measured = measure_node({GetParam()});
+  const Result<MeasuredNode> measured = measure_node({GetParam()});
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
-  ASSERT_EQ(measured->size(), 1u);
-  const Network& n = measured->front();
+  ASSERT_EQ(measured->networks.size(), 1u);
+  const Network& n = measured->networks.front();
   EXPECT_EQ(n.name, GetParam());
   EXPECT_GE(n.node_cores, 1);
   EXPECT_GT(n.step_s, 0);
@@ -32,7 +34,9 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
   EXPECT_GT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 1e-9);
   EXPECT_LT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 0.1);
   EXPECT_FALSE(n.inside.rank_rates.empty());
-  for (const Rate& r : n.inside.rank_rates) EXPECT_TRUE(r.rate > 1e6 && r.rate < 1e13) << r.rate;
+  EXPECT_EQ(n.inside.window_rates.empty(), GetParam() != std::string_view("shm"));
+  for (const auto& rates : {n.inside.rank_rates, n.inside.window_rates})
+    for (const Rate& r : rates) EXPECT_TRUE(r.rate > 1e6 && r.rate < 1e13) << r.rate;
   ASSERT_GE(n.memory.size(), 4u);
   for (const Rate& m : n.memory) EXPECT_GT(m.rate, 1e7);
   EXPECT_EQ(to_json(*network_from_json(to_json(n))), to_json(n));
@@ -45,11 +49,32 @@ TEST(Measure, DoesWithOneCore) {
   for (const char* transport : {"shm", "tcp"})
     std::thread([&] {
       bind_to_cpu(cpus_core_by_core().front());
-      const Result<std::vector<Network>> measured = measure_node({transport});
+      const Result<MeasuredNode> measured = measure_node({transport});
       ASSERT_TRUE(measured.ok()) << measured.status().to_string();
-      EXPECT_EQ(measured->front().node_cores, 1);
-      EXPECT_GT(rate_at(measured->front().inside.rank_rates, 1), 1e6);
+      EXPECT_EQ(measured->networks.front().node_cores, 1);
+      EXPECT_GT(rate_at(measured->networks.front().inside.rank_rates, 1), 1e6);
     }).join();
+}
+
+// A thread on every core that never rests has about half of each.
+TEST(Measure, SaysWhereOthersHadTheCores) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> others;
+  const std::vector<int> cpus = cpus_core_by_core();
+  for (const int cpu : cpus)
+    others.emplace_back([cpu, &stop] {
+      bind_to_cpu(cpu);
+      while (!stop.load()) {
+      }
+    });
+  const Result<MeasuredNode> measured = measure_node({"shm"});
+  stop.store(true);
+  for (std::thread& other : others) other.join();
+  ASSERT_TRUE(measured.ok()) << measured.status().to_string();
+  EXPECT_GT(measured->share, 0.1);
+  if (cpus.size() > 1) {
+    EXPECT_LT(measured->share, 0.8);
+  }
 }
 
 TEST(Measure, AnUnknownMediumIsNamed) {
@@ -59,7 +84,7 @@ TEST(Measure, AnUnknownMediumIsNamed) {
 TEST(Measure, NeedsThreads) {
   const ThreadLimit none(0);
   if (!none.holds()) GTEST_SKIP() << "the limit on threads does not hold here";
-  const Result<std::vector<Network>> measured = measure_node({"shm"});
+  const Result<MeasuredNode> measured = measure_node({"shm"});
   EXPECT_EQ(measured.status().code(), Code::system) << measured.status().to_string();
 }
 

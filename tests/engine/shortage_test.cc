@@ -52,6 +52,7 @@ void expect_shortage(size_t count, size_t slot_bytes, const std::string& what) {
   cluster.options.algorithm = "recursive_doubling";
   cluster.options.chunk_bytes = kBytes;
   cluster.options.slot_bytes = slot_bytes;
+  cluster.options.slots = 8;
   auto& here = shared_value<std::atomic<int>>();
   run_ranks(cluster, [&](Communicator& communicator) {
     const std::vector<int32_t> in(kCount, 1);

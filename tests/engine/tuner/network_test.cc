@@ -56,6 +56,7 @@ TEST(Network, MediaSurviveJson) {
   Network network;
   network.name = "mapped";
   network.inside.rank_rates = {{1024, 5e9}, {65536, 2e10}};
+  network.inside.window_rates = {{1024, 4e9}, {65536, 3e10}};
   network.inside.mapped = true;
   const Result<Network> back = network_from_json(to_json(network));
   ASSERT_TRUE(back.ok()) << back.status().message();

@@ -185,6 +185,16 @@ TEST(Simulate, ShortMessagesAreSlowerByTheByte) {
   EXPECT_GT(run(trial, slow, 2 << 20).seconds, 100 * run(trial, fast, 2 << 20).seconds);
 }
 
+TEST(Simulate, WindowsHaveARateOfTheirOwn) {
+  Network links = plain(), both = plain();
+  links.inside.rank_rates = both.inside.rank_rates = {{1, 1e9}};
+  both.inside.window_rates = {{1, 2e9}};
+  const Trial ring = trial_of("ring", Kind::all_reduce, 2),
+              windows = trial_of("window_one_shot", Kind::all_gather, 2);
+  EXPECT_EQ(run(ring, both, 1 << 20).seconds, run(ring, links, 1 << 20).seconds);
+  EXPECT_LT(run(windows, both, 1 << 20).seconds, 0.6 * run(windows, links, 1 << 20).seconds);
+}
+
 // Over links and over windows.
 TEST(Simulate, WhatCrossesBetweenRanksOfACoreIsInItsCache) {
   for (const char* algorithm : {"ring", "window_two_shot"}) {

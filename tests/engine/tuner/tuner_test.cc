@@ -138,7 +138,7 @@ TEST(Tuner, WindowsCycleThroughWhatACacheHolds) {
       const Algorithm& algorithm = *find_algorithm(name);
       const Collective c{Kind::all_reduce, ranks, 0, false};
       const Program program = algorithm.build(c, 0, {});
-      const size_t cycle = usual_segment_bytes(algorithm, c) *
+      const size_t cycle = usual_segment_bytes(algorithm, c, 1) *
                            static_cast<size_t>(program.window_slots * program.window_halves);
       EXPECT_GE(cycle, size_t{512} << 10) << name << " of " << ranks;
       EXPECT_LE(cycle, size_t{2} << 20) << name << " of " << ranks;
@@ -150,7 +150,7 @@ TEST(Tuner, TakesTheChunkThatIsCheapest) {
   Tuner busy(network(0, 1000 * kMicro));
   Demand d = demand(Kind::reduce, 8);
   const size_t usual =
-      usual_segment_bytes(*find_algorithm("ring"), {Kind::all_reduce, 8, 0, false});
+      usual_segment_bytes(*find_algorithm("ring"), {Kind::reduce, 8, 0, false}, 64 << 10);
   const auto segment = [&](Tuner& tuner) {
     return offer_of(tuner.offers(d, size_t{1} << 20), "ring")->segment_bytes;
   };
@@ -192,6 +192,33 @@ TEST(Tuner, IsAskedByChoose) {
   asked.chunk_bytes = 8 << 10;
   EXPECT_EQ(choose(call, around, asked)->segment_bytes, 8u << 10);
   EXPECT_EQ(choose(call, around, asked)->algorithm->name, "ring");
+}
+
+// The price of what the table takes falls from far above that of the cheapest to about the same.
+TEST(Tuner, LeavesWhatCostsAboutTheSame) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_gather, .input = &x, .output = &y, .count = 1 << 20};
+  call.type = DataType::float32;
+  Surroundings around{.ranks = 2, .windows = true};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  bool dear = false, about_the_same = false;
+  for (const double rate : {0.5e9, 0.7e9, 0.8e9, 0.85e9, 0.9e9, 0.93e9, 0.95e9, 0.97e9, 0.99e9}) {
+    Network n = network(kMicro, kMicro);
+    n.inside.window_rates = {{1, rate}};
+    Tuner tuner(n);
+    around.tuner = &tuner;
+    const std::vector<Offer>& all = *offers(call, around, {});
+    const double more = offer_of(all, "window_one_shot")->seconds / all.front().seconds;
+    const bool taken = choose(call, around, {})->algorithm->name == "window_one_shot";
+    if (more > 1.06 || more < 1.04) {
+      EXPECT_EQ(taken, more < 1.05) << more;
+    }
+    dear |= more > 1.06;
+    about_the_same |= more > 1 && more < 1.04;
+  }
+  EXPECT_TRUE(dear && about_the_same);
 }
 
 TEST(Choose, TakesAWishWhereItServes) {
