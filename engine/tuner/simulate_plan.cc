@@ -69,6 +69,7 @@ class Planner {
   void add(const Lane& lane, Rank rank, int number) {
     const int begin = static_cast<int>(plan_.ops.size());
     bool begins = true;
+    toucher_ = rank * plan_.copies + lane.copy;
     for (const Step& step : lane.steps) {
       add(step, rank, begins);
       begins = !step.more;
@@ -114,7 +115,7 @@ class Planner {
       add_stream(target, step, rank, op);
       if (target.buffer != Buffer::output || &target != &step.targets[0]) continue;
       op.results = op.fresh - before;
-      plan_.touched[static_cast<size_t>(rank)].results += op.results * step.times;
+      touched(rank).results += op.results * step.times / plan_.copies;
     }
   }
 
@@ -125,9 +126,9 @@ class Planner {
     } else if (operand.buffer == Buffer::scratch) {
       op.again += 1;
     } else {
-      const int touched = touch(operand.buffer, step, rank);
-      const double fresh = double(touched) / step.times;
-      plan_.touched[static_cast<size_t>(rank)].all += touched;
+      const int chunks = touch(operand.buffer, step);
+      const double fresh = double(chunks) / step.times;
+      touched(rank).all += double(chunks) / plan_.copies;
       op.fresh += fresh;
       op.again += 1 - fresh;
     }
@@ -143,13 +144,16 @@ class Planner {
     return network_.inside.mapped && network_.first_of_core(a) == network_.first_of_core(b);
   }
 
-  // How many of the step's chunks the rank touches there for the first time.
-  int touch(Buffer buffer, const Step& step, Rank rank) {
+  Plan::Touched& touched(Rank rank) { return plan_.touched[static_cast<size_t>(rank)]; }
+
+  // How many of the step's chunks the rank touches there for the first time. Each copy of a lane
+  // has rounds of its own.
+  int touch(Buffer buffer, const Step& step) {
     const size_t side = buffer == Buffer::output ? static_cast<size_t>(plan_.chunks) : 0;
     int fresh = 0;
     for (int i = 0; i < step.times; ++i) {
-      Rank& last = touched_[side + static_cast<size_t>(chunk_at(step, i, plan_.chunks))];
-      fresh += std::exchange(last, rank) != rank;
+      int& last = touched_[side + static_cast<size_t>(chunk_at(step, i, plan_.chunks))];
+      fresh += std::exchange(last, toucher_) != toucher_;
     }
     return fresh;
   }
@@ -190,7 +194,8 @@ class Planner {
   const Network& network_;
   const int all_;
   Plan plan_;
-  std::vector<Rank> touched_;  // by buffer and chunk: the last rank that did
+  std::vector<int> touched_;  // by buffer and chunk: the last rank, and copy of its lanes, that did
+  int toucher_ = 0;           // which is at work
   std::unordered_map<Between, int, Hash> links_, cells_;
   std::unordered_map<Port, int> ports_;
 };

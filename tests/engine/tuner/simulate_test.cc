@@ -212,6 +212,22 @@ TEST(Simulate, WhatCrossesBetweenRanksOfACoreIsInItsCache) {
   }
 }
 
+// Each copy of a lane reads and writes what no other does: memory is as dear as with one.
+TEST(Simulate, CopiesOfLanesSaveNoMemory) {
+  for (const char* algorithm : {"ring", "window_two_shot", "double_tree"}) {
+    Trial trial = trial_of(algorithm, Kind::all_reduce, 2);
+    Network network;
+    network.name = "caches and memory";
+    network.memory = {{1 << 20, 1e15}, {2 << 20, 1e9}};
+    const double one = run(trial, network, 64 << 20).seconds;
+    EXPECT_GT(one, 0.1) << algorithm;  // 128 MiB
+    for (const int copies : {2, 4}) {
+      trial.copies = copies;
+      EXPECT_NEAR(run(trial, network, 64 << 20).seconds / one, 1, 0.05) << algorithm << copies;
+    }
+  }
+}
+
 TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
   Network network = plain();
   network.memory = {{1, 1e9}};
