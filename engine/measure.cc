@@ -394,16 +394,24 @@ std::vector<Stream> streams_of_links(const Way& way) {
   return streams;
 }
 
-// Windows are like links whose slots go round as leases do.
+// Windows are like links whose slots go round as leases do; short ones, like any.
 std::vector<Stream> streams_of_windows(bool in_shared_memory) {
   std::vector<Stream> streams;
   if (!in_shared_memory) return streams;
   LinkId id = kSharedMemory.id;
-  for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10}) {
+  for (const size_t bytes : {16 << 10, 64 << 10, 128 << 10}) {
     const auto slots = static_cast<uint32_t>(window_lap(bytes) / bytes);
     streams.push_back({bytes, {++id, {slots, static_cast<uint32_t>(bytes)}}});
   }
   return streams;
+}
+
+// What each byte more adds to short messages: whatever else they cost is a link's, not memory's.
+Rate short_rate(const std::vector<Stream>& links) {
+  const Stream &shorter = links[0], &longer = links[1];
+  const double bytes = static_cast<double>(longer.bytes - shorter.bytes);
+  const double seconds = std::max(longer.seconds - shorter.seconds, longer.seconds / 4);
+  return {static_cast<double>(longer.bytes), 2 * bytes / seconds};
 }
 
 // Without what a rank pays for a message, and for its own memory.
@@ -453,6 +461,7 @@ Status measure_links(std::string_view name, Watch& watch, Network& network) {
   if (in_shared_memory) medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
   medium.rank_rates = rates_of(links, network);
   medium.window_rates = rates_of(windows, network);
+  if (in_shared_memory) medium.window_rates.insert(medium.window_rates.begin(), short_rate(links));
   return watch.failed;
 }
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kBytesPerCopy = 256 << 10;        // of a message, for every copy of its lanes
 constexpr size_t kMostInPackets = 16 << 10;        // of a message, which they make twice as large
+constexpr size_t kChunkBytes = 64 << 10;           // of a step over links, at most
 constexpr size_t kWholeMessage = size_t{1} << 48;  // as a segment: what there is room for
 
 // Whether kernels have room for all that its steps push.
@@ -59,7 +60,7 @@ Result<Choice> DeviceCalls::choose_for(const Call& call) const {
                             .windows = shape.window_bytes > 0,
                             .registered = media_->map().shares_buffers && wanted,
                             .in_place = !named,
-                            .slot_bytes = shape.slot_bytes,
+                            .slot_bytes = std::min<size_t>(shape.slot_bytes, kChunkBytes),
                             .slots = static_cast<int>(shape.slots)};
   return choose(call, around, options_);
 }

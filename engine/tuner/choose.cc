@@ -159,7 +159,7 @@ Collective collective_of(const Call& call, const Surroundings& around) {
 // The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
 // what the table takes does well in more than the state in which a machine was measured.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table) {
-  constexpr double kAboutTheSame = 1.05;
+  constexpr double kAboutTheSame = 1.1;
   const auto usual = std::find_if(offers.begin(), offers.end(),
                                   [&](const Offer& o) { return o.algorithm == by_table; });
   const Offer& first = offers.front();

@@ -88,6 +88,37 @@ TEST_F(Create, TheTuningThatWasReadOnceIsEveryChilds) {
   });
 }
 
+// Wherever some ranks meet over sockets, all have the same long ones.
+TEST_F(Create, LinksAreLongerOverSockets) {
+  struct Job {
+    const char* transport;
+    std::vector<std::string> hosts;
+    size_t chunk_bytes;
+  };
+  for (const Job& job : {Job{"shm", {}, 64 << 10}, Job{"tcp", {}, 512 << 10},
+                         Job{"shm+tcp", {"a", "a", "b"}, 512 << 10}}) {
+    Cluster three{.ranks = 3, .mode = Mode::threads, .options = {}, .hosts = job.hosts};
+    three.options.transport = job.transport;
+    three.options.algorithm = "ring";
+    three.options.tuning = "off";
+    run_ranks(three, [&job](Communicator& c) {
+      const std::vector<float> in(1 << 20, 1);
+      std::vector<float> out(in.size());
+      const Call call{.kind = Kind::all_reduce,
+                      .input = in.data(),
+                      .output = out.data(),
+                      .count = in.size(),
+                      .type = DataType::float32};
+      const auto told = c.explain(call);
+      ASSERT_TRUE(told.ok()) << told.status().to_string();
+      EXPECT_LE(told->segment_bytes, job.chunk_bytes) << job.transport;
+      EXPECT_GT(told->segment_bytes, job.chunk_bytes * 3 / 4) << job.transport;
+      ASSERT_TRUE(c.run(call).ok());
+      EXPECT_EQ(out.back(), 3);
+    });
+  }
+}
+
 // Ranks 0 and 1, 2 and 3; rank 4 is in no group. Rank 2 has no descriptors left.
 TEST_F(Create, AGroupThatFailsLeavesTheOthersAlone) {
   Cluster five{.ranks = 5, .mode = Mode::processes, .options = {}, .hosts = {}};

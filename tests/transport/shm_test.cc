@@ -1,9 +1,11 @@
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "base/socket.h"
 #include "tests/transport/conformance.h"
@@ -92,6 +94,28 @@ TEST(Shm, WindowsOfDifferentSizesAreRefusedWithBothSizes) {
   for (const char* part : {"65536", "4096", "rank 1"})
     EXPECT_NE(a->peer_status(1).message().find(part), std::string_view::npos)
         << a->peer_status(1).to_string();
+}
+
+TEST(Shm, FillsAWindowAsFarAsIsAsked) {
+  constexpr size_t kPage = 4096, kPages = 256;
+  TransportConfig large = config(0);
+  large.window_bytes = kPages * kPage;
+  const auto me = make(large);
+  const Window& window = *me->open_window(0);
+  const auto pages_there = [&] {
+    std::vector<unsigned char> there(kPages);
+    EXPECT_EQ(::mincore(window.memory, kPages * kPage, there.data()), 0);
+    return std::count_if(there.begin(), there.end(), [](unsigned char page) { return page & 1; });
+  };
+  EXPECT_EQ(pages_there(), 0);
+  window.memory[0] = std::byte{7};
+  EXPECT_EQ(pages_there(), 1);
+  me->fill_window(100 * kPage);
+  EXPECT_EQ(window.memory[0], std::byte{7});
+  if (pages_there() == 1) GTEST_SKIP() << "this kernel fills no memory ahead";
+  EXPECT_EQ(pages_there(), 100);
+  me->fill_window(2 * kPages * kPage);
+  EXPECT_EQ(pages_there(), kPages);
 }
 
 TEST(Shm, RanksOfAnotherJobAreRefusedAndNamed) {
