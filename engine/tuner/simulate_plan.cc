@@ -89,8 +89,7 @@ class Planner {
     if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
     if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
     op.lines = trial_.ll && (reads_window(step) || writes_window(step));
-    if (trial_.ll)
-      for (const Operand& source : step.sources) op.hears += source.buffer == Buffer::window;
+    for (const Operand& source : step.sources) op.hears += source.buffer == Buffer::window;
     op.waits_begin = static_cast<int>(plan_.waits.size());
     for (const Signal& s : step.waits) {
       plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
