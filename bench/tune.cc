@@ -42,7 +42,7 @@ void print(const Tuning& tuning) {
   std::printf("\n");
 }
 
-struct Measured {
+struct MeasuredTuning {
   Tuning tuning;
   double share = 1;  // see MeasuredNode
 
@@ -52,10 +52,10 @@ struct Measured {
   }
 };
 
-Result<Measured> measure() {
+Result<MeasuredTuning> measure() {
   Result<MeasuredNode> node = measure_node({"shm", "tcp"});
   if (!node.ok()) return node.status();
-  return Measured{{this_machine().host, node->networks[0], node->networks[1]}, node->share};
+  return MeasuredTuning{{this_machine().host, node->networks[0], node->networks[1]}, node->share};
 }
 
 // Whether this process is to start ranks whose algorithms are chosen by what the cache holds.
@@ -75,7 +75,7 @@ int tune(const BenchOptions& options, const Environment& environment) {
     complain("--tune has no place for its file: set HOME, XDG_CACHE_HOME, or --tuning FILE.");
     return kExitUsage;
   }
-  const Result<Measured> measured = measure();
+  const Result<MeasuredTuning> measured = measure();
   const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
   if (!written.ok()) {
     complain(written.message());
@@ -96,7 +96,7 @@ void tune_once(const BenchOptions& options, const Environment& environment) {
     if (known.ok()) return;
     complain(concat("ignored: ", known.status().message()));
   }
-  const Result<Measured> measured = measure();
+  const Result<MeasuredTuning> measured = measure();
   if (measured.ok() && measured->share < kShareLeast) {
     complain(concat("algorithms are chosen by table: this machine could not be measured, as ",
                     measured->taken(), "; weft-bench tries again when it is next started."));

@@ -338,14 +338,14 @@ constexpr size_t kSpan = 16;  // messages of memory that a stream comes from, an
 constexpr int kAhead = 1;     // messages under way each way, so that latency is hidden
 
 // Messages of a length, one after the other.
-struct Stream {
+struct Flow {
   size_t bytes = 0;
   Way way;
   double seconds = std::numeric_limits<double>::max();  // for one out and one in
 };
 
-// Streams both ways, out of memory and into memory.
-double measure_stream(Watch& watch, Pair& pair, const Stream& stream, int messages,
+// Flows both ways, out of memory and into memory.
+double measure_stream(Watch& watch, Pair& pair, const Flow& stream, int messages,
                       bool past_caches) {
   const size_t bytes = stream.bytes;
   const size_t span = kSpan * bytes;
@@ -377,7 +377,7 @@ double measure_stream(Watch& watch, Pair& pair, const Stream& stream, int messag
 }
 
 // Whichever way of writing is faster, in shared memory: plans find it, too.
-void measure(Watch& watch, Pair& pair, bool in_shared_memory, Stream& stream) {
+void measure(Watch& watch, Pair& pair, bool in_shared_memory, Flow& stream) {
   constexpr size_t kBytes = 8 << 20;
   const int messages = static_cast<int>(std::clamp<size_t>(kBytes / stream.bytes, 64, 4096));
   for (const bool past_caches : {false, true})
@@ -387,16 +387,16 @@ void measure(Watch& watch, Pair& pair, bool in_shared_memory, Stream& stream) {
 }
 
 // Short messages are slower by the byte than long ones.
-std::vector<Stream> streams_of_links(const Way& way) {
-  std::vector<Stream> streams;
+std::vector<Flow> streams_of_links(const Way& way) {
+  std::vector<Flow> streams;
   for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10})
     if (bytes <= way.shape.slot_bytes) streams.push_back({bytes, way});
   return streams;
 }
 
 // Windows are like links whose slots go round as leases do; short ones, like any.
-std::vector<Stream> streams_of_windows(bool in_shared_memory) {
-  std::vector<Stream> streams;
+std::vector<Flow> streams_of_windows(bool in_shared_memory) {
+  std::vector<Flow> streams;
   if (!in_shared_memory) return streams;
   LinkId id = kSharedMemory.id;
   for (const size_t bytes : {16 << 10, 64 << 10, 128 << 10}) {
@@ -407,17 +407,17 @@ std::vector<Stream> streams_of_windows(bool in_shared_memory) {
 }
 
 // What each byte more adds to short messages: whatever else they cost is a link's, not memory's.
-Rate short_rate(const std::vector<Stream>& links) {
-  const Stream &shorter = links[0], &longer = links[1];
+Rate short_rate(const std::vector<Flow>& links) {
+  const Flow &shorter = links[0], &longer = links[1];
   const double bytes = static_cast<double>(longer.bytes - shorter.bytes);
   const double seconds = std::max(longer.seconds - shorter.seconds, longer.seconds / 4);
   return {static_cast<double>(longer.bytes), 2 * bytes / seconds};
 }
 
 // Without what a rank pays for a message, and for its own memory.
-std::vector<Rate> rates_of(const std::vector<Stream>& streams, const Network& network) {
+std::vector<Rate> rates_of(const std::vector<Flow>& streams, const Network& network) {
   std::vector<Rate> rates;
-  for (const Stream& stream : streams) {
+  for (const Flow& stream : streams) {
     const double bytes = static_cast<double>(stream.bytes);
     const double own = 2 * bytes / network.memory_rate(kSpan * bytes);
     const double moving = stream.seconds - network.inside.send_s - network.inside.recv_s - own;
@@ -433,14 +433,14 @@ Status measure_links(std::string_view name, Watch& watch, Network& network) {
   const Way& way = in_shared_memory ? kSharedMemory : kSockets;
   measure_exchange(watch, *pair, way, 8, 10);  // connects
   constexpr int kTimes = 500;
-  std::vector<Stream> links = streams_of_links(way);
-  std::vector<Stream> windows = streams_of_windows(in_shared_memory);
+  std::vector<Flow> links = streams_of_links(way);
+  std::vector<Flow> windows = streams_of_windows(in_shared_memory);
   std::vector<Trip> trips;
   for (int i = 0; i < kRepeats; ++i) {
     pair->be_patient();
     trips.push_back(measure_exchange(watch, *pair, way, 8, kTimes));
-    for (std::vector<Stream>* streams : {&links, &windows})
-      for (Stream& stream : *streams) measure(watch, *pair, in_shared_memory, stream);
+    for (std::vector<Flow>* streams : {&links, &windows})
+      for (Flow& stream : *streams) measure(watch, *pair, in_shared_memory, stream);
   }
   if (pair->late())
     return Status(Code::timeout, "The link between two threads over " + std::string(name) +
