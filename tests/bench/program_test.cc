@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/sanitized.h"
+
 namespace weft::bench {
 namespace {
 
@@ -187,6 +189,7 @@ TEST_F(Tuned, MeasuresTheMachineOnce) {
 }
 
 TEST_F(Tuned, KeepsNothingOfAMachineThatOthersUse) {
+  if (test::kSanitized) GTEST_SKIP() << "it takes a minute";
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "what shares a core tells nothing";
   std::atomic<bool> stop{false};
   std::vector<std::thread> others;

@@ -12,6 +12,7 @@
 #include "bootstrap/cpus.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/cluster.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/thread_limit.h"
 
 namespace weft::test {
@@ -58,6 +59,7 @@ TEST(Measure, DoesWithOneCore) {
 
 // A thread on every core that never rests has about half of each.
 TEST(Measure, SaysWhereOthersHadTheCores) {
+  if (kSanitized) GTEST_SKIP() << "it takes half a minute";
   std::atomic<bool> stop{false};
   std::vector<std::thread> others;
   const std::vector<int> cpus = cpus_core_by_core();
