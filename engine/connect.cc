@@ -6,6 +6,18 @@
 #include "base/text.h"
 
 namespace weft {
+namespace {
+
+// What all ranks know decides.
+LinkShape usual_links(const std::vector<Addresses>& addresses) {
+  const auto socket_only = [](const Addresses& rank) {
+    return rank.count("tcp") > 0 && rank.count("verbs") == 0;
+  };
+  const bool sockets = std::all_of(addresses.begin(), addresses.end(), socket_only);
+  return sockets ? Media::kSocketLinks : Media::kUsualLinks;
+}
+
+}  // namespace
 
 Result<Connecting> Connecting::begin(const MakeTransport& make,
                                      const std::vector<std::string>& names,
@@ -46,16 +58,6 @@ Result<std::unique_ptr<Media>> Connecting::finish(const std::vector<Addresses>& 
   }
   return std::make_unique<Media>(config_.rank, config_.size, std::move(transports_),
                                  config_.window_bytes, usual_links(addresses));
-}
-
-// What all ranks know decides.
-LinkShape Connecting::usual_links(const std::vector<Addresses>& addresses) {
-  const auto all = static_cast<ptrdiff_t>(addresses.size());
-  const auto with = [&](const char* name) {
-    return std::count_if(addresses.begin(), addresses.end(),
-                         [&](const Addresses& rank) { return rank.count(name) > 0; });
-  };
-  return with("tcp") == all && with("verbs") == 0 ? Media::kSocketLinks : Media::kUsualLinks;
 }
 
 }  // namespace weft

@@ -29,8 +29,6 @@ class Connecting {
   Result<std::unique_ptr<Media>> finish(const std::vector<Addresses>& addresses);
 
  private:
-  static LinkShape usual_links(const std::vector<Addresses>& addresses);
-
   TransportConfig config_;
   std::vector<std::unique_ptr<Transport>> transports_;
 };

@@ -344,10 +344,9 @@ struct Flow {
   double seconds = std::numeric_limits<double>::max();  // for one out and one in
 };
 
-// Flows both ways, out of memory and into memory.
-double measure_stream(Watch& watch, Pair& pair, const Flow& stream, int messages,
-                      bool past_caches) {
-  const size_t bytes = stream.bytes;
+// Seconds for a message out and one in, of flows both ways, out of memory and into memory.
+double measure_flow(Watch& watch, Pair& pair, const Flow& flow, int messages, bool past_caches) {
+  const size_t bytes = flow.bytes;
   const size_t span = kSpan * bytes;
   std::vector<std::byte> memory[2];
   for (auto& m : memory) m.assign(span, std::byte{1});
@@ -356,8 +355,8 @@ double measure_stream(Watch& watch, Pair& pair, const Flow& stream, int messages
   };
   return together(watch, 2, own_core,
                   [&](int me) {
-                    SendLink& out = pair.out(me, stream.way);
-                    RecvLink& in = pair.in(me, stream.way);
+                    SendLink& out = pair.out(me, flow.way);
+                    RecvLink& in = pair.in(me, flow.way);
                     for (int i = 0; i < messages + kAhead; ++i) {
                       Bytes slot;
                       if (i < messages) {
@@ -377,52 +376,57 @@ double measure_stream(Watch& watch, Pair& pair, const Flow& stream, int messages
 }
 
 // Whichever way of writing is faster, in shared memory: plans find it, too.
-void measure(Watch& watch, Pair& pair, bool in_shared_memory, Flow& stream) {
+void measure(Watch& watch, Pair& pair, bool in_shared_memory, Flow& flow) {
   constexpr size_t kBytes = 8 << 20;
-  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / stream.bytes, 64, 4096));
-  for (const bool past_caches : {false, true})
-    if (!past_caches || in_shared_memory)
-      stream.seconds =
-          std::min(stream.seconds, measure_stream(watch, pair, stream, messages, past_caches));
+  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / flow.bytes, 64, 4096));
+  const auto way = [&](bool past_caches) {
+    const double seconds = measure_flow(watch, pair, flow, messages, past_caches);
+    flow.seconds = std::min(flow.seconds, seconds);
+  };
+  way(false);
+  if (in_shared_memory) way(true);
 }
 
 // Short messages are slower by the byte than long ones.
-std::vector<Flow> streams_of_links(const Way& way) {
-  std::vector<Flow> streams;
+std::vector<Flow> flows_of_links(const Way& way) {
+  std::vector<Flow> flows;
   for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10})
-    if (bytes <= way.shape.slot_bytes) streams.push_back({bytes, way});
-  return streams;
+    if (bytes <= way.shape.slot_bytes) flows.push_back({bytes, way});
+  return flows;
 }
 
 // Windows are like links whose slots go round as leases do; short ones, like any.
-std::vector<Flow> streams_of_windows(bool in_shared_memory) {
-  std::vector<Flow> streams;
-  if (!in_shared_memory) return streams;
+std::vector<Flow> flows_of_windows() {
+  std::vector<Flow> flows;
   LinkId id = kSharedMemory.id;
   for (const size_t bytes : {16 << 10, 64 << 10, 128 << 10}) {
     const auto slots = static_cast<uint32_t>(window_lap(bytes) / bytes);
-    streams.push_back({bytes, {++id, {slots, static_cast<uint32_t>(bytes)}}});
+    flows.push_back({bytes, {++id, {slots, static_cast<uint32_t>(bytes)}}});
   }
-  return streams;
-}
-
-// What each byte more adds to short messages: whatever else they cost is a link's, not memory's.
-Rate short_rate(const std::vector<Flow>& links) {
-  const Flow &shorter = links[0], &longer = links[1];
-  const double bytes = static_cast<double>(longer.bytes - shorter.bytes);
-  const double seconds = std::max(longer.seconds - shorter.seconds, longer.seconds / 4);
-  return {static_cast<double>(longer.bytes), 2 * bytes / seconds};
+  return flows;
 }
 
 // Without what a rank pays for a message, and for its own memory.
-std::vector<Rate> rates_of(const std::vector<Flow>& streams, const Network& network) {
+std::vector<Rate> rates_of(const std::vector<Flow>& flows, const Network& network) {
   std::vector<Rate> rates;
-  for (const Flow& stream : streams) {
-    const double bytes = static_cast<double>(stream.bytes);
+  for (const Flow& flow : flows) {
+    const double bytes = static_cast<double>(flow.bytes);
     const double own = 2 * bytes / network.memory_rate(kSpan * bytes);
-    const double moving = stream.seconds - network.inside.send_s - network.inside.recv_s - own;
+    const double moving = flow.seconds - network.inside.send_s - network.inside.recv_s - own;
     rates.push_back({bytes, 2 * bytes / std::max(moving, own / 10)});
   }
+  return rates;
+}
+
+// Of short ones, what each byte more adds to a link's messages: whatever else those cost is the
+// link's, not memory's.
+std::vector<Rate> rates_of_windows(const std::vector<Flow>& links, const std::vector<Flow>& windows,
+                                   const Network& network) {
+  std::vector<Rate> rates = rates_of(windows, network);
+  const Flow &shorter = links[0], &longer = links[1];
+  const double bytes = static_cast<double>(longer.bytes - shorter.bytes);
+  const double seconds = std::max(longer.seconds - shorter.seconds, longer.seconds / 4);
+  rates.insert(rates.begin(), {static_cast<double>(longer.bytes), 2 * bytes / seconds});
   return rates;
 }
 
@@ -433,14 +437,14 @@ Status measure_links(std::string_view name, Watch& watch, Network& network) {
   const Way& way = in_shared_memory ? kSharedMemory : kSockets;
   measure_exchange(watch, *pair, way, 8, 10);  // connects
   constexpr int kTimes = 500;
-  std::vector<Flow> links = streams_of_links(way);
-  std::vector<Flow> windows = streams_of_windows(in_shared_memory);
+  std::vector<Flow> links = flows_of_links(way), windows;
+  if (in_shared_memory) windows = flows_of_windows();
   std::vector<Trip> trips;
   for (int i = 0; i < kRepeats; ++i) {
     pair->be_patient();
     trips.push_back(measure_exchange(watch, *pair, way, 8, kTimes));
-    for (std::vector<Flow>* streams : {&links, &windows})
-      for (Flow& stream : *streams) measure(watch, *pair, in_shared_memory, stream);
+    for (std::vector<Flow>* flows : {&links, &windows})
+      for (Flow& flow : *flows) measure(watch, *pair, in_shared_memory, flow);
   }
   if (pair->late())
     return Status(Code::timeout, "The link between two threads over " + std::string(name) +
@@ -457,11 +461,11 @@ Status measure_links(std::string_view name, Watch& watch, Network& network) {
   medium.send_s = std::max(0.0, trip.send - clock);
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
-  // A flag alone says how soon another core can see something; messages that cross add to it.
-  if (in_shared_memory) medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
   medium.rank_rates = rates_of(links, network);
-  medium.window_rates = rates_of(windows, network);
-  if (in_shared_memory) medium.window_rates.insert(medium.window_rates.begin(), short_rate(links));
+  if (!in_shared_memory) return watch.failed;
+  // A flag alone says how soon another core can see something; messages that cross add to it.
+  medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
+  medium.window_rates = rates_of_windows(links, windows, network);
   return watch.failed;
 }
 

@@ -21,7 +21,7 @@ namespace weft {
 class StoreTrial {
  public:
   static constexpr uint64_t kPeriod = 2048;
-  static constexpr uint64_t kTimed = 4;  // turns of a way in a trial
+  static constexpr uint64_t kTimed = 4;  // turns of a way
   // Turns before a trial: those of a plan's first calls find pages that nobody has touched yet.
   static constexpr uint64_t kBefore = 64;
 
@@ -39,9 +39,8 @@ class StoreTrial {
   // The next turn of a lane, which counts its turns over all calls of the plan.
   Turn begin(uint64_t number) const {
     const uint64_t at = number % kPeriod - kBefore;  // huge before the trial
-    const uint64_t turns = untimed_ + kTimed;
-    if (at >= 2 * turns) return {.streams = streams_};
-    return {.streams = at >= turns, .timed = at % turns >= untimed_};
+    if (at >= 2 * turns()) return {.streams = streams_};
+    return {.streams = at >= turns(), .timed = at % turns() >= untimed_};
   }
 
   // What begin() gave for `number`, done.
@@ -50,7 +49,7 @@ class StoreTrial {
     Way& way = ways_[turn.streams ? 1 : 0];
     way.least =
         std::min(way.least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
-    if (number % kPeriod == kBefore + 2 * (untimed_ + kTimed) - 1) decide();
+    if (number % kPeriod == kBefore + 2 * turns() - 1) decide();
   }
 
  private:
@@ -60,6 +59,8 @@ class StoreTrial {
     double least = kNone;  // of this trial's turns, ticks per byte: others were interrupted
     double mean = kNone;   // of the last trials
   };
+
+  uint64_t turns() const { return untimed_ + kTimed; }  // of a way in a trial
 
   void decide() {
     if (ways_[0].least == kNone || ways_[1].least == kNone) return;

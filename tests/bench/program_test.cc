@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -15,8 +14,9 @@
 #include <sstream>
 #include <string>
 #include <thread>
-#include <vector>
 
+#include "tests/support/busy_cores.h"
+#include "tests/support/contains.h"
 #include "tests/support/sanitized.h"
 
 namespace weft::bench {
@@ -158,7 +158,7 @@ struct Tuned : testing::Test {
     return run("XDG_CACHE_HOME=" + cache + " WEFT_TUNING=auto " + WEFT_BENCH_PROGRAM, arguments);
   }
   static bool says(const Ended& ended, const char* what) {
-    return ended.output.find(what) != std::string::npos;
+    return test::contains(ended.output, what);
   }
   static constexpr const char *kMeasured = "measured this machine, once", *kPrices = "us by price:",
                               *kBusy = "this machine could not be measured";
@@ -191,16 +191,8 @@ TEST_F(Tuned, MeasuresTheMachineOnce) {
 TEST_F(Tuned, KeepsNothingOfAMachineThatOthersUse) {
   if (test::kSanitized) GTEST_SKIP() << "it takes a minute";
   if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "what shares a core tells nothing";
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> others;
-  for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i)
-    others.emplace_back([&stop] {
-      while (!stop.load()) {
-      }
-    });
+  const test::BusyCores others(2);
   const Ended ended = bench(small);
-  stop.store(true);
-  for (std::thread& other : others) other.join();
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_TRUE(says(ended, kBusy)) << ended.output;
   EXPECT_FALSE(says(ended, kPrices)) << ended.output;

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <filesystem>
 #include <thread>
-#include <vector>
 
 #include "bootstrap/cpus.h"
 #include "engine/tuner/tuning.h"
+#include "tests/support/busy_cores.h"
 #include "tests/support/cluster.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/thread_limit.h"
@@ -60,21 +59,11 @@ TEST(Measure, DoesWithOneCore) {
 // A thread on every core that never rests has about half of each.
 TEST(Measure, SaysWhereOthersHadTheCores) {
   if (kSanitized) GTEST_SKIP() << "it takes half a minute";
-  std::atomic<bool> stop{false};
-  std::vector<std::thread> others;
-  const std::vector<int> cpus = cpus_core_by_core();
-  for (const int cpu : cpus)
-    others.emplace_back([cpu, &stop] {
-      bind_to_cpu(cpu);
-      while (!stop.load()) {
-      }
-    });
+  const BusyCores others(1);
   const Result<MeasuredNode> measured = measure_node({"shm"});
-  stop.store(true);
-  for (std::thread& other : others) other.join();
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
   EXPECT_GT(measured->share, 0.1);
-  if (cpus.size() > 1) {
+  if (measured->networks.front().node_cores > 1) {
     EXPECT_LT(measured->share, 0.8);
   }
 }

@@ -52,6 +52,8 @@ TEST(Settings, MeanWhatTheyMean) {
   EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "4194304"}}).slot_bytes, 524288u);
   EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "0x400000"}}).slot_bytes, 524288u);
   EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "1"}}).slot_bytes, 64u);
+  EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "4194304"}}).slots, 8);
+  EXPECT_EQ(options_with({{"NCCL_BUFFSIZE", "4194304"}, {"WEFT_SLOTS", "5"}}).slots, 5);
   EXPECT_EQ(options_with({{"NCCL_IB_TC", "0x6a"}}).verbs.traffic_class, 106);
   EXPECT_EQ(options_with({{"NCCL_IB_QPS_PER_CONNECTION", "4"}}).verbs.queues, 4);
   EXPECT_EQ(options_with({{"NCCL_IB_QPS_PER_CONNECTION", "16"}}).verbs.queues, 8);
