@@ -149,6 +149,16 @@ struct Reducer {
     if (streams) Kit::fence();
   }
 
+  // A message of one vector at most, as many are.
+  static void pair(const ReduceCall& call) {
+    const Places places{
+        call.sources, 2, {call.targets[0], call.targets[call.target_count - 1]}, call.target_count};
+    if (call.count == L::kCount)
+      step<1, 2, false>(places, 0, {}, Whole{false, false});
+    else
+      step<1, 2, false>(places, 0, {}, Part{call.count});
+  }
+
   // Both only where what aligns one target aligns the other.
   static Whole streamed(const ReduceCall& call, const Places& places) {
     const bool first = (call.streamed & 1) != 0 && can_align(places.targets[0]);
@@ -191,7 +201,7 @@ struct Reducer {
     }
     switch (call.source_count) {
       case 1: return copy(call);
-      case 2: return loop<2, false>(call, {});
+      case 2: return call.count <= L::kCount ? pair(call) : loop<2, false>(call, {});
       case 3: return loop<3, false>(call, {});
       case 4: return loop<4, false>(call, {});
       default: return loop<0, false>(call, {});
