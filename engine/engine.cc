@@ -86,7 +86,10 @@ Status Engine::run_complete(const Call& call) {
   {
     const std::unique_lock lock(driver_, std::try_to_lock);
     if (lock.owns_lock() && !failed_.load(std::memory_order_acquire) && repeated(call)) {
-      inline_.call = call;
+      inline_.call.input = call.input;
+      inline_.call.output = call.output;
+      inline_.call.scalar = call.scalar;
+      inline_.call.timeout_s = call.timeout_s;
       return run_planned(inline_, *repeatable_);
     }
   }

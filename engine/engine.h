@@ -142,6 +142,7 @@ class Engine final : public Communicator {
   Status run_now(Operation& op);
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
+  void start_plan(Operation& op);
   void number(Operation& op);  // its place among the collective calls, and what tells it apart
   void record(Operation& op);
   void pass_over(const Call& call);  // REQUIRES: driver_ is held, is_empty(call)
@@ -150,7 +151,7 @@ class Engine final : public Communicator {
   Surroundings surroundings() const;
   LinkShape link_shape() const;
   Result<std::unique_ptr<Plan>> build_plan(const Operation& op, bool in_place);
-  CallIdentity identify(Operation& op, const Plan& plan);
+  void identify(Operation& op, const Plan& plan, CallIdentity& identity);
   Status drive(Operation& op);
   Status look_around(Operation& op);
   Status hear_notes();
@@ -171,7 +172,7 @@ class Engine final : public Communicator {
   std::string whereabouts(const std::vector<Rank>& peers) const;
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
 
-  Binding binding_of(const Operation& op) const;
+  void bind(const Operation& op, Binding& to) const;
   void count_plan();
   CpuExecutor::Progress poll(Operation& op) {
     const CpuExecutor::Progress progress = op.executor.poll();

@@ -189,7 +189,7 @@ CpuExecutor::Progress Engine::go_on(Operation& op) {
   op.plan = *entry;
   op.plan->busy = true;
   recorder_.relabel(op.number, op.plan->label);
-  op.executor.start(*op.plan->plan, binding_of(op), identify(op, *op.plan->plan));
+  start_plan(op);
   return CpuExecutor::Progress::moved;
 }
 

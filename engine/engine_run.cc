@@ -52,8 +52,16 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.warn_after_s = 0;
   count_one(calls_);
   number(op);
-  Plan& plan = *op.plan->plan;
-  op.executor.start(plan, op.exchanges ? expose(op) : binding_of(op), identify(op, plan));
+  start_plan(op);
+}
+
+void Engine::start_plan(Operation& op) {
+  if (op.exchanges)
+    op.executor.binding() = expose(op);
+  else
+    bind(op, op.executor.binding());
+  identify(op, *op.plan->plan, op.executor.identity());
+  op.executor.start(*op.plan->plan);
 }
 
 void Engine::number(Operation& op) {
@@ -64,12 +72,12 @@ void Engine::number(Operation& op) {
       mix(history_, op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint);
 }
 
-Binding Engine::binding_of(const Operation& op) const {
-  return {.input = static_cast<const std::byte*>(op.call.input),
-          .output = static_cast<std::byte*>(op.call.output),
-          .scalar = op.call.scalar,
-          .group = op.group,
-          .mapped = op.mapped};
+void Engine::bind(const Operation& op, Binding& to) const {
+  to.input = static_cast<const std::byte*>(op.call.input);
+  to.output = static_cast<std::byte*>(op.call.output);
+  to.scalar = op.call.scalar;
+  to.group = op.group;
+  to.mapped = op.mapped;
 }
 
 // A collective call of no elements has nothing to do, but its place among the others: ranks that
@@ -173,24 +181,22 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   return plan;
 }
 
-CallIdentity Engine::identify(Operation& op, const Plan& plan) {
-  CallIdentity identity;
-  if (op.is_group) return identity;
-  identity.tag = op.tag;
-  if (plan.window_slots == 0) return identity;
+void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
+  identity.tag = op.is_group ? 0 : op.tag;
+  identity.ll_serial = identity.window_call = identity.finished_before = identity.window_offset = 0;
+  if (op.is_group || plan.window_slots == 0) return;
   identity.window_call = ++shared_.calls;
   const bool ll = plan.request.protocol == Protocol::ll;
   if (ll) {
     identity.ll_serial = shared_.ll_serial;
     shared_.ll_serial += plan.rounds;
   }
-  if (plan.window_bytes() == 0) return identity;
+  if (plan.window_bytes() == 0) return;
   LeaseRing& ring = ll ? shared_.ll : shared_.data;
   const LeaseRing::Lease lease = ring.lease(plan.window_bytes(), identity.window_call);
   const WindowLayout& layout = media_->window_layout();
   identity.window_offset = lease.offset + (ll ? layout.ll_offset() : layout.data_offset());
   identity.finished_before = lease.calls_before;
-  return identity;
 }
 
 Status Engine::why_failed(Operation& op) {

@@ -8,16 +8,14 @@
 
 namespace weft {
 
-void CpuExecutor::start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
+void CpuExecutor::start(Plan& plan) {
   plan_ = &plan;
-  binding_ = binding;
-  identity_ = identity;
   cursors_.resize(plan.lanes.size());
-  for (size_t i = 0; i < plan.lanes.size(); ++i) {
-    cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity.window_offset);
+  for (size_t i = 0; i < cursors_.size(); ++i) {
+    cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity_.window_offset);
     begin_turn(cursors_[i]);
   }
-  lanes_left_ = plan.lanes.size();
+  lanes_left_ = cursors_.size();
   started_ = false;
   short_ = !plan.short_steps.empty() && !shared_.trace;
   if (!failure_.ok()) failure_ = Status();
@@ -68,10 +66,11 @@ bool CpuExecutor::lease_is_free_of(Rank rank) const {
 
 CpuExecutor::Progress CpuExecutor::poll() {
   if (!started_ && !may_start()) return Progress::blocked;
+  if (short_) return poll_short();
   bool moved = false;
   for (size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].finished) continue;
-    const Move move = short_ ? run_short(cursors_[i]) : run_lane(plan_->lanes[i], cursors_[i]);
+    const Move move = run_lane(plan_->lanes[i], cursors_[i]);
     if (move == Move::failed) return Progress::failed;
     moved |= move == Move::moved;
   }

@@ -45,7 +45,16 @@ class CpuExecutor {
   CpuExecutor(Media& media, SharedState& shared) : media_(media), shared_(shared) {}
 
   // REQUIRES: not running. `plan` and the call's memory stay until done or failed.
-  void start(Plan& plan, const Binding& binding, const CallIdentity& identity);
+  void start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
+    binding_ = binding;
+    identity_ = identity;
+    start(plan);
+  }
+  // The same for who has filled in binding() and identity() where they are: to copy them just after
+  // they were written, word by word, stalls a core for longer than a small call has steps.
+  void start(Plan& plan);
+  Binding& binding() { return binding_; }
+  CallIdentity& identity() { return identity_; }
   Progress poll();
   void drop() { plan_ = nullptr; }  // after a failure
 
@@ -107,11 +116,11 @@ class CpuExecutor {
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   Move run_traced(const PlanLane& lane, Cursor& at, StepRing& trace);
+  Progress poll_short();
   Move run_short(Cursor& at);
   Move run_short(const ShortStep& step, Cursor& at);
-  Move arrived(const ShortStep& step, uint64_t expected);
-  void set_flags(const ShortStep& step, size_t part, uint64_t flag);
-  void locate(const ShortStep& step, size_t part);
+  void fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at);
+  std::byte* memory_of(const ShortPlace& place) const;
   Move arrived(const std::atomic<uint64_t>& flag, Rank from, uint64_t expected);
   void enter(const PlanStep& step, Cursor& at);
   void enter_transfers(int chunk, size_t begin, Cursor& at);
@@ -155,8 +164,7 @@ class CpuExecutor {
   std::byte* scratch_ = nullptr;
   size_t lanes_left_ = 0;
   bool started_ = false;
-  bool short_ = false;   // by short steps
-  Places short_places_;  // of the step at hand
+  bool short_ = false;  // by short steps
   Status failure_;
 };
 

@@ -1,11 +1,20 @@
 // Short steps, run. A step is done whole, once all that it reads is there; until then the cursor
-// says no more than which step is at hand, and where its first part lies is known already.
-#include <algorithm>
-
+// says no more than which step is at hand.
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
 
 namespace weft {
+
+CpuExecutor::Progress CpuExecutor::poll_short() {
+  switch (run_short(cursors_[0])) {
+    case Move::failed: return Progress::failed;
+    case Move::blocked: return Progress::blocked;
+    case Move::moved: return Progress::moved;
+    case Move::complete: break;
+  }
+  finish_call();
+  return Progress::done;
+}
 
 CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {
   const std::vector<ShortStep>& steps = plan_->short_steps;
@@ -18,69 +27,48 @@ CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {
   end_turn(at);
   at.finished = true;
   lanes_left_ = 0;
-  return Move::moved;
+  return Move::complete;
+}
+
+inline std::byte* CpuExecutor::memory_of(const ShortPlace& place) const {
+  if (place.window) return place.window->memory + identity_.window_offset + place.offset;
+  const std::byte* const memory = place.output ? binding_.output : binding_.input;
+  return const_cast<std::byte*>(memory) + place.offset;
 }
 
 CpuExecutor::Move CpuExecutor::run_short(const ShortStep& step, Cursor& at) {
   if (!at.entered) {
     const Move signal = step.waits ? signalled(*step.whole, at) : Move::complete;
     if (signal != Move::complete) return signal;
-    locate(step, 0);
     at.entered = true;
     at.line = 0;
   }
   const uint64_t flag = signal_value(identity_.ll_serial, identity_.tag);
-  if (step.lined) {
-    const Move there = arrived(step, flag);
-    if (there != Move::complete) return there;
+  for (const ShortPlace& place : step.flags) {
+    const std::atomic<uint64_t>& there = LlLine::flag_at(memory_of(place));
+    if (there.load(std::memory_order_acquire) == flag) [[likely]]
+      continue;
+    const Move move = arrived(there, place.rank, flag);
+    if (move != Move::complete) return move;
   }
-  for (size_t part = 0; part < step.parts; ++part) {
-    if (part > 0) locate(step, part);
-    fold(*step.whole, short_places_, step.elements(part), at);
-    if (step.lined) set_flags(step, part, flag);
-  }
-  leave(*step.whole);
+  for (const ShortFold& part : step.folds) fold(part, step, flag, at);
+  if (step.signals) leave(*step.whole);
   at.entered = false;
   return Move::complete;
 }
 
-// REQUIRES: short_places_ are those of part 0.
-CpuExecutor::Move CpuExecutor::arrived(const ShortStep& step, uint64_t expected) {
-  const size_t bytes = step.elements(0) * plan_->element_bytes;
-  for (size_t k = 0; k < step.sources.size(); ++k) {
-    if (!step.sources[k].window) continue;
-    const LlLine* line = LlLine::of(short_places_.source[k], bytes);
-    for (size_t part = 0; part < step.parts; ++part, ++line) {
-      const Move there = arrived(line->flag, step.sources[k].rank, expected);
-      if (there != Move::complete) return there;
-    }
-  }
-  return Move::complete;
-}
-
-void CpuExecutor::set_flags(const ShortStep& step, size_t part, uint64_t flag) {
-  const size_t bytes = step.elements(part) * plan_->element_bytes;
-  for (size_t k = 0; k < step.targets.size(); ++k)
-    if (step.targets[k].window)
-      LlLine::of(short_places_.target[k], bytes)->flag.store(flag, std::memory_order_release);
-}
-
-void CpuExecutor::locate(const ShortStep& step, size_t part) {
-  const size_t offset = part * step.per_part * plan_->element_bytes;
-  const size_t in_line = LlLine::kPayload - step.elements(part) * plan_->element_bytes;
-  const auto place = [&](const ShortPlace& at) -> std::byte* {
-    if (!at.window) {
-      const std::byte* const memory = at.output ? binding_.output : binding_.input;
-      return const_cast<std::byte*>(memory) + at.offset + offset;
-    }
-    std::byte* const lease = at.window->memory + identity_.window_offset + at.offset;
-    return step.lined ? lease + part * sizeof(LlLine) + in_line : lease;
-  };
-  Places& places = short_places_;
-  places.sources = places.targets = 0;
+void CpuExecutor::fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at) {
+  Places places;
   places.scaled = step.scaled;
-  for (const ShortPlace& source : step.sources) places.source[places.sources++] = place(source);
-  for (const ShortPlace& target : step.targets) places.target[places.targets++] = place(target);
+  for (const ShortPlace& source : part.sources) places.source[places.sources++] = memory_of(source);
+  for (const ShortPlace& target : part.targets) places.target[places.targets++] = memory_of(target);
+  if (!step.lined) return fold(*step.whole, places, part.count, at);
+  fold(*step.whole, places, part.count, uint64_t{0});
+  const size_t bytes = part.count * plan_->element_bytes;
+  for (size_t k = 0; k < part.targets.size(); ++k)
+    if (part.targets[k].window)
+      LlLine::flag_at(static_cast<std::byte*>(places.target[k]) + bytes)
+          .store(flag, std::memory_order_release);
 }
 
 }  // namespace weft

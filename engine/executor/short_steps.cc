@@ -33,28 +33,57 @@ bool is_short(const Plan& plan) {
                      [&](const PlanStep& s) { return is_short(plan, s); });
 }
 
-ShortPlace place_of(const Plan& plan, const PlanStep& step, const Operand& operand) {
+// Where `fold` of a step, which is of `count` elements, finds the operand.
+ShortPlace place_of(const Plan& plan, const PlanStep& step, const Operand& operand, size_t fold,
+                    size_t count) {
   const size_t bytes = plan.element_bytes;
-  if (operand.buffer == Buffer::window)
-    return {.window = plan.windows[operand.rank],
-            .rank = operand.rank,
-            .offset = static_cast<size_t>(operand.slot) * plan.window_slot_bytes};
+  if (operand.buffer == Buffer::window) {
+    const size_t slot = static_cast<size_t>(operand.slot) * plan.window_slot_bytes;
+    const size_t in_slot =
+        step.lines ? fold * sizeof(LlLine) + LlLine::kPayload - count * bytes : 0;
+    return {.window = plan.windows[operand.rank], .rank = operand.rank, .offset = slot + in_slot};
+  }
   const bool output = operand.buffer == Buffer::output;
-  return {.output = output, .offset = (output ? step.first.output : step.first.input) * bytes};
+  const size_t first = output ? step.first.output : step.first.input;
+  return {.output = output, .offset = (first + fold * plan.line_elements) * bytes};
+}
+
+ShortFold short_fold(const Plan& plan, const PlanStep& step, size_t fold) {
+  ShortFold result{.count = step.first.size - fold * plan.line_elements};
+  if (step.lines) result.count = std::min(result.count, plan.line_elements);
+  for (const Operand& source : step.sources)
+    result.sources.push_back(place_of(plan, step, source, fold, result.count));
+  for (const Operand& target : step.targets)
+    result.targets.push_back(place_of(plan, step, target, fold, result.count));
+  return result;
+}
+
+// Those of one source after the other: what one rank writes comes in order.
+std::vector<ShortPlace> flags_of(const ShortStep& step, size_t element_bytes) {
+  std::vector<ShortPlace> flags;
+  if (!step.lined || step.folds.empty()) return flags;
+  for (size_t k = 0; k < step.folds[0].sources.size(); ++k)
+    for (const ShortFold& fold : step.folds) {
+      if (!fold.sources[k].window) break;
+      flags.push_back(fold.sources[k]);
+      flags.back().offset += fold.count * element_bytes;
+    }
+  return flags;
 }
 
 ShortStep short_step(const Plan& plan, const PlanStep& step) {
-  ShortStep result{.count = step.sources.empty() ? 0 : step.first.size, .whole = &step};
-  result.lined = step.lines;
-  result.waits = !step.waits.empty();
-  result.per_part = step.lines ? plan.line_elements : std::max<size_t>(1, result.count);
-  result.parts = (result.count + result.per_part - 1) / result.per_part;
-  for (const Operand& source : step.sources) {
-    if (plan.scales && source.buffer == Buffer::input)
-      result.scaled |= uint64_t{1} << result.sources.size();
-    result.sources.push_back(place_of(plan, step, source));
-  }
-  for (const Operand& target : step.targets) result.targets.push_back(place_of(plan, step, target));
+  ShortStep result{.lined = step.lines,
+                   .waits = !step.waits.empty(),
+                   .signals = !step.posts.empty() || !step.wakes.empty(),
+                   .whole = &step};
+  for (size_t k = 0; k < step.sources.size(); ++k)
+    if (plan.scales && step.sources[k].buffer == Buffer::input) result.scaled |= uint64_t{1} << k;
+  // Without lines there is one fold of all, the first.
+  const size_t count = step.sources.empty() ? 0 : step.first.size;
+  const size_t at_once = step.lines ? plan.line_elements : std::max<size_t>(1, count);
+  for (size_t fold = 0; fold * at_once < count; ++fold)
+    result.folds.push_back(short_fold(plan, step, fold));
+  result.flags = flags_of(result, plan.element_bytes);
   return result;
 }
 

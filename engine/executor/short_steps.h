@@ -5,7 +5,6 @@
 // no loops, rounds, links or parts of messages to keep count of.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -24,16 +23,19 @@ struct ShortPlace {
   size_t offset = 0;               // bytes: in the lease, or in the caller's memory
 };
 
-struct ShortStep {
-  size_t count = 0;     // elements
-  size_t parts = 0;     // in which they are folded: lines, or one
-  size_t per_part = 0;  // elements
-  bool lined = false, waits = false;
-  uint64_t scaled = 0;  // bit k: source k is multiplied by the scalar
+// What is folded at once: a line's worth, or all. Where a step's window operands are lines, each
+// ends where its flag begins.
+struct ShortFold {
+  size_t count = 0;  // elements
   std::vector<ShortPlace> sources{}, targets{};
-  const PlanStep* whole = nullptr;  // the step that this one is
+};
 
-  size_t elements(size_t part) const { return std::min(per_part, count - part * per_part); }
+struct ShortStep {
+  bool lined = false, waits = false, signals = false;
+  uint64_t scaled = 0;              // bit k: source k is multiplied by the scalar
+  std::vector<ShortPlace> flags{};  // that say that all sources are there
+  std::vector<ShortFold> folds{};   // in order
+  const PlanStep* whole = nullptr;  // the step that this one is
 };
 
 // One for each step of the plan's lane; none where the plan is not of this kind.

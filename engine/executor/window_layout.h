@@ -65,10 +65,9 @@ struct alignas(256) LlLine {
   std::atomic<uint64_t> flag;
 
   std::byte* begin(size_t bytes) { return payload + (kPayload - bytes); }
-  // The line in which begin(bytes) is `memory`.
-  static LlLine* of(const void* memory, size_t bytes) {
-    auto* const begin = static_cast<const std::byte*>(memory) - (kPayload - bytes);
-    return reinterpret_cast<LlLine*>(const_cast<std::byte*>(begin));
+  // The flag of the line whose payload ends at `end`.
+  static std::atomic<uint64_t>& flag_at(std::byte* end) {
+    return *reinterpret_cast<std::atomic<uint64_t>*>(end);
   }
 
   static size_t elements(size_t element_bytes) { return kPayload / element_bytes; }
