@@ -182,9 +182,10 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 }
 
 void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
-  identity.tag = op.is_group ? 0 : op.tag;
-  identity.ll_serial = identity.window_call = identity.finished_before = identity.window_offset = 0;
-  if (op.is_group || plan.window_slots == 0) return;
+  identity = {};
+  if (op.is_group) return;
+  identity.tag = op.tag;
+  if (plan.window_slots == 0) return;
   identity.window_call = ++shared_.calls;
   const bool ll = plan.request.protocol == Protocol::ll;
   if (ll) {

@@ -196,7 +196,9 @@ Result<double> seconds_of_steps(int steps, size_t sources, bool short_steps) {
   return least([&] {
     const double begin = now_s();
     for (int i = 0; i < kCalls; ++i) {
-      executor.start(**plan, binding, CallIdentity{});
+      executor.binding() = binding;
+      executor.identity() = {};
+      executor.start(**plan);
       while (executor.poll() != CpuExecutor::Progress::done) {
       }
     }

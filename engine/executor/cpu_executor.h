@@ -44,17 +44,13 @@ class CpuExecutor {
 
   CpuExecutor(Media& media, SharedState& shared) : media_(media), shared_(shared) {}
 
-  // REQUIRES: not running. `plan` and the call's memory stay until done or failed.
-  void start(Plan& plan, const Binding& binding, const CallIdentity& identity) {
-    binding_ = binding;
-    identity_ = identity;
-    start(plan);
-  }
-  // The same for who has filled in binding() and identity() where they are: to copy them just after
-  // they were written, word by word, stalls a core for longer than a small call has steps.
-  void start(Plan& plan);
+  // Of the next call: to be filled in where they are. Copied just after they were written, word by
+  // word, they would stall a core for longer than a small call's steps take.
   Binding& binding() { return binding_; }
   CallIdentity& identity() { return identity_; }
+  // REQUIRES: not running, and both are filled in. `plan` and the call's memory stay until done or
+  // failed.
+  void start(Plan& plan);
   Progress poll();
   void drop() { plan_ = nullptr; }  // after a failure
 
