@@ -7,10 +7,13 @@
 namespace weft {
 namespace {
 
-// Nobody is told when the lock is free, so that to free it costs nothing.
 constexpr std::chrono::microseconds kRest{50};
 
 }  // namespace
+
+void DriverLock::lock() {
+  while (!try_lock()) std::this_thread::sleep_for(kRest);
+}
 
 std::unique_lock<DriverLock> DriverLock::lock_unless(const std::function<bool()>& given_up) {
   std::unique_lock lock(*this, std::try_to_lock);
