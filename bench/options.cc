@@ -63,7 +63,9 @@ void declare_sweep(CLI::App& app, Flags& f) {
   app.add_option("-f,--stepfactor", f.step_factor, "grow by this factor (4)")->type_name("N");
   app.add_option("-n,--iters", f.iterations, "timed iterations (by size: 20 to 2000 / ranks)")
       ->type_name("N");
-  app.add_option("-w,--warmup_iters", f.warmup, "iterations before timing (5)")->type_name("N");
+  app.add_option("-w,--warmup_iters", f.warmup,
+                 "iterations before timing (a tenth of the timed ones, 5 at least)")
+      ->type_name("N");
   app.add_option("-m,--agg_iters", f.calls, "calls per iteration (1)")->type_name("N");
   app.add_option("-N,--run_cycles", f.cycles, "repeat the whole sweep; 0: until stopped (1)")
       ->type_name("N");
@@ -493,6 +495,10 @@ int iterations_for(const BenchOptions& options, size_t bytes, int ranks) {
   // Fewer on GPUs, so that all are on their streams at once.
   const size_t at_most = options.gpu_memory ? 200 : std::max(20, 2000 / ranks);
   return static_cast<int>(std::clamp<size_t>(kBytes / std::max<size_t>(bytes, 1), 20, at_most));
+}
+
+int warmup_for(const BenchOptions& options, int iterations) {
+  return options.warmup >= 0 ? options.warmup : std::max(5, iterations / 10);
 }
 
 }  // namespace weft::bench

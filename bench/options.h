@@ -28,7 +28,7 @@ struct BenchOptions {
   size_t step_factor = 4;
 
   int iterations = 0;  // 0: by size, see iterations_for()
-  int warmup = 5;
+  int warmup = -1;     // -1: by iterations, see warmup_for()
   int calls_per_iteration = 1;
   int cycles = 1;  // 0: until stopped
   Average average = Average::mean;
@@ -95,5 +95,8 @@ std::vector<size_t> message_sizes(const BenchOptions& options);
 // Runs per figure: as given, or more for small messages, which a timer alone cannot tell from
 // noise.
 int iterations_for(const BenchOptions& options, size_t bytes, int ranks);
+// Those before the clock starts: as given, or a tenth of the timed ones. Small calls go round in
+// the memory that they pass data in, and the first lap is slower.
+int warmup_for(const BenchOptions& options, int iterations);
 
 }  // namespace weft::bench

@@ -103,10 +103,11 @@ std::string header_text(const RunInfo& run) {
   constexpr size_t kRanksShown = 64;
   const BenchOptions& o = run.options;
   const std::string iterations = o.iterations > 0 ? std::to_string(o.iterations) : "by size";
+  const std::string warmup = o.warmup >= 0 ? std::to_string(o.warmup) : "by iters";
   std::string text = format(
-      "# weft-bench %s minBytes %zu maxBytes %zu step: %s warmup iters: %d iters: %s agg iters: %d "
+      "# weft-bench %s minBytes %zu maxBytes %zu step: %s warmup iters: %s iters: %s agg iters: %d "
       "validation: %d\n#\n# Using devices\n",
-      run.version.c_str(), o.min_bytes, o.max_bytes, step_text(o).c_str(), o.warmup,
+      run.version.c_str(), o.min_bytes, o.max_bytes, step_text(o).c_str(), warmup.c_str(),
       iterations.c_str(), o.calls_per_iteration, o.checks);
   for (size_t rank = 0; rank < std::min(run.ranks.size(), kRanksShown); ++rank)
     text += format("#  Rank %2zu Pid %6d on %10s device %s\n", rank, run.ranks[rank].pid,

@@ -223,7 +223,7 @@ Status Runner::fetch(const Placed& placed) {
 
 Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bool in_place) {
   const int calls = options_.calls_per_iteration;
-  WEFT_TRY(setup_.place.run(placed.invocation, options_.warmup, calls));
+  WEFT_TRY(setup_.place.run(placed.invocation, warmup_for(options_, iterations), calls));
   WEFT_TRY(setup_.control.barrier());
   const Result<double> all_us = setup_.place.time(placed.invocation, iterations, calls);
   if (!all_us.ok()) return all_us.status();
