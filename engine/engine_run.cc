@@ -176,7 +176,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   request.links = link_shape();
   request.streaming = op.call.count * size_of(op.call.type) >= kStreamingBytes;
   auto plan = lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
-  if (plan.ok() && (*plan)->window_bytes() > kSmallLease)
+  if (plan.ok() && (*plan)->window_bytes() > kShortLease)
     media_->fill_window(media_->window_layout().data_offset() + kWindowLapBytes);
   return plan;
 }

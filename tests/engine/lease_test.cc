@@ -36,7 +36,7 @@ TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
   EXPECT_EQ(ring.lease(100, 11).calls_before, 1u);
 }
 
-// A core's own cache holds half a lap, and all of one of small leases.
+// A core's own cache holds half a lap, and all of one of short leases.
 TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
   const auto leases_in_a_lap = [](size_t bytes) {
     LeaseRing ring(64 << 20);
@@ -46,8 +46,8 @@ TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
     return leases;
   };
   EXPECT_EQ(leases_in_a_lap(64), 256);
-  EXPECT_EQ(leases_in_a_lap(4096), 4);
-  EXPECT_EQ(leases_in_a_lap(8192), 64);
+  EXPECT_EQ(leases_in_a_lap(2048), 8);
+  EXPECT_EQ(leases_in_a_lap(4096), 512);
   EXPECT_EQ(leases_in_a_lap(64 << 10), 32);
   EXPECT_EQ(leases_in_a_lap(1 << 20), 4);
 }
