@@ -64,7 +64,7 @@ void declare_sweep(CLI::App& app, Flags& f) {
   app.add_option("-n,--iters", f.iterations, "timed iterations (by size: 20 to 2000 / ranks)")
       ->type_name("N");
   app.add_option("-w,--warmup_iters", f.warmup,
-                 "iterations before timing (a tenth of the timed ones, 5 at least)")
+                 "iterations before timing (a fifth of the timed ones, 5 at least)")
       ->type_name("N");
   app.add_option("-m,--agg_iters", f.calls, "calls per iteration (1)")->type_name("N");
   app.add_option("-N,--run_cycles", f.cycles, "repeat the whole sweep; 0: until stopped (1)")
@@ -498,7 +498,7 @@ int iterations_for(const BenchOptions& options, size_t bytes, int ranks) {
 }
 
 int warmup_for(const BenchOptions& options, int iterations) {
-  return options.warmup >= 0 ? options.warmup : std::max(5, iterations / 10);
+  return options.warmup >= 0 ? options.warmup : std::max(5, iterations / 5);
 }
 
 }  // namespace weft::bench

@@ -191,7 +191,8 @@ class Lowering {
       lowered.shared |= PlanStep::bit(lowered.targets.size());
     const bool much = request_.protocol == Protocol::simple &&  // lines are short
                       plan_->segment * plan_->element_bytes >= kStreamedToPeers;
-    if (lowered.shared != 0 && much && !plan_->stores) plan_->stores.emplace(turns_to_come_round());
+    if (lowered.shared != 0 && much && !plan_->stores)
+      plan_->stores.emplace(turns_to_come_round(), plan_->segment * plan_->element_bytes);
   }
 
   // After which a lane writes the same lines again.

@@ -101,7 +101,7 @@ TEST(Options, MoreIterationsForSmallMessages) {
   EXPECT_EQ(iterations_for(options, 8, 2), 1000);
   EXPECT_EQ(iterations_for(options, size_t{1} << 30, 2), 20);
   EXPECT_EQ(iterations_for(options, 8, 512), 20);
-  EXPECT_EQ(warmup_for(options, 1000), 100);
+  EXPECT_EQ(warmup_for(options, 1000), 200);
   EXPECT_EQ(warmup_for(options, 20), 5);
   options.iterations = 3;
   EXPECT_EQ(iterations_for(options, 8, 2), 3);

@@ -5,6 +5,7 @@
 namespace weft {
 namespace {
 
+constexpr uint64_t kBytes = 1 << 20;
 constexpr uint64_t kUntimed = 20, kTurns = kUntimed + StoreTrial::kTimed;
 constexpr uint64_t kBegin = StoreTrial::kBefore, kSecond = kBegin + kTurns;
 constexpr uint64_t kTrial = kSecond + kTurns;  // its end
@@ -20,7 +21,7 @@ void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint
 }
 
 TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
-  StoreTrial trial(kUntimed);
+  StoreTrial trial(kUntimed, kBytes);
   for (uint64_t number = 0; number < kTrial; ++number) {
     const StoreTrial::Turn turn = trial.begin(number);
     EXPECT_EQ(turn.streams, number >= kSecond);
@@ -29,16 +30,26 @@ TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
   }
   play(trial, 0, kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
-  EXPECT_TRUE(trial.begin(StoreTrial::kPeriod - 1).streams);
-  EXPECT_FALSE(trial.begin(StoreTrial::kPeriod - 1).timed);
-  EXPECT_FALSE(trial.begin(StoreTrial::kPeriod + kBegin).streams);  // the next trial
-  play(trial, kTrial, StoreTrial::kPeriod + kTrial, 3, 8);
+  EXPECT_TRUE(trial.begin(StoreTrial::kPeriodLeast - 1).streams);
+  EXPECT_FALSE(trial.begin(StoreTrial::kPeriodLeast - 1).timed);
+  EXPECT_FALSE(trial.begin(StoreTrial::kPeriodLeast + kBegin).streams);  // the next trial
+  play(trial, kTrial, StoreTrial::kPeriodLeast + kTrial, 3, 8);
   EXPECT_FALSE(trial.begin(kTrial).streams);
+}
+
+// In small turns a lane would spend its time on trials.
+TEST(StoreTrial, ComesRarelyWhereTurnsAreSmall) {
+  EXPECT_EQ(StoreTrial(kUntimed, kBytes).period(), StoreTrial::kPeriodLeast);
+  EXPECT_EQ(StoreTrial(kUntimed, 4096).period(), 65536u);
+  StoreTrial trial(kUntimed, 4096);
+  play(trial, 0, kTrial, 4, 5);
+  EXPECT_FALSE(trial.begin(StoreTrial::kPeriodLeast + kSecond).streams);
+  EXPECT_TRUE(trial.begin(trial.period() + kSecond).streams);
 }
 
 // An interruption makes one turn long, not a way slow.
 TEST(StoreTrial, IsNotFooledByAnInterruption) {
-  StoreTrial trial(kUntimed);
+  StoreTrial trial(kUntimed, kBytes);
   StoreTrial::Turn turn = trial.begin(kSecond + kUntimed);
   ASSERT_TRUE(turn.streams && turn.timed);
   turn.bytes = 1000;
@@ -49,7 +60,7 @@ TEST(StoreTrial, IsNotFooledByAnInterruption) {
 }
 
 TEST(StoreTrial, GoesByAllBytesOfATurn) {
-  StoreTrial trial(kUntimed);
+  StoreTrial trial(kUntimed, kBytes);
   for (uint64_t number = 0; number < kTrial; ++number) {
     StoreTrial::Turn turn = trial.begin(number);
     turn.bytes = turn.streams ? 2000 : 1000;
@@ -61,13 +72,13 @@ TEST(StoreTrial, GoesByAllBytesOfATurn) {
 
 // Where a rank moved nothing in a trial, or only part of it was run.
 TEST(StoreTrial, StaysWithTheCachesUntilBothWaysWereTimed) {
-  StoreTrial trial(kUntimed);
+  StoreTrial trial(kUntimed, kBytes);
   for (uint64_t number = 0; number < kTrial; ++number) trial.end(trial.begin(number), number);
   EXPECT_FALSE(trial.begin(kTrial).streams);
   play(trial, kSecond, kTrial, 5, 4);
   EXPECT_FALSE(trial.begin(kTrial).streams);
   play(trial, kBegin, kSecond, 5, 4);
-  play(trial, StoreTrial::kPeriod + kTrial - 1, StoreTrial::kPeriod + kTrial, 5, 4);
+  play(trial, StoreTrial::kPeriodLeast + kTrial - 1, StoreTrial::kPeriodLeast + kTrial, 5, 4);
   EXPECT_TRUE(trial.begin(kTrial).streams);
 }
 
