@@ -143,6 +143,8 @@ class CpuExecutor {
   void fold(const PlanStep& step, Places& places, size_t count, uint64_t past_caches) const;
   void begin_turn(Cursor& at) const;
   void end_turn(const Cursor& at);
+  void tell_costs();
+  void hear_costs() const;
   std::byte* address(const Operand& operand, const Cursor& at) const;
   std::byte* mapped(const Operand& operand, const Cursor& at) const;
   LlLine* line(const Operand& operand, const Cursor& at) const;

@@ -1,21 +1,62 @@
 // Where the operands of a step lie, and how they are folded.
 #include <algorithm>
+#include <cmath>
 
 #include "base/ticks.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
 
 namespace weft {
+namespace {
+
+// Of each cost 16 bits: the 256th parts of its logarithm, which are 0.3 %.
+uint32_t packed(const StoreTrial::Costs& costs) {
+  uint32_t bits = 0;
+  for (const double cost : costs.way) {
+    const double part = cost > 1 ? 256 * std::log2(cost) : 0;
+    bits = bits << 16 | static_cast<uint32_t>(std::min(part, 65535.0));
+  }
+  return bits;
+}
+
+StoreTrial::Costs unpacked(uint32_t bits) {
+  const auto cost = [](uint32_t part) { return part == 0 ? 0 : std::exp2(part / 256.0); };
+  return {{cost(bits >> 16), cost(bits & 0xffff)}};
+}
+
+}  // namespace
 
 // Turns of the first lane are those that are timed.
 void CpuExecutor::begin_turn(Cursor& at) const {
   if (!plan_->stores) return;
+  if (plan_->stores->undecided()) hear_costs();
   at.stores = plan_->stores->begin(plan_->turns + at.turn);
   at.stores.timed &= &at == cursors_.data();
 }
 
 void CpuExecutor::end_turn(const Cursor& at) {
-  if (at.stores.timed) plan_->stores->end(at.stores, plan_->turns + at.turn);
+  if (at.stores.timed && plan_->stores->end(at.stores, plan_->turns + at.turn)) tell_costs();
+}
+
+// What a trial has found, and, in the word's other half, in which call it ended.
+void CpuExecutor::tell_costs() {
+  const StoreTrial::Costs costs = plan_->stores->costs();
+  if (plan_->windows.empty()) return plan_->stores->decide(costs);
+  plan_->tried_in = identity_.tag;
+  WindowLayout::found(plan_->windows[media_.me()]->memory)
+      .store(signal_value(packed(costs), identity_.tag), std::memory_order_relaxed);
+}
+
+void CpuExecutor::hear_costs() const {
+  StoreTrial::Costs all = plan_->stores->costs();
+  for (const Window* window : plan_->windows) {
+    const uint64_t found = WindowLayout::found(window->memory).load(std::memory_order_relaxed);
+    if (same_call(found, plan_->tried_in))
+      all.add(unpacked(signal_count(found)));
+    else if (plan_->stores->waits())
+      return;
+  }
+  plan_->stores->decide(all);
 }
 
 std::byte* CpuExecutor::address(const Operand& operand, const Cursor& at) const {

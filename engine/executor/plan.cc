@@ -191,7 +191,10 @@ class Lowering {
       lowered.shared |= PlanStep::bit(lowered.targets.size());
     const bool much = request_.protocol == Protocol::simple &&  // lines are short
                       plan_->segment * plan_->element_bytes >= kStreamedToPeers;
-    if (lowered.shared != 0 && much && !plan_->stores)
+    const bool reads =
+        std::any_of(lowered.sources.begin(), lowered.sources.end(),
+                    [](const Operand& o) { return o.buffer == Buffer::window || o.rank >= 0; });
+    if ((lowered.shared != 0 || reads) && much && !plan_->stores)
       plan_->stores.emplace(turns_to_come_round(), plan_->segment * plan_->element_bytes);
   }
 

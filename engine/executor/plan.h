@@ -102,8 +102,9 @@ struct Plan {
   int window_slots = 0, window_halves = 1;
   size_t window_slot_bytes = 0;
   size_t scratch_slots = 0, scratch_slot_bytes = 0;
-  std::optional<StoreTrial> stores;  // where some step writes much for other ranks
+  std::optional<StoreTrial> stores;  // where much is written for other ranks, or read from them
   uint64_t turns = 0;                // of the first lane, in the calls before
+  uint64_t tried_in = 0;             // tag of the call in which the last trial ended
 
   // Cells of other ranks' signals to this one, with the number of posts per call.
   struct Expected {

@@ -4,9 +4,10 @@
 // another asks for come one by one: at 8 GB/s between cores of a Zen 4 that share an L3 cache, at 2
 // GB/s between others. Past the caches it is 10 to 20 GB/s wherever the cores are, less than a
 // quiet cache gives near ones. In virtual machines cores move within seconds. So every plan tries:
-// now and then, some turns of its first lane are done both ways, by all ranks in the same turns,
-// and the way that took less time (of moving data, not of waiting) serves the others. Ranks need
-// not agree; the data are the same.
+// now and then, some turns of its first lane are done both ways, by all ranks in the same turns.
+// Who writes does not pay for what is slow to read, so ranks tell each other what a turn took them
+// either way (of moving data, not of waiting), and go by who took longest. They need not agree; the
+// data are the same.
 #pragma once
 
 #include <algorithm>
@@ -48,36 +49,63 @@ class StoreTrial {
     return {.streams = at >= turns(), .timed = at % turns() >= untimed_};
   }
 
-  // What begin() gave for `number`, done.
-  void end(const Turn& turn, uint64_t number) {
-    if (!turn.timed || turn.bytes == 0) return;
-    Way& way = ways_[turn.streams ? 1 : 0];
-    way.least =
-        std::min(way.least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
-    if (number % period_ == kBefore + 2 * turns() - 1) decide();
+  // Ticks of a turn into the caches, and past them; 0 where nothing was moved.
+  struct Costs {
+    double way[2] = {0, 0};
+
+    // As if both ranks were one that takes as long as the slower.
+    void add(const Costs& other) {
+      for (int k : {0, 1}) way[k] = std::max(way[k], other.way[k]);
+    }
+  };
+
+  // What begin() gave for `number`, done. True with the last turn of a trial: it is undecided until
+  // decide().
+  bool end(const Turn& turn, uint64_t number) {
+    if (turn.timed && turn.bytes > 0) {
+      double& least = least_[turn.streams ? 1 : 0];
+      least = std::min(least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
+      bytes_ = std::max(bytes_, turn.bytes);
+    }
+    const bool last = number % period_ == kBefore + 2 * turns() - 1;
+    if (last) patience_ = kPatience;
+    return last;
+  }
+
+  // What this rank has found in the trial at hand, or the last one.
+  Costs costs() const {
+    Costs result;
+    for (int k : {0, 1})
+      if (least_[k] != kNone) result.way[k] = least_[k] * static_cast<double>(bytes_);
+    return result;
+  }
+
+  bool undecided() const { return patience_ > 0; }
+  // Whether to wait one more turn for what others have found.
+  bool waits() { return --patience_ > 0; }
+  void decide(const Costs& found) {
+    patience_ = 0;
+    least_[0] = least_[1] = kNone;
+    bytes_ = 0;
+    if (found.way[0] <= 0 || found.way[1] <= 0) return;
+    for (int k : {0, 1}) mean_[k] = mean_[k] > 0 ? (mean_[k] + found.way[k]) / 2 : found.way[k];
+    streams_ = mean_[1] < mean_[0];
   }
 
  private:
   static constexpr uint64_t kUntimedMost = 64;  // a trial is a small part of a period
+  static constexpr int kPatience = 512;         // turns; ranks may be as far apart as leases go
   static constexpr double kNone = std::numeric_limits<double>::max();
-  struct Way {
-    double least = kNone;  // of this trial's turns, ticks per byte: others were interrupted
-    double mean = kNone;   // of the last trials
-  };
 
   uint64_t turns() const { return untimed_ + kTimed; }  // of a way in a trial
 
-  void decide() {
-    if (ways_[0].least == kNone || ways_[1].least == kNone) return;
-    for (Way& way : ways_) {
-      way.mean = way.mean == kNone ? way.least : (way.mean + way.least) / 2;
-      way.least = kNone;
-    }
-    streams_ = ways_[1].mean < ways_[0].mean;
-  }
-
   uint64_t untimed_, period_;
-  Way ways_[2];
+  // By way: into the caches, past them.
+  double least_[2] = {kNone,
+                      kNone};  // of this trial's turns, ticks per byte: others were interrupted
+  double mean_[2] = {0, 0};    // of the last trials, ticks of a turn
+  size_t bytes_ = 0;           // of this trial's largest turn
+  int patience_ = 0;
   bool streams_ = false;
 };
 

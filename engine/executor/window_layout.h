@@ -2,7 +2,8 @@
 // What lies where in a rank's window. Every cell has one writer.
 //
 //   0                    finished: windowed calls that this rank has finished (the owner writes it)
-//   64                   cells[poster][kCells]: signals posted to the owner (the poster writes them)
+//   64                   found: what the owner's last trial of stores has found (the owner writes it)
+//   128                  cells[poster][kCells]: signals posted to the owner (the poster writes them)
 //   ll_offset()          the ring for ll lines
 //   data_offset()..bytes the ring for plain payload
 //
@@ -26,7 +27,7 @@ struct WindowLayout {
   size_t bytes = 0;
 
   size_t ll_offset() const {
-    const size_t end = 64 + sizeof(uint64_t) * kCells * static_cast<size_t>(ranks);
+    const size_t end = 128 + sizeof(uint64_t) * kCells * static_cast<size_t>(ranks);
     return (end + 4095) / 4096 * 4096;
   }
   size_t data_offset() const { return ll_offset() + kLlBytes; }
@@ -36,8 +37,11 @@ struct WindowLayout {
   static std::atomic<uint64_t>& finished(std::byte* window) {
     return *reinterpret_cast<std::atomic<uint64_t>*>(window);
   }
+  static std::atomic<uint64_t>& found(std::byte* window) {
+    return *reinterpret_cast<std::atomic<uint64_t>*>(window + 64);
+  }
   static std::atomic<uint64_t>& cell(std::byte* window, Rank poster, int cell) {
-    return reinterpret_cast<std::atomic<uint64_t>*>(window + 64)[poster * kCells + cell];
+    return reinterpret_cast<std::atomic<uint64_t>*>(window + 128)[poster * kCells + cell];
   }
 };
 
