@@ -13,6 +13,8 @@
 // Both are canonical: rank order, one rounding. n <= 64 where they fold.
 // Source for the two-shot form: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective
 // communication for MPI", HPDC 2013 (each thread reduces one part, all copy out).
+#include <algorithm>
+
 #include "engine/algorithms/catalog.h"
 #include "engine/algorithms/words.h"
 #include "kernels/reduce.h"
@@ -104,6 +106,19 @@ void take(Lane& lane, const Collective& c, Rank me, int b) {
   if (!symmetric(c.kind)) step.post(from, kDone);
 }
 
+// What is one's own first, while the others may still be on their way; then from me+1, me+2, ...,
+// so that not all begin with the same one.
+std::vector<int> blocks_taken(const Collective& c, Rank me) {
+  std::vector<int> taken;
+  for (int b = 0; b < blocks(c); ++b)
+    if (in_output(c, me, b)) taken.push_back(b);
+  const auto distance = [&](int b) { return wrap(source_of(c, b) - me + c.ranks, c.ranks); };
+  if (!folds(c))
+    std::stable_sort(taken.begin(), taken.end(),
+                     [&](int a, int b) { return distance(a) < distance(b); });
+  return taken;
+}
+
 Program one_shot(const Collective& c, Rank me, const Parameters&) {
   if (c.ranks == 1) return alone(c);
   Program program;
@@ -111,8 +126,8 @@ Program one_shot(const Collective& c, Rank me, const Parameters&) {
   program.window_halves = kHalves;
   Lane& lane = program.lane();
   put(lane, c, me);
-  for (int b = 0; b < blocks(c); ++b)
-    if (in_output(c, me, b)) folds(c) ? take_folded(lane, c, me, b) : take(lane, c, me, b);
+  for (const int b : blocks_taken(c, me))
+    folds(c) ? take_folded(lane, c, me, b) : take(lane, c, me, b);
   return program;
 }
 
