@@ -1,6 +1,7 @@
 #include "bench/cases.h"
 
 #include "base/text.h"
+#include "bench/sweep.h"
 
 namespace weft::bench {
 namespace {

@@ -11,6 +11,7 @@
 #include "bench/machine.h"
 #include "bench/prices.h"
 #include "bench/report.h"
+#include "bench/sweep.h"
 #include "bench/text_columns.h"
 #include "bench/watched.h"
 #include "engine/measure.h"

@@ -27,8 +27,8 @@ struct BenchOptions {
   size_t step_bytes = 0;  // > 0: sizes grow by addition
   size_t step_factor = 4;
 
-  int iterations = 0;  // 0: by size, see iterations_for()
-  int warmup = -1;     // -1: by iterations, see warmup_for()
+  int iterations = 0;  // 0: by size, see sweep.h
+  int warmup = -1;     // -1: by iterations, see sweep.h
   int calls_per_iteration = 1;
   int cycles = 1;  // 0: until stopped
   Average average = Average::mean;
@@ -88,15 +88,5 @@ std::vector<std::string> without(std::span<const std::string> command_line,
 
 // Ranks of a job that starts its own.
 int ranks_to_start(const BenchOptions& options);
-
-// The sizes of the sweep, ascending.
-std::vector<size_t> message_sizes(const BenchOptions& options);
-
-// Runs per figure: as given, or more for small messages, which a timer alone cannot tell from
-// noise.
-int iterations_for(const BenchOptions& options, size_t bytes, int ranks);
-// Those before the clock starts: as given, or a fifth of the timed ones. Small calls go round in
-// the memory that they pass data in, and the first lap is slower.
-int warmup_for(const BenchOptions& options, int iterations);
 
 }  // namespace weft::bench

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "bench/random.h"
+#include "bench/sweep.h"
 
 namespace weft::bench {
 namespace {

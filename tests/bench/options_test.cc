@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/sweep.h"
+
 namespace weft::bench {
 namespace {
 
