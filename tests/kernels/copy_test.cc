@@ -12,7 +12,8 @@ TEST(CopyTest, EverySizeAndAlignment) {
   std::vector<unsigned char> from(kRoom), to(kRoom);
   for (size_t i = 0; i < kRoom; ++i) from[i] = static_cast<unsigned char>(i * 131 + i / 251 + 1);
   for (bool streaming : {false, true}) {
-    for (size_t bytes : {0, 1, 63, 64, 65, 4095, 4096, 4097, 4160, 65'536 + 17}) {
+    for (size_t bytes :
+         {0, 1, 63, 64, 65, 2047, 2048, 2049, 2300, 4095, 4096, 4097, 4160, 65'536 + 17}) {
       for (size_t offset : {0, 1, 16, 63}) {
         for (size_t shift : {0, 5}) {
           std::fill(to.begin(), to.end(), 0);
