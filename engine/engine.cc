@@ -14,13 +14,18 @@ namespace {
 
 constexpr size_t kReserveBytes = 64 << 10;
 
+// Ranks of this rank's host, with it.
+int ranks_beside(const std::vector<int>& host_of_rank, Rank me) {
+  return static_cast<int>(
+      std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[static_cast<size_t>(me)]));
+}
+
 // More ranks on this host than cores: then waiting ranks must let the others run. A rank that is
 // bound to one core was bound by a launcher, which gave the others cores of their own.
-bool more_ranks_than_cores(const std::vector<int>& host_of_rank, Rank me) {
-  const auto here = std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[me]);
+bool more_than_cores(int ranks) {
   const long usable = static_cast<long>(std::thread::hardware_concurrency());
   const long cores = usable > 1 ? usable : ::sysconf(_SC_NPROCESSORS_ONLN);
-  return here > std::max(1L, cores);
+  return ranks > std::max(1L, cores);
 }
 
 Lineage founded(const std::shared_ptr<Origin>& origin) {
@@ -49,7 +54,8 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       reserve_(new (std::nothrow) std::byte[kReserveBytes]),
       shared_(*media_),
       tuner_(config_.network ? std::make_unique<Tuner>(*config_.network) : nullptr),
-      crowded_(more_ranks_than_cores(host_of_rank_, media_->me())),
+      neighbours_(ranks_beside(host_of_rank_, media_->me())),
+      crowded_(more_than_cores(neighbours_)),
       driver_(own_->driver),
       inline_(*media_, shared_),
       backoff_(crowded_) {

@@ -297,6 +297,7 @@ class Engine final : public Communicator {
     ConstBytes bytes{};
   };
   std::array<Exposed, 2> exposed_{};  // this rank's buffers that peers may touch
+  const int neighbours_;              // ranks of this host, with this one
   bool crowded_ = false;
   std::byte barrier_bytes_[2] = {};
 

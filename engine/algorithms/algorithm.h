@@ -35,9 +35,15 @@ struct Algorithm {
   std::function<int(const Collective& c, const Parameters& parameters)> turn = nullptr;
 };
 
-// Results that large (of a call's count) would only push more useful data out of the caches, and
-// are written past them.
-inline constexpr size_t kStreamingBytes = 8 << 20;
+// Whether results are written past the caches: so large, they would only push more useful data out,
+// this rank's or that of those beside it, which share the last cache. `block`: bytes of a call's
+// count; `neighbours`: ranks of this host, with this one.
+inline bool results_stream(Kind kind, int ranks, int neighbours, double block) {
+  constexpr double kBlock = 8 << 20, kAll = 16 << 20;
+  const bool whole = kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
+  const double message = whole ? block : block * ranks;
+  return block >= kBlock || message * neighbours > kAll;
+}
 
 // All that are built in, in the order in which they are listed.
 std::span<const Algorithm> catalog();

@@ -90,8 +90,10 @@ simulation::Sizes Simulation::sizes(double bytes, double chunk, double rounds) c
   simulation::Sizes sizes;
   sizes.round_bytes = chunk / rounds;
   sizes.pieces_used = pieces_used(bytes);
-  sizes.streams =
-      network_.stream_rate > 0 && block_bytes(trial_.collective, bytes) >= kStreamingBytes;
+  const Collective& c = trial_.collective;
+  const int neighbours = network_.node_ranks > 0 ? std::min(network_.node_ranks, c.ranks) : c.ranks;
+  sizes.streams = network_.stream_rate > 0 &&
+                  results_stream(c.kind, c.ranks, neighbours, block_bytes(c, bytes));
   sizes.chunk_bytes = chunk;
   return sizes;
 }

@@ -68,5 +68,18 @@ TEST(Algorithms, EveryCollectiveHasALowLatencyAndAHighBandwidthOne) {
   }
 }
 
+// 8 MiB of a call's count, or more than 16 MiB of messages of all ranks on the host.
+TEST(ResultsStream, WhereTheLastCacheDoesNotHoldThem) {
+  constexpr double kMiB = 1 << 20;
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 8 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 2, 2, 7 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 4, 4, 4 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 8, 8, 4 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 8, 1, 4 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_to_all, 2, 2, 4 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_to_all, 4, 4, 2 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_gather, 4, 4, 2 * kMiB));
+}
+
 }  // namespace
 }  // namespace weft
