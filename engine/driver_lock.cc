@@ -12,7 +12,7 @@ constexpr std::chrono::microseconds kRest{50};
 }  // namespace
 
 void DriverLock::lock() {
-  while (!try_lock()) std::this_thread::sleep_for(kRest);
+  (void)lock_unless([] { return false; }).release();
 }
 
 std::unique_lock<DriverLock> DriverLock::lock_unless(const std::function<bool()>& given_up) {

@@ -17,7 +17,7 @@ constexpr size_t kMinLoop = 2048;
 // Below this, filling the write-combining buffers and draining them costs more than it saves.
 constexpr size_t kMinStreamed = 4096;
 
-// Bytes before `to`, or after it, is aligned to a line.
+// Bytes from `to` to where a line begins.
 size_t to_line(const char* to) { return -reinterpret_cast<uintptr_t>(to) % kLine; }
 
 // REQUIRES: `to` aligned to a line, `bytes` a multiple of one.

@@ -40,9 +40,7 @@ struct Algorithm {
 // count; `neighbours`: ranks of this host, with this one.
 inline bool results_stream(Kind kind, int ranks, int neighbours, double block) {
   constexpr double kBlock = 8 << 20, kAll = 16 << 20;
-  const bool whole = kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
-  const double message = whole ? block : block * ranks;
-  return block >= kBlock || message * neighbours > kAll;
+  return block >= kBlock || block * message_blocks(kind, ranks) * neighbours > kAll;
 }
 
 // All that are built in, in the order in which they are listed.

@@ -100,11 +100,11 @@ class StoreTrial {
   uint64_t turns() const { return untimed_ + kTimed; }  // of a way in a trial
 
   uint64_t untimed_, period_;
-  // By way: into the caches, past them.
-  double least_[2] = {kNone,
-                      kNone};  // of this trial's turns, ticks per byte: others were interrupted
-  double mean_[2] = {0, 0};    // of the last trials, ticks of a turn
-  size_t bytes_ = 0;           // of this trial's largest turn
+  // By way, into the caches and past them: ticks per byte of this trial's least turn, for others
+  // may have been interrupted, and ticks of a turn in the last trials.
+  double least_[2] = {kNone, kNone};
+  double mean_[2] = {0, 0};
+  size_t bytes_ = 0;  // of this trial's largest turn
   int patience_ = 0;
   bool streams_ = false;
 };

@@ -3,6 +3,11 @@
 namespace weft {
 namespace {}  // namespace
 
+int message_blocks(Kind kind, int ranks) {
+  const bool whole = kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;
+  return whole ? 1 : ranks;
+}
+
 int blocks(const Collective& c) {
   switch (c.kind) {
     case Kind::all_gather:

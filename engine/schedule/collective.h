@@ -36,6 +36,8 @@ struct Collective {
 // Whether every ordered pair of ranks has a block of its own.
 inline bool pairwise(Kind kind) { return kind == Kind::all_to_all || kind == Kind::exchange; }
 int blocks(const Collective& c);
+// Blocks of a call's count in a message, as sizes are told: 1, or one for each rank.
+int message_blocks(Kind kind, int ranks);
 
 // Whether block `b` is part of rank's Input (Output).
 bool in_input(const Collective& c, Rank rank, int block);

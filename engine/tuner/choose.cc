@@ -206,10 +206,8 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
   demand.segment_bytes = asked_segment(options);
   demand.may_ll = may_ll(call) && options.protocol != "simple";
   demand.must_ll = may_ll(call) && options.protocol == "ll";
-  const bool whole =
-      c.kind == Kind::all_reduce || c.kind == Kind::reduce || c.kind == Kind::broadcast;
-  const size_t parts = whole ? 1 : static_cast<size_t>(c.ranks);
-  return &around.tuner->offers(demand, message_bytes(call) * parts);
+  const auto blocks = static_cast<size_t>(message_blocks(c.kind, c.ranks));
+  return &around.tuner->offers(demand, message_bytes(call) * blocks);
 }
 
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options) {

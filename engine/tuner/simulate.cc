@@ -26,13 +26,7 @@ Simulation& Simulation::operator=(Simulation&&) noexcept = default;
 Simulation::~Simulation() = default;
 
 double block_bytes(const Collective& c, double bytes) {
-  switch (c.kind) {
-    case Kind::all_reduce:
-    case Kind::reduce:
-    case Kind::broadcast: return bytes;
-    case Kind::barrier: return 1;
-    default: return bytes / c.ranks;
-  }
+  return c.kind == Kind::barrier ? 1 : bytes / message_blocks(c.kind, c.ranks);
 }
 
 bool shares_memory(const Network& network, int ranks) {

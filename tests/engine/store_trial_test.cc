@@ -95,7 +95,7 @@ TEST(StoreTrial, GoesByTheSlowestRank) {
   StoreTrial::Costs costs = trial.costs();
   EXPECT_EQ(costs.way[0], 5000);
   EXPECT_EQ(costs.way[1], 4000);
-  costs.add({{2000, 6000}});
+  costs.add({{4500, 6000}});
   trial.decide(costs);
   EXPECT_FALSE(trial.undecided());
   EXPECT_FALSE(trial.begin(kTrial).streams);
