@@ -17,18 +17,24 @@ namespace {
 // What is measured on cores that others have for more of the time is not kept.
 constexpr double kShareLeast = 0.9;
 
+void print(const char* what, const std::vector<Rate>& rates) {
+  if (rates.empty()) return;
+  std::printf("; %s:", what);
+  for (const Rate& r : rates) std::printf(" %.0f: %.1f", r.bytes / 1024, r.rate * 1e-9);
+}
+
 void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
-      "%s: a call %.3f us, a step %.3f or %.3f, a fold %.3f, a message out %.3f, in %.3f, on its "
-      "way %.3f;",
+      "%s: a call %.3f us, a step %.3f or %.3f, a fold %.3f, a message out %.3f (%.3f after it has "
+      "left), in %.3f, on its way %.3f",
       network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.short_step_s * 1e6,
-      network.fold_s * 1e6, medium.send_s * 1e6, medium.recv_s * 1e6, medium.latency_s * 1e6);
-  for (const Rate& r : medium.rank_rates)
-    std::printf(" %.1f GB/s of %.0f KiB", r.rate * 1e-9, r.bytes / 1024);
-  for (const Rate& r : medium.window_rates)
-    std::printf("%s %.1f of %.0f", &r == &medium.window_rates.front() ? "; in windows" : "",
-                r.rate * 1e-9, r.bytes / 1024);
+      network.fold_s * 1e6, medium.send_s * 1e6, medium.send_tail_s * 1e6, medium.recv_s * 1e6,
+      medium.latency_s * 1e6);
+  print("GB/s both ways, of KiB", medium.rank_rates);
+  print("one way", medium.rank_one_way_rates);
+  print("in windows", medium.window_rates);
+  print("one way", medium.window_one_way_rates);
   std::printf("\n");
 }
 

@@ -43,12 +43,17 @@ struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
+  double send_tail_s = 0;         // of send_s, while which the message is on its way already
   // At which a rank itself moves bytes into and out of the medium, by the length of a message.
   // Empty: no limit.
   std::vector<Rate> rank_rates = {};
   // Inside a node: into its own window, and out of others', by what is moved of a chunk in a round.
   // Empty: rank_rates.
   std::vector<Rate> window_rates = {};
+  // Of ranks that in a call only send, or only receive (write windows, or read others'): the two
+  // ends run apart from each other, and what one reads has left the caches of the other. Empty: as
+  // those that exchange.
+  std::vector<Rate> rank_one_way_rates = {}, window_one_way_rates = {};
   // Ranks see each other's memory: what crosses between two that share a core is in its cache.
   bool mapped = false;
   friend bool operator==(const Medium&, const Medium&) = default;

@@ -7,6 +7,18 @@
 #include "base/text.h"
 
 namespace weft::simulation {
+namespace {
+
+const std::vector<Rate>& link_rates(const Medium& medium, bool one_way) {
+  return one_way && !medium.rank_one_way_rates.empty() ? medium.rank_one_way_rates
+                                                       : medium.rank_rates;
+}
+const std::vector<Rate>& window_rates(const Medium& medium, bool one_way) {
+  return one_way && !medium.window_one_way_rates.empty() ? medium.window_one_way_rates
+                                                         : medium.window_rates;
+}
+
+}  // namespace
 
 Game::Game(const Plan& plan, const Trial& trial, const Network& network, const Sizes& sizes)
     : plan_(plan),
@@ -33,13 +45,16 @@ bool Game::is_short(int rounds) const {
 // caches does not count. Those of messages go by what is in one.
 void Game::set_rates() {
   const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
-  inside_rate_ = rate_at(network_.inside.rank_rates, message);
-  between_rate_ = rate_at(network_.between.rank_rates, message);
-  const bool own_rates = !network_.inside.window_rates.empty();
-  window_rate_ =
-      own_rates ? rate_at(network_.inside.window_rates, sizes_.round_bytes) : inside_rate_;
+  const bool windows_apart = !network_.inside.window_rates.empty();
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
+    const bool one_way = touched.sends != touched.receives,
+               by_windows = touched.writes != touched.reads;
+    ranks_[r].inside_rate = rate_at(link_rates(network_.inside, one_way), message);
+    ranks_[r].between_rate = rate_at(link_rates(network_.between, one_way), message);
+    ranks_[r].window_rate = rate_at(windows_apart ? window_rates(network_.inside, by_windows)
+                                                  : link_rates(network_.inside, by_windows),
+                                    sizes_.round_bytes);
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);
     const double footprint = kept * sizes_.chunk_bytes;
     const double of_round = 2 * sizes_.round_bytes * plan_.chunks;
@@ -92,6 +107,7 @@ void Game::happen(const Event& event) {
   switch (event.what) {
     case Happening::looks: return look(event.who, event.at);
     case Happening::runs: return run(event.who, event.at);
+    case Happening::leaves: return leave(event.who, event.at);
     case Happening::ends: return end(event.who, event.at);
     case Happening::calls: cores_.of(event.who).held = false; [[fallthrough]];
     case Happening::leases: return make_call(event.who, event.at);
@@ -205,8 +221,18 @@ void Game::run(int lane, double now) {
   core.running = played(lane).rank;
   LaneState& state = state_of(lane);
   state.began = now;
-  core.free = now + time_of(op_of(state), lane);
+  const double time = time_of(op_of(state), lane);
+  core.free = now + time;
+  const double tail = std::min(time, tail_of(op_of(state), state));
+  if (tail > 0) at(core.free - tail, lane, Happening::leaves);
   at(core.free, lane, Happening::ends);
+}
+
+// Its sender is not done with it yet.
+void Game::leave(int lane, double now) {
+  LaneState& state = state_of(lane);
+  state.message_left = true;
+  send(op_of(state), state.message + sizes_.round_bytes, now);
 }
 
 // A core that has nothing more to do for a lane: another of the same rank, else the next rank that
@@ -281,19 +307,26 @@ double Game::time_of(const Op& op, int lane) const {
   const RankState& rank = ranks_[static_cast<size_t>(played(lane).rank)];
   if (rank.fresh_rate > 0)
     time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
-  if (window_rate_ > 0) time += op.shared * bytes / window_rate_;
-  if (op.from >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.from)], false);
-  if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], true);
+  if (rank.window_rate > 0) time += op.shared * bytes / rank.window_rate;
+  if (op.from >= 0)
+    time += message_time(op, plan_.links[static_cast<size_t>(op.from)], rank, false);
+  if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], rank, true);
   return time;
 }
 
-double Game::message_time(const Op& op, const Link& link, bool sends) const {
+double Game::message_time(const Op& op, const Link& link, const RankState& rank, bool sends) const {
   const Medium& medium = link.between ? network_.between : network_.inside;
   const double each = sends ? medium.send_s : medium.recv_s;
   // A chunk that is longer than a slot goes in several.
   const double messages = op.begins ? std::ceil(sizes_.round_bytes / trial_.slot_bytes) : 0;
-  const double rate = link.in_cache ? 0 : link.between ? between_rate_ : inside_rate_;
+  const double rate = link.in_cache ? 0 : link.between ? rank.between_rate : rank.inside_rate;
   return messages * each + (rate > 0 ? sizes_.round_bytes / rate : 0);
+}
+
+double Game::tail_of(const Op& op, const LaneState& state) const {
+  if (op.to < 0 || !op.ends || empty(op, state.time)) return 0;
+  const Link& link = plan_.links[static_cast<size_t>(op.to)];
+  return (link.between ? network_.between : network_.inside).send_tail_s;
 }
 
 // The messages of a step that has ended.
@@ -305,12 +338,13 @@ void Game::pass_on(const Op& op, LaneState& state, double now) {
         now + plan_.links[static_cast<size_t>(op.from)].latency_s;
     wake(link.sender, now);
   }
-  if (op.to >= 0) {
-    LinkState& link = links_[static_cast<size_t>(op.to)];
-    arrives_[slot(op.to, link.sent++)] =
-        arrival(plan_.links[static_cast<size_t>(op.to)], bytes, now);
-    wake(link.receiver, now);
-  }
+  if (op.to >= 0 && !std::exchange(state.message_left, false)) send(op, bytes, now);
+}
+
+void Game::send(const Op& op, double bytes, double now) {
+  LinkState& link = links_[static_cast<size_t>(op.to)];
+  arrives_[slot(op.to, link.sent++)] = arrival(plan_.links[static_cast<size_t>(op.to)], bytes, now);
+  wake(link.receiver, now);
 }
 
 void Game::post(const Op& op, double now) {

@@ -29,9 +29,10 @@ class Game {
   double steps() const { return steps_; }
 
  private:
-  // What comes to pass at an event: a lane looks whether its step may begin, gets its core, ends
-  // its step; or a rank makes its next call, or hears that window space for it is free.
-  enum class Happening : uint8_t { looks, runs, ends, calls, leases };
+  // What comes to pass at an event: a lane looks whether its step may begin, gets its core, sees
+  // its message leave, ends its step; or a rank makes its next call, or hears that window space for
+  // it is free.
+  enum class Happening : uint8_t { looks, runs, leaves, ends, calls, leases };
   struct Event {
     double at = 0;
     uint64_t order = 0;
@@ -47,6 +48,7 @@ class Game {
     int waits_met = 0;     // of the step at hand
     double signalled = 0;  // when the last of these was
     double message = 0;    // bytes of the message at hand
+    bool message_left = false;
     double began = 0;
   };
   struct LinkState {
@@ -63,6 +65,7 @@ class Game {
     int left = 0;                           // of them, in the call under way
     int ended = 0;                          // calls
     double fresh_rate = 0, again_rate = 0;  // of memory, for what the rank touches in a call
+    double inside_rate = 0, between_rate = 0, window_rate = 0;  // at which it moves bytes
   };
 
   bool is_short(int rounds) const;
@@ -83,6 +86,7 @@ class Game {
   void want_core(int lane, double now);
   void run(int lane, double now);
   void hand_on(Core& core, double now);
+  void leave(int lane, double now);
   void end(int lane, double now);
   void next(int lane, LaneState& state, double now);
 
@@ -92,8 +96,10 @@ class Game {
 
   bool empty(const Op& op, int time) const;
   double time_of(const Op& op, int lane) const;
-  double message_time(const Op& op, const Link& link, bool sends) const;
+  double message_time(const Op& op, const Link& link, const RankState& rank, bool sends) const;
+  double tail_of(const Op& op, const LaneState& state) const;
   void pass_on(const Op& op, LaneState& state, double now);
+  void send(const Op& op, double bytes, double now);
   void post(const Op& op, double now);
   double arrival(const Link& link, double bytes, double now);
   void wake(int& waiting, double now);
@@ -118,8 +124,7 @@ class Game {
   int calls_ = 1;
   int lease_depth_ = 1;  // calls whose leases lie beside each other
   double steps_ = 0;
-  double step_s_ = 0;                                            // of the rounds being played
-  double inside_rate_ = 0, between_rate_ = 0, window_rate_ = 0;  // at which ranks move bytes
+  double step_s_ = 0;  // of the rounds being played
 };
 
 }  // namespace weft::simulation

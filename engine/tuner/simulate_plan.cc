@@ -107,8 +107,14 @@ class Planner {
   }
 
   void add_streams(const Step& step, Rank rank, Op& op) {
-    if (step.from.used()) op.again += message_streams(step.from.peer, rank);
-    if (step.to.used()) op.again += message_streams(rank, step.to.peer);
+    if (step.from.used()) {
+      op.again += message_streams(step.from.peer, rank);
+      touched(rank).receives = true;
+    }
+    if (step.to.used()) {
+      op.again += message_streams(rank, step.to.peer);
+      touched(rank).sends = true;
+    }
     for (const Operand& source : step.sources) add_stream(source, step, rank, op);
     for (const Operand& target : step.targets) {
       const double before = op.fresh;
@@ -121,8 +127,9 @@ class Planner {
 
   void add_stream(const Operand& operand, const Step& step, Rank rank, Op& op) {
     if (operand.buffer == Buffer::window) {
-      const bool near = operand.rank >= 0 && operand.rank != rank && in_cache(operand.rank, rank);
-      (near ? op.again : op.shared) += 1;
+      const bool others = operand.rank >= 0 && operand.rank != rank;
+      (others && in_cache(operand.rank, rank) ? op.again : op.shared) += 1;
+      (others ? touched(rank).reads : touched(rank).writes) = true;
     } else if (operand.buffer == Buffer::scratch) {
       op.again += 1;
     } else {

@@ -63,6 +63,8 @@ struct Plan {
   // Chunks of Input and Output that a rank reads or writes; of these, results.
   struct Touched {
     double all = 0, results = 0;
+    bool sends = false, receives = false;  // messages,
+    bool writes = false, reads = false;    // its own window, and others'
   };
   std::vector<Touched> touched;  // by rank
   int window_slots = 0, window_halves = 1;

@@ -35,7 +35,11 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
   EXPECT_LT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 0.1);
   EXPECT_FALSE(n.inside.rank_rates.empty());
   EXPECT_EQ(n.inside.window_rates.empty(), GetParam() != std::string_view("shm"));
-  for (const auto& rates : {n.inside.rank_rates, n.inside.window_rates})
+  EXPECT_EQ(n.inside.rank_one_way_rates.size(), n.inside.rank_rates.size());
+  EXPECT_EQ(n.inside.window_one_way_rates.size(), n.inside.window_rates.size());
+  EXPECT_LE(n.inside.send_tail_s, n.inside.send_s);
+  for (const auto& rates : {n.inside.rank_rates, n.inside.window_rates, n.inside.rank_one_way_rates,
+                            n.inside.window_one_way_rates})
     for (const Rate& r : rates) EXPECT_TRUE(r.rate > 1e6 && r.rate < 1e13) << r.rate;
   ASSERT_GE(n.memory.size(), 4u);
   for (const Rate& m : n.memory) EXPECT_GT(m.rate, 1e7);

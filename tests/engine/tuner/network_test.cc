@@ -28,6 +28,7 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
       {"[]", "an object is expected"},
       {R"({"inside": {"latency": 1}})", "inside.latency: there is no such field"},
       {R"({"inside": {"latency_us": -1}})", "inside.latency_us: -1 is negative"},
+      {R"({"inside": {"send_us": 1, "send_tail_us": 2}})", "inside.send_tail_us: it is a part"},
       {R"({"inside": {"latency_us": "1"}})", "inside.latency_us: a number is expected"},
       {R"({"node_ranks": 1.5})", "node_ranks: a whole number is expected"},
       {R"({"memory": [{"gbytes": 1}]})", "memory[0].footprint_bytes: it is missing"},
@@ -57,6 +58,10 @@ TEST(Network, MediaSurviveJson) {
   network.name = "mapped";
   network.inside.rank_rates = {{1024, 5e9}, {65536, 2e10}};
   network.inside.window_rates = {{1024, 4e9}, {65536, 3e10}};
+  network.inside.rank_one_way_rates = {{2048, 6e9}};
+  network.inside.window_one_way_rates = {{4096, 7e9}};
+  network.inside.send_s = 4 * kMicro;
+  network.inside.send_tail_s = 1 * kMicro;
   network.inside.mapped = true;
   const Result<Network> back = network_from_json(to_json(network));
   ASSERT_TRUE(back.ok()) << back.status().message();

@@ -195,6 +195,44 @@ TEST(Simulate, WindowsHaveARateOfTheirOwn) {
   EXPECT_LT(run(windows, both, 1 << 20).seconds, 0.6 * run(windows, links, 1 << 20).seconds);
 }
 
+// Over links and over windows, at both ends.
+TEST(Simulate, RanksThatOnlySendOrOnlyReceiveGoByRatesOfTheirOwn) {
+  const Network same = [] {
+    Network n = plain();
+    n.inside.rank_rates = n.inside.window_rates = {{1, 1e9}};
+    return n;
+  }();
+  for (const auto& [algorithm, exchange] :
+       {std::pair("knomial", "ring"), std::pair("window_one_shot", "window_one_shot")}) {
+    Network apart = same;
+    apart.inside.rank_one_way_rates = apart.inside.window_one_way_rates = {{1, 4e9}};
+    const auto seconds = [](const Trial& trial, const Network& network) {
+      return run(trial, network, 1 << 20).seconds;
+    };
+    for (const Kind kind : {Kind::broadcast, Kind::reduce}) {
+      const Trial trial = trial_of(algorithm, kind, 2);
+      EXPECT_LT(seconds(trial, apart), 0.35 * seconds(trial, same)) << algorithm;
+    }
+    const Trial both = trial_of(exchange, Kind::all_reduce, 2);
+    EXPECT_EQ(seconds(both, apart), seconds(both, same)) << exchange;
+  }
+}
+
+TEST(Simulate, AMessageIsOnItsWayBeforeItsSenderIsDone) {
+  Network network = plain();
+  network.inside.send_s = 30 * kMicro;
+  const Trial once = trial_of("knomial", Kind::broadcast, 2),
+              twice = trial_of("knomial", Kind::all_reduce, 2);
+  const double one = run(once, network, 8).seconds, two = run(twice, network, 8).seconds;
+  const double calls = pace(once, network, 8);
+  network.inside.send_tail_s = 5 * kMicro;
+  EXPECT_NEAR(run(once, network, 8).seconds, one - 5 * kMicro, 1e-12);
+  EXPECT_NEAR(run(twice, network, 8).seconds, two - 10 * kMicro, 1e-12);
+  EXPECT_NEAR(pace(once, network, 8), calls, 1e-12);  // the sender has to do it all the same
+  network.inside.send_tail_s = 20 * kMicro;           // the receiver is done before the sender
+  EXPECT_NEAR(run(once, network, 8).seconds, 32 * kMicro, 1e-12);  // the root's two steps
+}
+
 // Over links and over windows.
 TEST(Simulate, WhatCrossesBetweenRanksOfACoreIsInItsCache) {
   for (const char* algorithm : {"ring", "window_two_shot"}) {

@@ -1,0 +1,43 @@
+// How the parts of the machine are measured (engine/measure.h): threads that begin together, each
+// on a core of its own, and the least of several times.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/status.h"
+
+namespace weft::measuring {
+
+double now_s();
+
+// The least of several: whatever else the machine does only adds to it.
+inline constexpr int kRepeats = 9;
+double least(const std::function<double()>& measure, int repeats = kRepeats);
+
+// Those that the process may run on, core by core; one at least.
+std::vector<int> usable_cpus();
+
+// While waiting for another thread. It may need this core: then no relaxing helps, and where there
+// is only one, it does.
+void relax(uint64_t spins, bool one_core);
+
+// What threads that measure have met with.
+struct Watch {
+  Status failed;                // there are no such threads
+  double ran_s = 0, had_s = 0;  // and had their cores
+
+  // 1 where nobody else ran.
+  double share() const;
+};
+
+// The seconds from the start of `count` threads, thread i on core `core(i)`, until all have ended;
+// none where the watch says that there are no such threads.
+double together(Watch& watch, int count, const std::function<int(int)>& core,
+                const std::function<void(int)>& body);
+
+inline int own_core(int thread) { return thread; }
+inline int same_core(int) { return 0; }
+
+}  // namespace weft::measuring
