@@ -2,26 +2,21 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/text.h"
 #include "bench/job.h"
-#include "bench/machine.h"
 #include "bench/prices.h"
 #include "bench/report.h"
 #include "bench/sweep.h"
 #include "bench/text_columns.h"
 #include "bench/watched.h"
-#include "engine/measure.h"
-#include "engine/tuner/tuning.h"
 
 namespace weft::bench {
 namespace {
 
-constexpr int kAttempts = 5;     // at one size while the machine stays as it is
-constexpr double kSteady = 1.3;  // what a link's figures may change by meanwhile
+constexpr int kAttempts = 5;  // at one size, until the machine stays as it is
 
 // One table.
 struct Part {
@@ -44,16 +39,6 @@ std::vector<Part> parts_of(const BenchOptions& options) {
   return parts;
 }
 
-bool close(double a, double b) { return std::max(a, b) <= kSteady * std::min(a, b); }
-
-double longest_rate(const Medium& m) { return m.rank_rates.back().rate; }
-
-// Whether prices that hold for one hold for the other.
-bool close(const Medium& a, const Medium& b) {
-  return close(a.send_s + a.latency_s + a.recv_s, b.send_s + b.latency_s + b.recv_s) &&
-         close(longest_rate(a), longest_rate(b));
-}
-
 class Check {
  public:
   Check(const BenchOptions& options, std::string tuning_file)
@@ -70,47 +55,30 @@ class Check {
   }
 
  private:
-  Result<Network> measure(const Part& part) {
-    Result<MeasuredNode> node = measure_node({part.transport});
-    if (!node.ok()) return node.status();
-    return node->networks.front();
-  }
-
   Result<PriceTally> run(const Part& part) {
-    Result<Network> now = measure(part);
-    if (!now.ok()) return now.status();
-    say(title(part, *now));
+    say(concat("# ", name(part.operation), " over ", part.transport, ", ", part.ranks, " ranks\n"));
     PriceTally tally;
     size_t last = 0;
     for (const size_t bytes : message_sizes(options_)) {
-      Result<Row> row = run(part, bytes, *now);
-      if (!row.ok()) return row.status();
-      if (row->point.ways.empty() || row->point.bytes == last) continue;  // no element more
-      last = row->point.bytes;
-      tally.add(row->point);
-      say(concat(row->steady ? " " : "~", point_text(row->point)));
+      Result<PricePoint> point = run(part, bytes);
+      if (!point.ok()) return point.status();
+      if (point->ways.empty() || point->bytes == last) continue;  // no element more
+      last = point->bytes;
+      tally.add(*point);
+      say(point_text(*point));
     }
     say(concat("# ", tally_text(tally), "\n\n"));
     return tally;
   }
 
-  struct Row {
+  Result<PricePoint> run(const Part& part, size_t bytes) {
     PricePoint point;
-    bool steady = false;  // the machine was the same before and behind it
-  };
-  // `now` is what was measured last.
-  Result<Row> run(const Part& part, size_t bytes, Network& now) {
-    Row row;
-    for (int i = 0; i < kAttempts && !row.steady; ++i) {
-      WEFT_TRY(write_tuning({this_machine().host, now, now}, file_));
-      row.point = {};
-      WEFT_TRY(run_job(part, bytes, row.point));
-      Result<Network> after = measure(part);
-      if (!after.ok()) return after.status();
-      row.steady = close(now.inside, after->inside);
-      now = after.take();
+    for (int i = 0; i < kAttempts && !point.steady; ++i) {
+      point = {};
+      WEFT_TRY(run_job(part, bytes, point));
+      if (point.ways.empty()) break;
     }
-    return row;
+    return point;
   }
 
   Status run_job(const Part& part, size_t bytes, PricePoint& point) {
@@ -141,15 +109,6 @@ class Check {
                   concat("the job of ", part.ranks, " ranks ", end->reason, ": ", end->errors));
   }
 
-  static std::string title(const Part& part, const Network& network) {
-    const Medium& m = network.inside;
-    return format(
-        "# %s over %s, %d ranks on %d cores; a message %.2f + %.2f + %.2f us, %.1f GB/s\n",
-        std::string(name(part.operation)).c_str(), part.transport.c_str(), part.ranks,
-        network.node_cores, m.send_s * 1e6, m.latency_s * 1e6, m.recv_s * 1e6,
-        longest_rate(m) * 1e-9);
-  }
-
   static void say(const std::string& text) {
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
@@ -172,8 +131,9 @@ int check_prices(const BenchOptions& options, const Environment& environment) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path(error) / concat("weft-prices-", ::getpid(), ".json");
   std::fputs(
-      "#      bytes  what the choice loses; the choice, then all others: us (measured / price)\n"
-      "# !: a price is off by more; ~: the machine's links changed in every attempt\n\n",
+      "#     bytes  a message  what the choice loses; the choice, then all others: us (measured / "
+      "price)\n"
+      "# !: a price is off by more; ~: the machine changed in every attempt\n\n",
       stdout);
   const Result<PriceTally> tally = Check(options, file.string()).run();
   std::filesystem::remove(file, error);

@@ -1,6 +1,5 @@
 #include "bench/floor.h"
 
-#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/socket.h"
+#include "bootstrap/cpus.h"
 
 namespace weft::bench {
 namespace {
@@ -27,24 +27,14 @@ double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 // The CPUs that this process may move to: more than it runs on where a launcher bound it to a core.
 // Widens the calling thread's own binding.
 std::vector<int> reachable_cpus() {
-  cpu_set_t set;
-  std::memset(&set, 0xff, sizeof set);
-  ::sched_setaffinity(0, sizeof set, &set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-      if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  return cpus;
+  unbind_from_cpus();
+  return cpus_core_by_core();
 }
 
 // Gives each thread a CPU of its own. Best effort: where it fails, the figures are only worse.
 void pin_to_own_cpu(int index) {
   const std::vector<int> cpus = reachable_cpus();
-  if (cpus.empty()) return;
-  cpu_set_t own;
-  CPU_ZERO(&own);
-  CPU_SET(cpus[static_cast<size_t>(index) % cpus.size()], &own);
-  ::sched_setaffinity(0, sizeof own, &own);
+  if (!cpus.empty()) bind_to_cpu(cpus[static_cast<size_t>(index) % cpus.size()]);
 }
 
 int reachable_cpu_count() {

@@ -12,7 +12,11 @@
 #include "bench/cases.h"
 #include "bench/gather.h"
 #include "bench/invocation.h"
+#include "bench/machine.h"
 #include "bench/prices.h"
+#include "bootstrap/cpus.h"
+#include "engine/measure.h"
+#include "engine/tuner/tuning.h"
 
 namespace weft::bench {
 namespace {
@@ -21,6 +25,7 @@ constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 2000;
 constexpr size_t kBytesMoved = size_t{64} << 20;  // in one measurement, about
 constexpr int kProbe = 200;                       // barriers
 constexpr double kMoved = 1.5;    // what they may change by before the cores count as moved
+constexpr double kSteady = 1.3;   // and what was measured of it from before to behind a size
 constexpr int kTriesOfSize = 60;  // that are spent on waiting for cores that have moved
 
 // "ring", "knomial r4 x2 16K": what is not as usual is named. Ways of equal names are equal.
@@ -34,12 +39,24 @@ std::string name_of(const CallInfo::Price& price) {
   return name;
 }
 
+double message_s(const Network& n) {
+  return n.inside.send_s + n.inside.latency_s + n.inside.recv_s;
+}
+
+// Whether prices that hold for one hold for the other: links, and what a core does by itself.
+bool close(const Network& a, const Network& b) {
+  const auto near = [](double x, double y) { return std::max(x, y) <= kSteady * std::min(x, y); };
+  return near(message_s(a), message_s(b)) && near(a.step_s, b.step_s) &&
+         near(a.inside.rank_rates.back().rate, b.inside.rank_rates.back().rate);
+}
+
 class PriceJob {
  public:
   PriceJob(const BenchOptions& options, const Job& job)
       : options_(options), job_(job), input_(0), output_(0) {}
 
   Status run() {
+    WEFT_TRY(write_prices());
     Result<Team> team = job_.make_team(options_);
     if (!team.ok()) return team.status();
     team_ = team.take();
@@ -50,6 +67,29 @@ class PriceJob {
 
  private:
   Communicator& control() { return *team_.measured; }
+
+  // By rank 0, while the others sleep; then ranks go on at once. The host may have the cores of a
+  // machine that has rested somewhere else afterwards.
+  Result<Network> measure_network() {
+    Result<Network> measured = Network{};
+    if (job_.rank == 0)
+      std::thread([&] {
+        unbind_from_cpus();
+        Result<MeasuredNode> node = measure_node({options_.engine.transport});
+        measured = node.ok() ? Result<Network>(node->networks.front()) : node.status();
+      }).join();
+    WEFT_TRY(job_.meet_asleep());
+    return measured;
+  }
+
+  // The choice, and the prices, of all communicators made from now on.
+  Status write_prices() {
+    Result<Network> measured = measure_network();
+    if (!measured.ok()) return measured.status();
+    priced_ = measured.take();
+    if (job_.rank != 0) return {};
+    return write_tuning({this_machine().host, priced_, priced_}, options_.engine.tuning);
+  }
 
   Status run(const Case& what) {
     const Layout layout = make_layout(what, job_.size, job_.rank);
@@ -79,8 +119,12 @@ class PriceJob {
     for (int round = 0; round < options_.rounds; ++round)
       for (size_t i = 0; i < point.ways.size(); ++i)
         WEFT_TRY(measure(invocation, told->prices[i], *as_priced, tries, point, point.ways[i]));
-    if (job_.rank == 0) std::printf("%s\n", to_json(point).dump().c_str());
-    if (job_.rank == 0) std::fflush(stdout);
+    const Result<Network> after = measure_network();
+    if (!after.ok() || job_.rank != 0) return after.status();
+    point.message_us = message_s(priced_) * 1e6;
+    point.steady = close(priced_, *after);
+    std::printf("%s\n", to_json(point).dump().c_str());
+    std::fflush(stdout);
     return {};
   }
 
@@ -155,6 +199,7 @@ class PriceJob {
   Team team_;
   std::map<std::string, std::unique_ptr<Communicator>> bound_;
   Buffer input_, output_;
+  Network priced_;  // on rank 0
 };
 
 }  // namespace

@@ -23,9 +23,14 @@ struct PricedWay {
 struct PricePoint {
   size_t bytes = 0;
   std::vector<PricedWay> ways;
+  double message_us = 0;  // of one without bytes, by what was measured of links for these prices
+  bool steady = false;    // the machine was the same before and behind it
 
   // What the tuner's choice takes longer than the fastest way: 1.07 is 7 %.
   double regret() const;
+  // Of measured / price: what all prices have in common is the machine's, which was faster or
+  // slower than when its parts were measured, and does not matter to choices.
+  double median() const;
 };
 
 nlohmann::ordered_json to_json(const PricePoint& point);
@@ -37,12 +42,13 @@ constexpr double kChoiceRegret = 1.1;  // that a choice may take longer than the
 // Of points: how many are good.
 struct PriceTally {
   int prices = 0, prices_good = 0, choices = 0, choices_good = 0;
+  int prices_good_by_median = 0;  // where all of a size are multiplied by what they have in common
 
   void add(const PricePoint& point);
   void add(const PriceTally& other);
 };
 
-// "prices within 1.4: 50 of 56; choices within 10 % of the best: 7 of 8"
+// "prices within 1.4: 50 of 56, by their median 54; choices within 10 % of the best: 7 of 8"
 std::string tally_text(const PriceTally& tally);
 // A line of the report: the size, every way with its time and how far its price was off.
 std::string point_text(const PricePoint& point);

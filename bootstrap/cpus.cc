@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <utility>
@@ -52,6 +53,12 @@ void bind_to_cpu(int cpu) {
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
   ::sched_setaffinity(0, sizeof one, &one);
+}
+
+void unbind_from_cpus() {
+  cpu_set_t all;
+  std::memset(&all, 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, &all);
 }
 
 }  // namespace weft

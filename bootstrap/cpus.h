@@ -13,5 +13,7 @@ std::vector<int> cpus_core_by_core(const std::string& sysfs = "/sys/devices/syst
 
 // Best effort: unbound, a process is only slower.
 void bind_to_cpu(int cpu);
+// Undoes that for the calling thread, and for threads that it starts: all that the system allows.
+void unbind_from_cpus();
 
 }  // namespace weft

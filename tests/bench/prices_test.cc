@@ -7,7 +7,9 @@
 namespace weft::bench {
 namespace {
 
-PricePoint point() { return {64, {{"ring", 10, 11}, {"knomial r4", 12, 20}, {"bruck", 14, 10.5}}}; }
+PricePoint point() {
+  return {64, {{"ring", 10, 11}, {"knomial r4", 12, 20}, {"bruck", 14, 10.5}}, 0.5, true};
+}
 
 TEST(Prices, AreOffEitherWay) {
   EXPECT_DOUBLE_EQ((PricedWay{"", 10, 14}).factor(), 1.4);
@@ -36,18 +38,35 @@ TEST(Prices, AreCounted) {
   PriceTally all;
   all.add(tally);
   all.add(tally);
-  EXPECT_EQ(tally_text(all), "prices within 1.4: 8 of 12; choices within 10 % of the best: 2 of 4");
+  EXPECT_EQ(
+      tally_text(all),
+      "prices within 1.4: 8 of 12, by their median 6; choices within 10 % of the best: 2 of 4");
+}
+
+// A machine that was three times slower is slower for all.
+TEST(Prices, AreCountedByTheirMedian) {
+  PricePoint slow = point();
+  for (PricedWay& way : slow.ways) way.measured_us *= 3;
+  EXPECT_NEAR(slow.median(), 3.3, 1e-12);
+  PriceTally tally;
+  tally.add(slow);
+  EXPECT_EQ(tally.prices_good, 0);
+  EXPECT_EQ(tally.prices_good_by_median, 1);
+  EXPECT_EQ((PricePoint{8, {{"", 0, 1}}}).median(), 1);
 }
 
 TEST(Prices, ComeBackAsTheyWent) {
   const Result<PricePoint> back = price_point_from_json(to_json(point()).dump());
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(to_json(*back), to_json(point()));
-  for (const char* text : {"", "{}", "3", R"({"bytes": 8, "ways": []})", R"({"bytes": "x"})"})
+  for (const char* text :
+       {"", "{}", "3", R"({"bytes": 8, "ways": []})", R"({"bytes": "x"})",
+        R"({"bytes": 8, "ways": [{"name": "a", "price_us": 1, "measured_us": 1}]})"})
     EXPECT_FALSE(price_point_from_json(text).ok()) << text;
   for (const char* bytes : {"8.5", "1e300", "-8"})
-    EXPECT_FALSE(price_point_from_json(concat(R"({"bytes": )", bytes, R"(, "ways": [{"name": "a",
-                 "price_us": 1, "measured_us": 1}]})"))
+    EXPECT_FALSE(price_point_from_json(concat(R"({"bytes": )", bytes,
+                                              R"(, "message_us": 1, "steady": true, "ways": [
+                 {"name": "a", "price_us": 1, "measured_us": 1}]})"))
                      .ok())
         << bytes;
   std::string deep = to_json(point()).dump();
@@ -62,6 +81,10 @@ TEST(Prices, AreShownWithWhatIsOff) {
   EXPECT_NE(text.find("(1.10)  "), std::string::npos) << text;
   EXPECT_NE(text.find("(1.67)!"), std::string::npos) << text;
   EXPECT_NE(text.find("+  5 %"), std::string::npos) << text;
+  EXPECT_EQ(text[0], ' ');
+  PricePoint moved = point();
+  moved.steady = false;
+  EXPECT_EQ(point_text(moved)[0], '~');
 }
 
 }  // namespace

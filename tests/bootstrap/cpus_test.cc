@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 namespace weft {
 namespace {
@@ -49,6 +50,17 @@ TEST_F(CpusTest, CoresOfTwoPackagesAreTwoCores) {
   const std::vector<int> usable = cpus_core_by_core(folder_.string());
   for (size_t i = 0; i < usable.size(); ++i) describe(usable[i], static_cast<int>(i), 0);
   EXPECT_EQ(cpus_core_by_core(folder_.string()), usable);
+}
+
+TEST(Cpus, BindingIsUndone) {
+  std::thread([] {
+    unbind_from_cpus();
+    const std::vector<int> all = cpus_core_by_core();
+    bind_to_cpu(all.back());
+    EXPECT_EQ(cpus_core_by_core(), std::vector<int>{all.back()});
+    unbind_from_cpus();
+    EXPECT_EQ(cpus_core_by_core(), all);
+  }).join();
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ EDGES = {
     "bench/": ["base/", "bootstrap/", "engine/communicator.h", "engine/device/gpu.h", "engine/device/cuda.h",
                "engine/device/queues.h", "fabric/", "plot/"],
     "bench/tune": ["base/", "bench/", "bootstrap/", "engine/measure.h", "engine/tuner/tuning.h"],
-    "bench/check_prices": ["base/", "bench/", "bootstrap/", "engine/measure.h", "engine/tuner/tuning.h"],
+    "bench/price_job": ["base/", "bench/", "bootstrap/", "engine/measure.h", "engine/tuner/tuning.h"],
     "bench/micro_": ANYTHING,
     "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/", "plot/"],
     "tools/diagnosis": ["base/", "tools/diagnosis.h", "engine/dump.h"],
