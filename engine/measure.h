@@ -20,7 +20,7 @@ struct MeasuredNode {
 };
 
 // For each of the transports ("shm", "tcp") one node whose ranks talk over it, named after it; what
-// does not depend on the transport is measured once. Takes a second or so, in which nothing else
+// does not depend on the transport is measured once. Takes a second or two, in which nothing else
 // should run; threads are bound to cores for as long. An error where a transport cannot be made, or
 // a link between two threads does not answer within seconds.
 Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transports);
