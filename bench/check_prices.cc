@@ -10,7 +10,6 @@
 #include "bench/prices.h"
 #include "bench/report.h"
 #include "bench/sweep.h"
-#include "bench/text_columns.h"
 #include "bench/watched.h"
 
 namespace weft::bench {

@@ -24,8 +24,8 @@ namespace {
 constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 2000;
 constexpr size_t kBytesMoved = size_t{64} << 20;  // in one measurement, about
 constexpr int kProbe = 200;                       // barriers
-constexpr double kMoved = 1.5;    // what they may change by before the cores count as moved
-constexpr double kSteady = 1.3;   // and what was measured of it from before to behind a size
+constexpr double kMoved = 1.5;   // what they may change by before the cores count as moved
+constexpr double kSteady = 1.3;  // what the machine's parts may differ by, before a size and behind
 constexpr int kTriesOfSize = 60;  // that are spent on waiting for cores that have moved
 
 // "ring", "knomial r4 x2 16K": what is not as usual is named. Ways of equal names are equal.

@@ -1,9 +1,11 @@
 #include "bench/prices.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json_object.h"
 #include "base/text.h"
+#include "bench/comparison.h"
 #include "bench/text_columns.h"
 
 namespace weft::bench {
@@ -23,10 +25,7 @@ double PricePoint::median() const {
   std::vector<double> ratios;
   for (const PricedWay& way : ways)
     if (way.price_us > 0 && way.measured_us > 0) ratios.push_back(way.measured_us / way.price_us);
-  if (ratios.empty()) return 1;
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::nth_element(ratios.begin(), middle, ratios.end());
-  return *middle;
+  return ratios.empty() ? 1 : summarize(std::move(ratios)).median;
 }
 
 nlohmann::ordered_json to_json(const PricePoint& point) {

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <memory>
+#include <vector>
 
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"

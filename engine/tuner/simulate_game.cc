@@ -14,6 +14,7 @@ const std::vector<Rate>& link_rates(const Medium& medium, bool one_way) {
                                                        : medium.rank_rates;
 }
 const std::vector<Rate>& window_rates(const Medium& medium, bool one_way) {
+  if (medium.window_rates.empty()) return link_rates(medium, one_way);
   return one_way && !medium.window_one_way_rates.empty() ? medium.window_one_way_rates
                                                          : medium.window_rates;
 }
@@ -45,16 +46,14 @@ bool Game::is_short(int rounds) const {
 // caches does not count. Those of messages go by what is in one.
 void Game::set_rates() {
   const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
-  const bool windows_apart = !network_.inside.window_rates.empty();
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,
-               by_windows = touched.writes != touched.reads;
+               windows_one_way = touched.writes != touched.reads;
     ranks_[r].inside_rate = rate_at(link_rates(network_.inside, one_way), message);
     ranks_[r].between_rate = rate_at(link_rates(network_.between, one_way), message);
-    ranks_[r].window_rate = rate_at(windows_apart ? window_rates(network_.inside, by_windows)
-                                                  : link_rates(network_.inside, by_windows),
-                                    sizes_.round_bytes);
+    ranks_[r].window_rate =
+        rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);
     const double footprint = kept * sizes_.chunk_bytes;
     const double of_round = 2 * sizes_.round_bytes * plan_.chunks;
