@@ -271,6 +271,16 @@ Result<SocketAddress> peer_address(const Fd& socket) {
   return SocketAddress::from(address, size);
 }
 
+bool stays_within_host(const Fd& socket) {
+  const auto host = [](Result<SocketAddress> address) {
+    if (!address.ok() || !is_inet(address->family())) return std::string();
+    address->set_port(0);
+    return address->to_string();
+  };
+  const std::string local = host(local_address(socket));
+  return !local.empty() && local == host(peer_address(socket));
+}
+
 namespace {
 
 Status connect_failure(std::string_view what) {

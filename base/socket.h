@@ -64,6 +64,8 @@ Result<std::vector<Interface>> list_interfaces(std::string_view filter);
 Result<Fd> listen_on(const SocketAddress& address, int backlog = 1024);
 Result<SocketAddress> local_address(const Fd& socket);
 Result<SocketAddress> peer_address(const Fd& socket);
+// Whether both ends of a connection have the same address: what it carries never leaves the host.
+bool stays_within_host(const Fd& socket);
 // Starts connecting; finished when poll(2) says writable and connect_error() is ok. Both fail with
 // Code::peer_lost where the host is there and nobody listens.
 Result<Fd> start_connect(const SocketAddress& address);

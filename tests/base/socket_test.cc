@@ -149,6 +149,8 @@ TEST(Socket, ConnectsOverEveryFamily) {
     EXPECT_EQ(std::string(got.data(), 5), "hello");
     EXPECT_NE(::fcntl(pair.right.get(), F_GETFD) & FD_CLOEXEC, 0);
     EXPECT_NE(::fcntl(pair.right.get(), F_GETFL) & O_NONBLOCK, 0);
+    for (const Fd* end : {&pair.left, &pair.right})
+      EXPECT_EQ(stays_within_host(*end), text.front() != '@') << text;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 
 #include "tests/transport/conformance.h"
 #include "tests/transport/tcp_world.h"
@@ -142,6 +143,19 @@ int receive_twenty(Transport& transport, int) {
 }
 
 TEST(TcpHosts, TwoHostsTalk) { on_two_hosts({}, {send_twenty, receive_twenty}); }
+
+// Between hosts the system's administrator decides; within one, reno is set.
+int leave_congestion_to_the_system(Transport& transport, int channel) {
+  if (const int failed = send_twenty(transport, channel)) return failed;
+  std::string choice;
+  std::ifstream("/proc/sys/net/ipv4/tcp_congestion_control") >> choice;
+  const std::vector<std::string> controls = congestion_controls();
+  return !controls.empty() && std::ranges::count(controls, choice) == std::ssize(controls) ? 0 : 5;
+}
+
+TEST(TcpHosts, TheSystemControlsCongestionBetweenThem) {
+  on_two_hosts({}, {leave_congestion_to_the_system, receive_twenty});
+}
 
 // The cable is cut while rank 0 has sent something that is not acknowledged.
 int lose_the_cable(Transport& transport, int) {

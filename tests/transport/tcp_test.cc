@@ -77,6 +77,14 @@ TEST(Tcp, BadAddressesAreErrorsThatNameTheRank) {
   EXPECT_NE(status.message().find("rubbish"), std::string_view::npos) << status.to_string();
 }
 
+TEST(Tcp, NothingPacesConnectionsWithinAHost) {
+  World world(2, 3);
+  world.expect_talk(0, 1);
+  const std::vector<std::string> controls = congestion_controls();
+  EXPECT_GE(controls.size(), 2u);
+  for (const std::string& control : controls) EXPECT_EQ(control, "reno");
+}
+
 // Both open at the same time, in every order of events that the seeds give.
 TEST(Tcp, CallsThatCrossBecomeOneConnection) {
   for (uint32_t seed = 0; seed < 60; ++seed) {

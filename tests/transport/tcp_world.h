@@ -2,7 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
+#include <array>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -89,6 +93,22 @@ class World {
  private:
   std::vector<std::unique_ptr<Transport>> ranks_;
 };
+
+// How the kernel controls congestion on each connection of this process.
+inline std::vector<std::string> congestion_controls() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    std::array<char, 16> name{};
+    size = name.size();
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) == 0)
+      names.emplace_back(name.data());
+  }
+  return names;
+}
 
 inline Deadline soon() { return Deadline::after(20); }
 
