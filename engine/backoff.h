@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "engine/media.h"
 
@@ -18,21 +20,44 @@ inline void cpu_relax() {
 
 class Backoff {
  public:
-  // `crowded`: more ranks than cores on this host; then spinning only keeps peers from running, and
-  // whoever found nothing in a few turns is better woken than asked again. Else sleep soon, too:
-  // two ranks that were started on one core are told apart by the scheduler when it wakes one of
-  // them, not while both spin or yield.
-  explicit Backoff(bool crowded) : spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 8) {}
+  // `crowded`: more ranks than cores on this host; then spinning only keeps peers from running,
+  // unless for one that runs meanwhile, and whoever found nothing in a few turns is better woken
+  // than asked again. Else sleep soon, too: two ranks that were started on one core are told apart
+  // by the scheduler when it wakes one of them, not while both spin or yield.
+  explicit Backoff(bool crowded)
+      : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 8) {}
 
-  void reset() { idle_ = 0; }
+  bool crowded() const { return crowded_; }
+  void reset() { idle_ = spun_ = yielded_ = 0; }
   uint32_t idle() const { return idle_; }
   // Connections, deaths, notes and deadlines want a look: now and then, soon after going idle.
-  bool look_around() const { return (idle_ & 127) == 32 || idle_ > spins_ + yields_; }
+  bool look_around() const { return (idle_ & 127) == 32 || yielded_ >= yields_; }
 
-  void pause(Media& media, const Deadline& deadline) {
+  // `awaited`: whom the caller waits for, where that is one rank; looked at where crowded().
+  void pause(Media& media, const Deadline& deadline, Rank awaited = kNobody) {
     ++idle_;
-    if (idle_ <= spins_) return cpu_relax();
-    if (idle_ <= spins_ + yields_) {
+    if (++spun_ <= patience(media, awaited)) return cpu_relax();
+    spun_ = 0;
+    if (crowded_) media.set_running(false);
+    give_way(media, deadline);
+    if (crowded_) media.set_running(true);
+  }
+
+  static constexpr Rank kNobody = -1;
+
+ private:
+  // For a rank that has a core, so many: what it is to send comes sooner than this rank would get
+  // its own core back, a microsecond or two later.
+  static constexpr uint32_t kSpinsForRunning = 24;
+
+  uint32_t patience(const Media& media, Rank awaited) const {
+    if (crowded_ && media.running(awaited)) return kSpinsForRunning;
+    return yielded_ == 0 ? spins_ : 0;
+  }
+
+  void give_way(Media& media, const Deadline& deadline) {
+    if (yielded_ < yields_) {
+      ++yielded_;
       ::sched_yield();
       return;
     }
@@ -41,9 +66,11 @@ class Backoff {
     media.wait(Deadline::after(std::min(kNap, left), media.clock()));
   }
 
- private:
+  const bool crowded_;
   const uint32_t spins_, yields_;
-  uint32_t idle_ = 0;
+  uint32_t idle_ = 0;     // pauses
+  uint32_t spun_ = 0;     // of them spent on spinning since the last yield or sleep
+  uint32_t yielded_ = 0;  // and on yielding
 };
 
 }  // namespace weft

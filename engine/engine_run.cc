@@ -229,7 +229,8 @@ Status Engine::drive(Operation& op) {
           driver_.let_in();
           WEFT_TRY(look_around(op));
         }
-        backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline());
+        backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline(),
+                       backoff_.crowded() ? op.executor.awaited() : Backoff::kNobody);
         break;
     }
   }

@@ -58,6 +58,10 @@ std::optional<Note> Media::hear() {
   return std::nullopt;
 }
 
+void Media::set_running(bool running) {
+  for (const auto& transport : transports_) transport->set_running(running);
+}
+
 Status Media::peer_status(Rank peer) const {
   return routes_[peer] ? routes_[peer]->peer_status(peer) : Status();
 }

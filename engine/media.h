@@ -48,6 +48,11 @@ class Media {
   void wait(const Deadline& deadline);  // bounded to a millisecond where there are several
   void wake_self();
   void wake(Rank peer) { routes_[peer]->wake(peer); }
+  void set_running(bool running);
+  // See Transport::running(); false for -1, too.
+  bool running(Rank peer) const {
+    return peer >= 0 && routes_[peer] && routes_[peer]->running(peer);
+  }
   void tell(Rank peer, NoteKind kind, std::string_view text);
   void abandon();  // see Transport::abandon()
   // See Transport::forget_memory(); on every call's way.

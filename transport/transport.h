@@ -220,6 +220,12 @@ class Transport {
   virtual void wait(const Deadline& deadline) = 0;
   // After writing to window memory that `peer` may be waiting for in wait().
   virtual void wake(Rank peer) = 0;
+  // Where ranks share cores, each says when it lets go of its core, to sleep or to let others run,
+  // and when it has it again.
+  virtual void set_running(bool) {}
+  // Whether `peer` is known to have a core, so that what it is to send may come any moment. A hint:
+  // it may have lost it, be computing something else, or not say such things.
+  virtual bool running(Rank) const { return false; }
   // Ends a wait() of this transport; the only call allowed from any thread at any time.
   virtual void wake_self() = 0;
 

@@ -49,7 +49,10 @@ bool CpuExecutor::may_start() {
 bool CpuExecutor::lease_is_free() {
   uint64_t least = ~uint64_t{0};
   for (Rank r = 0; r < media_.ranks(); ++r) {
-    if (!lease_is_free_of(r)) return false;
+    if (!lease_is_free_of(r)) {
+      awaited_ = r;
+      return false;
+    }
     least = std::min(least, shared_.finished(r));
   }
   shared_.finished_by_all = least;
@@ -76,7 +79,10 @@ CpuExecutor::Progress CpuExecutor::poll() {
   }
   if (lanes_left_ == 0) {
     for (const Plan::Outgoing& out : plan_->send_links)
-      if (!out.link->flushed()) return moved ? Progress::moved : Progress::blocked;
+      if (!out.link->flushed()) {
+        awaited_ = out.peer;
+        return moved ? Progress::moved : Progress::blocked;
+      }
     finish_call();
     return Progress::done;
   }
@@ -114,6 +120,8 @@ CpuExecutor::Move CpuExecutor::run_step(const PlanLane& lane, const PlanStep& st
   }
   if (at.size > 0 || at.empty_message) {
     const Move result = at.empty_message ? move_nothing(step, at) : move(step, at);
+    if (result == Move::blocked && !step.lines)
+      return blocked_by(step.from ? step.from_peer : step.to_peer);
     if (result != Move::complete) return result;
   }
   leave(step);
@@ -135,7 +143,7 @@ CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at)
         WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
             .load(std::memory_order_acquire);
     const int32_t missing = posts_missing(seen, count);
-    if (missing > 0) return Move::blocked;
+    if (missing > 0) return blocked_by(wait.peer);
     if (missing == 0 && !same_call(seen, identity_.tag))
       return fail(Status(Code::mismatch,
                          "it is in a call with other arguments, or was in one before", wait.peer));
@@ -222,6 +230,11 @@ void CpuExecutor::next(const PlanLane& lane, const PlanStep& step, Cursor& at) {
   at.window = identity_.window_offset + at.turn % plan_->window_halves * plan_->half_bytes();
 }
 
+CpuExecutor::Move CpuExecutor::blocked_by(Rank peer) {
+  awaited_ = peer;
+  return Move::blocked;
+}
+
 CpuExecutor::Move CpuExecutor::fail(Status status) {
   failure_ = std::move(status);
   return Move::failed;
@@ -287,7 +300,8 @@ CpuExecutor::Move CpuExecutor::arrived(const std::atomic<uint64_t>& flag, Rank f
                                        uint64_t expected) {
   const uint64_t seen = flag.load(std::memory_order_acquire);
   if (seen == expected) return Move::complete;
-  if (seen == kNeverWritten || signal_count(seen) != signal_count(expected)) return Move::blocked;
+  if (seen == kNeverWritten || signal_count(seen) != signal_count(expected))
+    return blocked_by(from);
   return fail(
       Status(Code::mismatch, "it is in a call with other arguments, or was in one before", from));
 }

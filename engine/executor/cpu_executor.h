@@ -60,6 +60,8 @@ class CpuExecutor {
   // Who is waited for, and where: "rank 2: lane 0, step 3 (recv_reduce_send), round 1 of 4".
   std::string blocked_on() const;
   std::vector<Rank> blocked_peers() const;
+  // One of those that the last poll found missing, where it was blocked.
+  Rank awaited() const { return awaited_; }
 
  private:
   struct Cursor {  // where a lane is
@@ -122,6 +124,7 @@ class CpuExecutor {
   void enter_transfers(int chunk, size_t begin, Cursor& at);
   void enter_message(const PlanStep& step, Cursor& at);
   Move signalled(const PlanStep& step, const Cursor& at);
+  Move blocked_by(Rank peer);
   uint64_t needed(const Signal& wait, const Cursor& at) const;
   void leave(const PlanStep& step);
   void next(const PlanLane& lane, const PlanStep& step, Cursor& at);
@@ -163,6 +166,7 @@ class CpuExecutor {
   size_t lanes_left_ = 0;
   bool started_ = false;
   bool short_ = false;  // by short steps
+  Rank awaited_ = -1;
   Status failure_;
 };
 

@@ -15,7 +15,9 @@ namespace weft::test {
 
 class SimMedia {
  public:
-  explicit SimMedia(int ranks) : net_(std::make_shared<SimNet>(ranks, SimOptions())) {
+  // With windows where `window_bytes` are given.
+  explicit SimMedia(int ranks, size_t window_bytes = 0)
+      : net_(std::make_shared<SimNet>(ranks, SimOptions{.windows = window_bytes > 0})) {
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::string> addresses;
     for (Rank r = 0; r < ranks; ++r) {
@@ -23,6 +25,7 @@ class SimMedia {
       config.rank = r;
       config.size = ranks;
       config.job = "sim";
+      config.window_bytes = window_bytes;
       transports.push_back(make_sim(net_, config).take());
       addresses.push_back(transports.back()->address());
     }
@@ -30,7 +33,7 @@ class SimMedia {
       EXPECT_TRUE(transports[r]->join(addresses).ok());
       std::vector<std::unique_ptr<Transport>> own;
       own.push_back(std::move(transports[r]));
-      media_.emplace_back(r, ranks, std::move(own), 0);
+      media_.emplace_back(r, ranks, std::move(own), window_bytes);
     }
   }
 

@@ -235,6 +235,16 @@ TEST(Shm, EverythingThatMayBeWaitedForRings) {
   });
 }
 
+TEST(Shm, APeerRunsAsItLastSaid) {
+  Couple ranks;
+  EXPECT_FALSE(ranks.a->running(1));
+  ranks.b->set_running(true);
+  EXPECT_TRUE(ranks.a->running(1));
+  EXPECT_FALSE(ranks.b->running(0));
+  ranks.b->set_running(false);
+  EXPECT_FALSE(ranks.a->running(1));
+}
+
 TEST(Shm, WhatHasArrivedCountsBeforeTheLossOfItsSender) {
   Couple ranks;
   for (uint64_t tag = 0; tag < 2; ++tag) {

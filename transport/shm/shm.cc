@@ -25,7 +25,7 @@ namespace {
 constexpr uint64_t kListener = ~uint64_t{0};
 constexpr uint64_t kStranger = kListener - 1;
 
-constexpr size_t kPage = 4096;       // a home's first one holds the bell, the others the window
+constexpr size_t kPage = 4096;       // a home's first one holds a Home, the others the window
 constexpr int kFramesPerPoll = 256;  // of one peer
 constexpr int kCallersAtOnce = 64;
 
@@ -374,7 +374,7 @@ void ShmTransport::take_home(Peer& peer, std::shared_ptr<Segment> segment) {
                           std::to_string(home_bytes() - kPage) +
                           " bytes; window_bytes must be equal on all ranks.");
   peer.home = std::move(segment);
-  peer.bell = reinterpret_cast<Bell*>(peer.home->data());
+  peer.bell = &reinterpret_cast<Home*>(peer.home->data())->bell;
   peer.window.memory = peer.home->data() + kPage;
   for (auto& [id, link] : peer.sends) link.set_bell(peer.bell);
   for (auto& [id, link] : peer.recvs) link.set_bell(peer.bell);
@@ -403,7 +403,7 @@ void ShmTransport::take_bad_shape(Peer& peer, const Frame& frame) {
 }
 
 void ShmTransport::wait(const Deadline& deadline) {
-  Bell& bell = own_bell();
+  Bell& bell = own_home().bell;
   if (!bell.announced()) {  // bell.h, invariant 2: the caller looks again before the next call
                             // sleeps
     bell.announce();
@@ -421,9 +421,15 @@ void ShmTransport::wake(Rank peer) {
   if (const Peer* known = find(peer)) known->bell->ring();
 }
 
+bool ShmTransport::running(Rank peer) const {
+  const Peer* const known = find(peer);
+  return known && known->home &&
+         reinterpret_cast<const Home*>(known->home->data())->running.running();
+}
+
 // Not lost where it comes before a wait: with or without an announcement, the word then says awake,
 // and the next wait announces, and returns for the caller to look again.
-void ShmTransport::wake_self() { own_bell().wake(); }
+void ShmTransport::wake_self() { own_home().bell.wake(); }
 
 void ShmTransport::tell(Rank rank, NoteKind kind, std::string_view text) {
   Peer* peer = find(rank);

@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "transport/notes.h"
+#include "transport/shm/home.h"
 #include "transport/shm/links.h"
 #include "transport/shm/pair.h"
 #include "transport/transport.h"
@@ -42,6 +43,8 @@ class ShmTransport final : public Transport {
   void wait(const Deadline& deadline) override;
   void wake(Rank peer) override;
   void wake_self() override;
+  void set_running(bool running) override { own_home().running.set(running); }
+  bool running(Rank peer) const override;
 
   // Links move nothing by themselves and know no memory of callers.
   void abandon() override {}
@@ -78,7 +81,7 @@ class ShmTransport final : public Transport {
   explicit ShmTransport(const TransportConfig& config) : config_(config) {}
   Status start();
   size_t home_bytes() const;
-  Bell& own_bell() const { return *reinterpret_cast<Bell*>(context_.home->data()); }
+  Home& own_home() const { return *reinterpret_cast<Home*>(context_.home->data()); }
 
   Peer* find(Rank peer) const;  // nullptr where nothing was opened and it never called
   Peer& get(Rank peer);
