@@ -1,6 +1,7 @@
 // The environment, read in one place: a snapshot that tests can make up.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>

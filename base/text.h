@@ -2,13 +2,13 @@
 // for what was written so.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace weft {
 
@@ -28,9 +28,10 @@ std::string concat(const Parts&... parts) {
 // Takes what stands before the first separator off `rest`, and the separator; all of it where there
 // is none.
 inline std::string_view take_word(std::string_view& rest, char separator) {
-  const size_t end = std::min(rest.find(separator), rest.size());
+  const size_t end = rest.find(separator);
+  if (end >= rest.size()) return std::exchange(rest, {});
   const std::string_view word = rest.substr(0, end);
-  rest.remove_prefix(std::min(end + 1, rest.size()));
+  rest.remove_prefix(end + 1);
   return word;
 }
 

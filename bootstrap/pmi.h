@@ -5,6 +5,7 @@
 // that leaves without it for crashed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>

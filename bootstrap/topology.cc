@@ -1,6 +1,7 @@
 #include "bootstrap/topology.h"
 
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -149,7 +150,7 @@ class Object {
 
 std::string to_json(const Topology& topology) {
   const json value = {{"hosts", json_of(topology.hosts)}};
-  return value.dump(2, ' ', false, json::error_handler_t::replace);
+  return json_text(value, 2);
 }
 
 Result<Topology> topology_from_json(std::string_view text) {

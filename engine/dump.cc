@@ -74,7 +74,7 @@ std::string to_json(const Dump& dump) {
   out["operations"] = ordered_json::array();
   for (const Dump::Operation& operation : dump.operations)
     out["operations"].push_back(to_json(operation));
-  return out.dump(1, ' ', false, json::error_handler_t::replace) + '\n';
+  return json_text(out, 1) + '\n';
 }
 
 Result<Dump> dump_from_json(std::string_view text) {

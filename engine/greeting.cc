@@ -17,11 +17,6 @@ constexpr int kVersion = 2;  // of what ranks tell each other here and on their 
 constexpr size_t kTextMax = 64 << 10;
 constexpr size_t kErrorMax = 4 << 10;
 
-// What others wrote, in a file say, need not be UTF-8.
-std::string dump(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 std::string too_long(size_t bytes) {
   return concat("cannot tell what it has to: ", bytes, " bytes, and there can be ", kTextMax);
 }
@@ -139,7 +134,7 @@ std::map<std::string, std::string> shared_options(const Options& o) {
                     {"encrypt", o.encrypt},     {"deterministic", o.deterministic},
                     {"tuning", o.tuning},       {"device_engine", o.device_engine}};
   std::map<std::string, std::string> texts;
-  for (const auto& [key, value] : shared.items()) texts[key] = dump(value);
+  for (const auto& [key, value] : shared.items()) texts[key] = json_text(value);
   return texts;
 }
 
@@ -151,7 +146,7 @@ std::string to_text(const Greeting& g) {
   if (g.device_named) value["device_named"] = true;
   if (!g.no_device.empty()) value["no_device"] = g.no_device.substr(0, kErrorMax);
   if (!g.error.empty()) value["error"] = g.error.substr(0, kErrorMax);
-  const std::string text = dump(value);
+  const std::string text = json_text(value);
   if (text.size() <= kTextMax) return text;
   Greeting brief;
   brief.name = g.name;
@@ -190,7 +185,7 @@ std::string to_text(const Introduction& introduction) {
   json value{{"addresses", introduction.addresses}};
   if (!introduction.algorithm.empty()) value["algorithm"] = introduction.algorithm;
   if (!introduction.error.empty()) value["error"] = introduction.error.substr(0, kErrorMax);
-  const std::string text = dump(value);
+  const std::string text = json_text(value);
   if (text.size() <= kTextMax) return text;
   Introduction brief;
   brief.error = too_long(text.size());

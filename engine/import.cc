@@ -17,10 +17,6 @@ using nlohmann::json;
 
 static_assert(kSignalCells == WindowLayout::kCells);
 
-std::string text_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options& options) {
@@ -41,11 +37,12 @@ std::string prove_for(const ImportedAlgorithm& imported, int ranks, const Option
   if (options.slots > 0) slots.push_back(options.slots);
   const Result<Evidence> evidence = prove(*imported.file, ranks, slots);
   if (!evidence.ok())
-    return text_of({{"refused", concat(options.algorithm, ": ", evidence.status().message())}});
-  return text_of({{"proof",
-                   {{"canonical", evidence->canonical},
-                    {"lines", evidence->lines},
-                    {"also_in_place", evidence->also_in_place}}}});
+    return json_text(
+        json{{"refused", concat(options.algorithm, ": ", evidence.status().message())}});
+  return json_text(json{{"proof",
+                         {{"canonical", evidence->canonical},
+                          {"lines", evidence->lines},
+                          {"also_in_place", evidence->also_in_place}}}});
 }
 
 Result<std::shared_ptr<const ImportedAlgorithm>> with_proof(const ImportedAlgorithm& imported,

@@ -25,7 +25,7 @@ constexpr double kNap_s = 0.01;
 
 template <class T>
 std::string to_text(const std::vector<T>& list) {
-  return json(list).dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(json(list));
 }
 
 bool of_one_line(std::string_view a, std::string_view b) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <complex>
 #include <cstdio>
 #include <filesystem>

@@ -202,8 +202,7 @@ Result<What> parse(const std::string& text, Rank from) {
 // What all ranks tell, unless one of them tells an error.
 template <class What>
 Result<std::vector<What>> gather(Rendezvous& meet, const What& mine, const Deadline& deadline) {
-  const auto texts =
-      meet.all_gather(mine.value().dump(-1, ' ', false, json::error_handler_t::replace), deadline);
+  const auto texts = meet.all_gather(json_text(mine.value()), deadline);
   if (!texts.ok()) return texts.status();
   std::vector<What> all;
   std::vector<std::string> errors;

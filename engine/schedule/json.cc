@@ -93,7 +93,7 @@ ordered_json write(const Schedule& schedule) {
 void print(const ordered_json& value, int depth, std::string& out) {
   const bool flat = value.is_primitive() || value.contains("chunk") || value.contains("kind");
   if (flat || value.empty()) {
-    out += value.dump();
+    out += json_text(value);
     return;
   }
   const auto line = [&out](int indent) { out += '\n' + std::string(size_t(indent), ' '); };
@@ -102,7 +102,7 @@ void print(const ordered_json& value, int depth, std::string& out) {
   for (const auto& [key, item] : value.items()) {
     if (!std::exchange(first, false)) out += ',';
     line(depth + 1);
-    if (value.is_object()) out += json(key).dump() + ": ";
+    if (value.is_object()) out += json_text(json(key)) + ": ";
     print(item, depth + 1, out);
   }
   line(depth);

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/json_object.h"
 #include "base/text.h"
 #include "engine/schedule/schedule.h"
 
@@ -22,11 +23,11 @@ ordered_json naming(const char* what, int process, int lane, const std::string& 
 
 std::string to_trace_json(std::span<const TraceEvent> events, TraceKind kind,
                           const std::string& title) {
-  std::string out = concat("{\"otherData\": {\"title\": ", ordered_json(title).dump(),
+  std::string out = concat("{\"otherData\": {\"title\": ", json_text(ordered_json(title)),
                            "}, \"displayTimeUnit\": \"ns\", \"traceEvents\": [");
   const char* separator = "\n";
   const auto add = [&](const ordered_json& event) {
-    out.append(separator).append(event.dump());
+    out.append(separator).append(json_text(event));
     separator = ",\n";
   };
   std::set<std::pair<Rank, int>> lanes;

@@ -147,7 +147,7 @@ std::string to_json(const Network& network) {
   for (const Tier& tier : network.tiers) out["tiers"].push_back(json_of(tier));
   for (const int nodes : network.torus) out["torus"].push_back({{"nodes", nodes}});
   write(out, "hop_us", network.hop_s, kMicro);
-  return out.dump(2) + '\n';
+  return json_text(out, 2) + '\n';
 }
 
 Result<Network> network_from_json(std::string_view text) {

@@ -27,7 +27,7 @@ std::string host_name() {
 
 Result<Network> network_at(const json& file, const char* key) {
   if (!file.contains(key)) return invalid_argument(concat("The tuning has no \"", key, "\"."));
-  Result<Network> network = network_from_json(file[key].dump());
+  Result<Network> network = network_from_json(json_text(file[key]));
   return network.ok() ? network : network.status().within(concat("In the tuning's ", key));
 }
 
@@ -38,7 +38,7 @@ std::string to_json(const Tuning& tuning) {
                          {"host", tuning.host},
                          {"shm", ordered_json::parse(to_json(tuning.shm))},
                          {"tcp", ordered_json::parse(to_json(tuning.tcp))}};
-  return out.dump(2) + '\n';
+  return json_text(out, 2) + '\n';
 }
 
 Result<Tuning> tuning_from_json(std::string_view text) {

@@ -1,6 +1,7 @@
 // Up to 512 processes on whatever cores there are: start, meet twice, end.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <sstream>

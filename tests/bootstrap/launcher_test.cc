@@ -1,6 +1,7 @@
 // Each launcher's environment, and what is made of it.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "base/text.h"

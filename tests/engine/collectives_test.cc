@@ -1,6 +1,7 @@
 // Every collective with every algorithm that serves it, on real memory, against the naive oracle.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "engine/algorithms/algorithm.h"

@@ -2,6 +2,7 @@
 // buffers there, some, or none; what happens when ranks die; and that memory goes and comes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <random>

@@ -1,4 +1,6 @@
 // Environments of launchers, and options in them: one "NAME=value" per line.
+#include <algorithm>
+
 #include "base/env.h"
 #include "base/options.h"
 #include "bootstrap/rendezvous.h"

@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "tests/fuzz/target.h"
 

@@ -1,6 +1,7 @@
 // Memory of GPUs, on ones made of threads: what is called goes on streams, in their order.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <latch>
 #include <string>
 #include <utility>

@@ -3,12 +3,15 @@
 
 Rules: include edges between folders (docs/architecture.md), no include cycles, files of at most 500
 lines and functions of at most 70, one file that reads the environment, no work left as a marker in a
-comment, no <iostream> in the library, #pragma once in every header, which its source includes first.
+comment, no <iostream> in the library, #pragma once in every header, which its source includes first,
+and an include for whatever is used of the standard library.
 """
 
 import pathlib
 import re
 import sys
+
+from standard_headers import StandardHeaders
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -267,11 +270,13 @@ def tree(root):
 
 def check(files):
     """Violations as lines `path:line: what`; `files` maps paths to text."""
+    headers = StandardHeaders(files)
     for path, text in files.items():
         problems = list(check_text(path, text))
         if pathlib.PurePosixPath(path).suffix in CPP:
             problems += list(check_edges(path, text, files)) + list(check_code(path, text))
             problems += check_own_header(path, text, files)
+            problems += headers.check(path, strip(text))
         for line, what in problems:
             yield f"{path}:{line}: {what}"
     yield from check_types(files)

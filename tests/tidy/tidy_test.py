@@ -124,6 +124,23 @@ class Text(unittest.TestCase):
         for text in ("#include <map>\n" + first, ""):
             self.assertIn('"base/a.h" first', violations(base__a_h=HEADER, base__a_cc=text)[0])
 
+    def test_standard_headers(self):
+        uses = "std::vector<int> x;\n"
+        self.assertEqual(violations(base__a_cc="\n" + uses), ["base/a.cc:2: std::vector without #include <vector>"])
+        for header in ("thread", "memory"):  # with names that differ by more than a letter
+            for name in ("std::this_thread::yield()", "std::make_unique_for_overwrite<int[]>(1)"):
+                missing = violations(base__a_cc=f"#include <{header}>\nauto x = {name};\n")
+                self.assertEqual(not missing, (header == "thread") == ("thread" in name), missing)
+        for text in ("#include <vector>\n" + uses, "// " + uses, "own::vector x;\n",
+                     "#include <string>\nstd::string_view x;\n"):
+            self.assertEqual(violations(base__a_cc=text), [], text)
+
+    def test_standard_headers_of_headers(self):
+        a, b = HEADER + "#include <map>\n", HEADER + '#include "base/a.h"\n'
+        uses = '#include "base/b.h"\nstd::map<int, int> x;\n'
+        self.assertEqual(violations(base__a_h=a, base__b_h=b, base__c_cc=uses), [])
+        self.assertEqual(len(violations(base__a_h=HEADER, base__b_h=b, base__c_cc=uses)), 1)
+
     def test_function_size(self):
         body = "  g();\n"
         self.assertEqual(violations(base__a_cc="void f() {\n" + body * 68 + "}\n"), [])

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "tests/transport/conformance.h"

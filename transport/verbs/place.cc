@@ -1,5 +1,6 @@
 #include "transport/verbs/place.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <vector>

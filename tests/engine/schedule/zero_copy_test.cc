@@ -2,6 +2,8 @@
 // their signals is there for nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "engine/algorithms/algorithm.h"
 #include "engine/schedule/prove.h"

@@ -1,6 +1,7 @@
 // The kernels that fold and copy, in the emulator, against those of the CPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <string>

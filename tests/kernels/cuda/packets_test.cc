@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "kernels/reduce.h"
 #include "tests/emulator/emulator.h"
