@@ -36,11 +36,12 @@ struct Algorithm {
 };
 
 // Whether results are written past the caches: so large, they would only push more useful data out,
-// this rank's or that of those beside it, which share the last cache. `block`: bytes of a call's
-// count; `neighbours`: ranks of this host, with this one.
+// this rank's or that of those beside it, which share the last cache: where that does not hold the
+// Inputs and Outputs of all of them (32 MiB of it, say, of which windows take their part). `block`:
+// bytes of a call's count; `neighbours`: ranks of this host, with this one.
 inline bool results_stream(Kind kind, int ranks, int neighbours, double block) {
-  constexpr double kBlock = 8 << 20, kAll = 16 << 20;
-  return block >= kBlock || block * message_blocks(kind, ranks) * neighbours > kAll;
+  constexpr double kBlock = 8 << 20, kAll = 24 << 20;
+  return block >= kBlock || block * buffer_blocks(kind, ranks) * neighbours > kAll;
 }
 
 // All that are built in, in the order in which they are listed.

@@ -8,6 +8,22 @@ int message_blocks(Kind kind, int ranks) {
   return whole ? 1 : ranks;
 }
 
+double buffer_blocks(Kind kind, int ranks) {
+  switch (kind) {
+    case Kind::all_reduce:
+    case Kind::gather:
+    case Kind::scatter: return 2;
+    case Kind::reduce:
+    case Kind::broadcast: return 1 + 1.0 / ranks;
+    case Kind::all_gather:
+    case Kind::reduce_scatter: return 1 + ranks;
+    case Kind::all_to_all: return 2 * ranks;
+    case Kind::exchange:
+    case Kind::barrier: break;
+  }
+  return 0;
+}
+
 int blocks(const Collective& c) {
   switch (c.kind) {
     case Kind::all_gather:

@@ -38,6 +38,8 @@ inline bool pairwise(Kind kind) { return kind == Kind::all_to_all || kind == Kin
 int blocks(const Collective& c);
 // Blocks of a call's count in a message, as sizes are told: 1, or one for each rank.
 int message_blocks(Kind kind, int ranks);
+// Blocks of a call's count in a rank's Input and Output together, of all ranks on average.
+double buffer_blocks(Kind kind, int ranks);
 
 // Whether block `b` is part of rank's Input (Output).
 bool in_input(const Collective& c, Rank rank, int block);

@@ -1,6 +1,8 @@
 // What algorithms claim, counted in their schedules by the verifier.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/algorithms/algorithm.h"
 #include "engine/schedule/verify.h"
 
@@ -68,17 +70,34 @@ TEST(Algorithms, EveryCollectiveHasALowLatencyAndAHighBandwidthOne) {
   }
 }
 
-// 8 MiB of a call's count, or more than 16 MiB of messages of all ranks on the host.
+// 8 MiB of a call's count, or more than 24 MiB of buffers of all ranks on the host.
 TEST(ResultsStream, WhereTheLastCacheDoesNotHoldThem) {
   constexpr double kMiB = 1 << 20;
-  EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 8 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_reduce, 2, 2, 7 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_reduce, 4, 4, 4 * kMiB));
-  EXPECT_TRUE(results_stream(Kind::all_reduce, 8, 8, 4 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 7 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 2, 2, 6 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 8, 8, 2 * kMiB));
   EXPECT_FALSE(results_stream(Kind::all_reduce, 8, 1, 4 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_to_all, 2, 2, 4 * kMiB));
-  EXPECT_TRUE(results_stream(Kind::all_to_all, 4, 4, 2 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::broadcast, 2, 2, 8 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::broadcast, 2, 2, 7 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_to_all, 2, 2, 4 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_to_all, 2, 2, 3 * kMiB));
   EXPECT_TRUE(results_stream(Kind::all_gather, 4, 4, 2 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_gather, 2, 2, 4 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::barrier, 1 << 16, 1 << 16, 1));
+}
+
+// Counted block by block.
+TEST(BufferBlocks, AreThoseOfAllRanksOverTheirNumber) {
+  for (int kind = 0; kind < kKinds; ++kind)
+    for (const int ranks : {1, 2, 3, 8}) {
+      const Collective c{static_cast<Kind>(kind), ranks, ranks - 1, false};
+      if (c.kind == Kind::exchange || c.kind == Kind::barrier) continue;
+      int held = 0;
+      for (Rank rank = 0; rank < ranks; ++rank)
+        for (int block = 0; block < blocks(c); ++block)
+          held += in_input(c, rank, block) + in_output(c, rank, block);
+      EXPECT_DOUBLE_EQ(buffer_blocks(c.kind, ranks), double(held) / ranks) << name(c.kind);
+    }
 }
 
 }  // namespace
