@@ -42,10 +42,23 @@ bool Game::is_short(int rounds) const {
          std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& r) { return r.lanes == 1; });
 }
 
-// The memory's rates go by what a rank touches in a call, or in a round; what streams past the
-// caches does not count. Those of messages go by what is in one.
+// The memory's rates go by what the ranks of a core touch in a call, or in a round; what streams
+// past the caches does not count. Those of messages go by what is in one.
 void Game::set_rates() {
   const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
+  struct Touch {
+    double call = 0, round = 0;
+  };
+  std::vector<Touch> cores(ranks_.size());
+  const auto core_of = [&](size_t r) -> Touch& {
+    return cores[static_cast<size_t>(network_.first_of_core(static_cast<Rank>(r)))];
+  };
+  for (size_t r = 0; r < ranks_.size(); ++r) {
+    const Plan::Touched& touched = plan_.touched[r];
+    const double kept = touched.all - (sizes_.streams ? touched.results : 0);
+    core_of(r).call += kept * sizes_.chunk_bytes;
+    core_of(r).round += 2 * sizes_.round_bytes * plan_.chunks;
+  }
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,
@@ -54,11 +67,9 @@ void Game::set_rates() {
     ranks_[r].between_rate = rate_at(link_rates(network_.between, one_way), message);
     ranks_[r].window_rate =
         rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
-    const double kept = touched.all - (sizes_.streams ? touched.results : 0);
-    const double footprint = kept * sizes_.chunk_bytes;
-    const double of_round = 2 * sizes_.round_bytes * plan_.chunks;
-    ranks_[r].fresh_rate = network_.memory_rate(footprint);
-    ranks_[r].again_rate = network_.memory_rate(std::min(footprint, of_round));
+    const Touch& core = core_of(r);
+    ranks_[r].fresh_rate = network_.memory_rate(core.call);
+    ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round));
   }
 }
 

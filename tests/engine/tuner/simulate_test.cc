@@ -266,6 +266,23 @@ TEST(Simulate, CopiesOfLanesSaveNoMemory) {
   }
 }
 
+// 4 ranks of 2 MiB, input and output, do not fit where those of one do.
+TEST(Simulate, RanksOfACoreShareItsCaches) {
+  for (const char* algorithm : {"ring", "window_two_shot"}) {
+    const Trial trial = trial_of(algorithm, Kind::all_reduce, 4);
+    Network network;
+    network.name = "caches and memory";
+    network.memory = {{4 << 20, 1e15}, {6 << 20, 1e9}};
+    const auto seconds = [&](int cores) {
+      network.node_cores = cores;
+      return run(trial, network, 1 << 20).seconds;
+    };
+    EXPECT_LT(seconds(0), 1e-6) << algorithm;
+    EXPECT_EQ(seconds(4), seconds(0)) << algorithm;
+    EXPECT_GT(seconds(1), 4e-3) << algorithm;
+  }
+}
+
 TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
   Network network = plain();
   network.memory = {{1, 1e9}};
