@@ -8,6 +8,7 @@ import tempfile
 import textwrap
 import unittest
 
+import settings
 import tidy
 
 HEADER = "#pragma once\n"
@@ -228,6 +229,15 @@ class Functions(unittest.TestCase):
               return a < b;
             };
             """), [(1, 3), (4, 3), (7, 3)])
+
+
+class Settings(unittest.TestCase):
+    def test_both_ways(self):
+        sources = ['read("WEFT_A", x); read("WEFT_IB_C", y); "WEFT_LAUNCHED"']
+        self.assertEqual(list(settings.check(sources, "| `WEFT_A`, `WEFT_IB_B`, `_C` |")),
+                         ["docs/settings.md has WEFT_IB_B, which nothing reads"])
+        self.assertEqual(list(settings.check(sources, "| `WEFT_A` | WEFT_IB_C")),
+                         ["WEFT_IB_C is not in docs/settings.md"])
 
 
 class Script(unittest.TestCase):
