@@ -36,8 +36,8 @@ class PlanCache {
 };
 
 // Or'ed to a key's first word: all ranks' buffers are registered; and of some rank they are one.
-inline constexpr uint64_t kRegistered = uint64_t{1} << 27;
-inline constexpr uint64_t kRegisteredInPlace = uint64_t{3} << 27;
+inline constexpr uint64_t kRegistered = uint64_t{1} << 30;
+inline constexpr uint64_t kRegisteredInPlace = uint64_t{3} << 30;
 
 void make_key(const Call& call, bool in_place, Purpose purpose, PlanCache::Key& key);
 void make_key(std::span<const Transfer> group, PlanCache::Key& key);

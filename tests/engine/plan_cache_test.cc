@@ -1,0 +1,40 @@
+// Plans are kept by what shapes them: two calls that need different ones have different keys.
+#include "engine/plan_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "engine/call.h"
+
+namespace weft {
+namespace {
+
+TEST(PlanKeys, DifferByEverythingThatShapesAPlan) {
+  std::set<PlanCache::Key> keys;
+  size_t calls = 0;
+  PlanCache::Key key;
+  for (int kind = 0; kind < kKinds; ++kind)
+    for (const Rank root : {0, 1, 1 << 20})
+      for (const size_t count : {1, 2})
+        for (const DataType type : {DataType::uint8, DataType::complex128})
+          for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod})
+            for (const bool in_place : {false, true})
+              for (const Purpose purpose : {Purpose::user, Purpose::allocate, Purpose::split,
+                                            Purpose::check, Purpose::device, Purpose::tell})
+                for (const uint64_t registered : {uint64_t{0}, kRegistered, kRegisteredInPlace}) {
+                  make_key({.kind = static_cast<Kind>(kind),
+                            .count = count,
+                            .type = type,
+                            .op = op,
+                            .root = root},
+                           in_place, purpose, key);
+                  key[0] |= registered;
+                  keys.insert(key);
+                  ++calls;
+                }
+  EXPECT_EQ(keys.size(), calls);
+}
+
+}  // namespace
+}  // namespace weft
