@@ -61,6 +61,8 @@ Result<std::shared_ptr<std::byte>> Engine::allocate(size_t bytes) try {
     const Status refused = invalid_argument(
         concat("allocate: bytes is ", bytes, ", at most ", kBytesMost, " are possible"));
     (void)agreed(refused);
+    const Visit visit(driver_);
+    ++last_number_;  // others have shared theirs under it
     return refused;
   }
   if (!media_->shares_memory()) {

@@ -154,6 +154,16 @@ TEST_P(Misuse, MoreMemoryThanThereCanBeIsRefusedOnAllRanks) {
   });
 }
 
+// All count it as one allocation, whoever could not make it.
+TEST_P(Misuse, MoreMemoryThanThereCanBeOnOneRankIsNoneOnAll) {
+  run_ranks(cluster(2), [](Communicator& c) {
+    EXPECT_FALSE(c.allocate(c.rank() == 0 ? ~size_t{0} : 4096).ok());
+    const auto memory = c.allocate(4096);
+    EXPECT_TRUE(memory.ok()) << memory.status().to_string();
+    EXPECT_TRUE(c.barrier().ok());
+  });
+}
+
 TEST(Arguments, ThatOverflowAreRefused) {
   int x = 0;
   std::vector<Transfer> group(3, send_to(1, &x, 1, DataType::int32));
