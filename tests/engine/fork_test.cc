@@ -2,6 +2,7 @@
 // parent's.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -122,6 +123,34 @@ TEST_P(Fork, ADeathBehindAChildIsSeenAtOnce) {
     const Status status = rank.sum();
     EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
     EXPECT_LT(steady_clock().now_ns() - begin, int64_t{kPatience_s / 2} * 1'000'000'000);
+  });
+}
+
+// Nor does a child that lives on keep from others that its parent has closed.
+TEST_P(Fork, AGoodbyeBehindAChildIsHeardAtOnce) {
+  const Cluster job = cluster(Mode::processes);
+  run_bare_ranks(job, [&](Rendezvous& meet) {
+    auto made = Communicator::create(meet, job.options);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    std::unique_ptr<Communicator> c = made.take();
+    int word = 0;
+    ASSERT_TRUE(c->all_reduce(&word, &word, 1, DataType::int32, ReduceOp::sum).ok());
+    if (meet.rank() == 0) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::sleep(kPatience_s);
+        ::_exit(0);
+      }
+      c.reset();
+      std::this_thread::sleep_for(std::chrono::seconds(2));  // an end would be seen, too
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+      return;
+    }
+    const int64_t begin = steady_clock().now_ns();
+    const Status status = c->recv(0, &word, 1, DataType::int32);
+    EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
+    EXPECT_LT(steady_clock().now_ns() - begin, int64_t{1'500} * kMillisecond);
   });
 }
 

@@ -110,6 +110,32 @@ TEST(Shm, DescriptorsThatMayNotGoNowGoLater) {
   EXPECT_EQ(result, 0);
 }
 
+// Who has called stays in the listener's queue meanwhile.
+int wait_without_descriptors() {
+  const auto me = make(config(0));
+  const std::string other = shm::Address::here(config(0).host, "nobody").to_string();
+  if (!me->join({me->address(), other}).ok()) return 2;
+  const auto there = shm::Address::parse(me->address());
+  const Result<Fd> caller = start_connect(SocketAddress::abstract_unix(there->socket));
+  if (!caller.ok()) return 3;
+  const auto taken = static_cast<rlim_t>(::dup(0));  // the next one is above the limit
+  const rlimit none{taken + 1, taken + 1};
+  if (::setrlimit(RLIMIT_NOFILE, &none) != 0) return 77;
+  int waits = 0;
+  const Deadline over = Deadline::after(0.2);
+  for (; !over.expired(); ++waits) {
+    me->poll();
+    me->wait(Deadline::after(0.001));
+  }
+  return waits <= 1000 ? 0 : 1;
+}
+
+TEST(Shm, CallersWhoCannotBeLetInKeepNobodyAwake) {
+  const int result = in_child(wait_without_descriptors);
+  if (result == 77) GTEST_SKIP() << "limits cannot be changed here";
+  EXPECT_EQ(result, 0);
+}
+
 shm::PairContext pair_context() {
   shm::PairContext context;
   context.job = "job";

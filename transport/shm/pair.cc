@@ -212,7 +212,12 @@ std::optional<Incoming> Pair::receive() {
       flush();
       continue;
     }
-    if (frame.kind == FrameKind::bye) bye_ = true;
+    if (frame.kind == FrameKind::bye) {
+      // Nothing follows, and the connection's end may be late: a child may have a copy.
+      bye_ = true;
+      ended();
+      return std::nullopt;
+    }
     Incoming incoming{frame, nullptr};
     if (frame.kind == FrameKind::memory) {
       Result<std::shared_ptr<Segment>> mapped = take_memory(frame, std::move(fd));

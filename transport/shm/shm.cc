@@ -1,6 +1,7 @@
 #include "transport/shm/shm.h"
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -87,6 +88,7 @@ Status ShmTransport::start() {
 // Whoever sleeps learns at once that this rank has closed.
 ShmTransport::~ShmTransport() {
   if (!context_.process.here()) return;
+  ::shutdown(listener_.get(), SHUT_RDWR);  // else a child's copy goes on to take connections
   for (const std::unique_ptr<Peer>& peer : peers_) {
     if (!peer) continue;
     Bell* const bell = peer->bell;
@@ -346,7 +348,7 @@ void ShmTransport::handle(Peer& peer, Incoming incoming) {
     case FrameKind::forget: peer.memories.erase(frame.id); return;
     case FrameKind::note: return take_note(peer, frame);
     case FrameKind::heard: return take_heard(peer, frame);
-    case FrameKind::bye: return;
+    case FrameKind::bye: return;  // the pair has ended with it
     case FrameKind::hello: return peer.pair.lose("introduced itself twice.");
   }
 }
@@ -402,6 +404,15 @@ void ShmTransport::take_bad_shape(Peer& peer, const Frame& frame) {
   link.fail(shapes_differ(frame.id, peer.rank, frame.shape, config_.rank, link.shape()));
 }
 
+// Whether there is something to read; callers who cannot be let in are nothing new.
+bool ShmTransport::heard() const {
+  std::array<epoll_event, 2> events;
+  const int count = ::epoll_wait(context_.epoll.get(), events.data(), events.size(), 0);
+  return std::any_of(
+      events.begin(), events.begin() + std::max(count, 0),
+      [this](const auto& event) { return event.data.u64 != kListener || context_.accepting.ok(); });
+}
+
 void ShmTransport::wait(const Deadline& deadline) {
   Bell& bell = own_home().bell;
   if (!bell.announced()) {  // bell.h, invariant 2: the caller looks again before the next call
@@ -410,8 +421,7 @@ void ShmTransport::wait(const Deadline& deadline) {
     nap_ns_ = kFirstNap_ns;
     return;
   }
-  epoll_event event;
-  if (::epoll_wait(context_.epoll.get(), &event, 1, 0) > 0) return;
+  if (heard()) return;
   if (!unsettled_.empty()) nap_ns_ = kFirstNap_ns;
   bell.sleep(std::min(nap_ns_, deadline.left_ns()));
   nap_ns_ = std::min(2 * nap_ns_, kLongestNap_ns);

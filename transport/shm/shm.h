@@ -88,6 +88,7 @@ class ShmTransport final : public Transport {
   Peer& want(Rank peer);
   void settle(Peer& peer);
 
+  bool heard() const;
   void accept_strangers();
   void refuse(std::string_view who);
   bool greet(Fd& stranger);
