@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <random>
+#include <string>
 
 #include "tests/support/child.h"
 #include "tests/transport/conformance.h"
@@ -181,6 +183,27 @@ TEST(TcpFaults, WhoHasNoDescriptorsLeftSaysSo) {
   int status = 0;
   ::waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
+}
+
+// Connections of this process that ask their peers for signs of life.
+int kept_alive() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    int on = 0;
+    socklen_t size = sizeof on;
+    const int fd = std::stoi(entry.path().filename());
+    count += ::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size) == 0 && on;
+  }
+  return count;
+}
+
+// While somebody is expected to start, nobody is called in his place, and nothing is owed to him.
+TEST(TcpFaults, WhetherAGuestsHostIsStillThereIsAsked) {
+  World world(2);
+  RawPeer guest(world[0]);
+  const int others = kept_alive();
+  ASSERT_EQ(guest.call(RawPeer::hello(1, 0)), Answer::welcome);
+  EXPECT_EQ(kept_alive(), others + 1);
 }
 
 // A forked child holds copies of all descriptors: closing them here does not end their events.

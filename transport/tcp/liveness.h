@@ -13,6 +13,9 @@ struct SignsOfLife {
   int unanswered;  // so many, and the connection fails
 };
 
+// Of a connection that was made: one that is idle asks its peer for a sign of life.
+inline constexpr SignsOfLife kConnected{.idle = 10, .between = 5, .unanswered = 4};
+
 // Best effort: without it a vanished host is noticed later, nothing else. TCP_USER_TIMEOUT is not
 // used: it would also end a connection whose peer computes and does not read.
 void keep_alive(const Fd& socket, const SignsOfLife& signs);

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "transport/tcp/liveness.h"
 
 namespace weft::tcp {
 namespace {
@@ -114,6 +115,7 @@ class Reception::Guest final : public Pollable {
     if (answer != Answer::welcome) return refuse(answer);
     if (sent != static_cast<ssize_t>(bytes.size())) return reception_.turn_away(*this, "");
     reception_.dismiss(hello_.from, hello_.stream);
+    keep_alive(socket_.fd(), kConnected);  // nobody else is called or waited for in its place
     admitted_ = true;
   }
 

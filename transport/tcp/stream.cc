@@ -29,9 +29,6 @@ std::string reason(int error) {
                           : std::strerror(error);
 }
 
-// An idle connection asks its peer for a sign of life.
-constexpr SignsOfLife kConnected{.idle = 10, .between = 5, .unanswered = 4};
-
 }  // namespace
 
 Stream::Stream(Poller& poller, SocketAddress remote, FrameSink& sink)
