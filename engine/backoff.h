@@ -51,7 +51,7 @@ class Backoff {
   static constexpr uint32_t kSpinsForRunning = 24;
 
   uint32_t patience(const Media& media, Rank awaited) const {
-    if (crowded_ && media.running(awaited)) return kSpinsForRunning;
+    if (crowded_ && yielded_ < yields_ && media.running(awaited)) return kSpinsForRunning;
     return yielded_ == 0 ? spins_ : 0;
   }
 
