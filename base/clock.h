@@ -48,6 +48,8 @@ class Deadline {
   bool expired() const { return cancelled() || (clock_ && clock_->now_ns() >= at_ns_); }
   // Whether that is because nobody wants to wait any more.
   bool cancelled() const { return cancelled_ && cancelled_->load(std::memory_order_acquire); }
+  // Whether it never passes, not by being cancelled either.
+  bool never() const { return !clock_ && !cancelled_; }
   // REQUIRES: both go by the same clock.
   bool sooner_than(const Deadline& other) const { return at_ns_ < other.at_ns_; }
   // Nanoseconds left, 0 when expired, the maximum when it never comes.

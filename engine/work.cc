@@ -13,8 +13,7 @@ void WorkState::complete(Status status) {
 }
 
 void WorkState::wait(const Deadline& deadline) const {
-  constexpr int64_t kForever = std::numeric_limits<int64_t>::max();
-  if (deadline.left_ns() == kForever) return done_.wait(false, std::memory_order_acquire);
+  if (deadline.never()) return done_.wait(false, std::memory_order_acquire);
   // std::atomic has no timed wait; the nap grows so that long waits cost little.
   auto nap = std::chrono::microseconds(1);
   while (!done() && !deadline.expired()) {

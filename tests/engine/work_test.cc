@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <numeric>
 #include <thread>
 
@@ -30,6 +32,17 @@ TEST(Work, NothingIsDoneAndOk) {
 
 TEST(Work, FailedKeepsItsStatus) {
   EXPECT_EQ(Work::failed(invalid_argument("x")).wait().code(), Code::invalid_argument);
+}
+
+TEST(Work, WaitsNoLongerThanSomebodyWantsItTo) {
+  const Work work(std::make_shared<WorkState>());
+  std::atomic<bool> stop = false;
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    stop = true;
+  });
+  EXPECT_EQ(work.wait(Deadline().unless(stop)).code(), Code::timeout);
+  EXPECT_TRUE(stop);
 }
 
 TEST_P(Works, ManyCollectivesEndInOrderWithRightResults) {
