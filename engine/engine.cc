@@ -72,7 +72,7 @@ Engine::~Engine() {
   if (device_) (void)device_->settle();
   if (outstanding_.load() > 0 || (device_ && device_->outstanding() > 0))
     abort("the communicator was destroyed with calls under way");
-  progress_.reset();
+  end_progress();
   end_all();
   end_device();
   if (device_) device_->drain();  // while peers still see this rank

@@ -192,6 +192,7 @@ class Engine final : public Communicator {
 
   // engine_async.cc: many operations
   Status start_progress();
+  void end_progress();
   Work queue(std::unique_ptr<Operation> op, Operations before = {});
   ProgressThread::Pause step();
   bool advance(bool may_wait);
@@ -318,6 +319,7 @@ class Engine final : public Communicator {
   std::deque<std::unique_ptr<Operation>> queue_;  // from callers, not yet seen by the driver
   std::atomic<size_t> outstanding_{0};            // asynchronous calls that have not ended
   std::unique_ptr<ProgressThread> progress_;
+  bool closing_ = false;  // no other one is started
 
   mutable std::mutex failure_mutex_;
   Status failure_;

@@ -44,10 +44,18 @@ class Occupied {
 
 // REQUIRES: queue_mutex_ is held.
 Status Engine::start_progress() {
-  if (progress_ || config_.manual_progress) return {};
+  if (progress_ || closing_ || config_.manual_progress) return {};
   auto made = ProgressThread::start([this] { return step(); });
   if (made.ok()) progress_ = made.take();
   return made.status();
+}
+
+// It may be in stay_reachable() now, and starts no other one.
+void Engine::end_progress() {
+  std::unique_ptr<ProgressThread> last;
+  const std::lock_guard lock(queue_mutex_);
+  closing_ = true;
+  last = std::move(progress_);
 }
 
 // Whoever waits for this rank and connects to it from now on is answered, too; without a thread to
