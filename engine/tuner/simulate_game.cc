@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/schedule/window_lap.h"
 
 namespace weft::simulation {
 namespace {
@@ -42,23 +43,40 @@ bool Game::is_short(int rounds) const {
          std::all_of(ranks_.begin(), ranks_.end(), [](const RankState& r) { return r.lanes == 1; });
 }
 
+// What the ranks of each core touch, by the first of them.
+std::vector<Game::Touch> Game::touches() const {
+  std::vector<Touch> cores(ranks_.size());
+  const auto core_of = [&](Rank rank) -> Touch& {
+    return cores[static_cast<size_t>(network_.first_of_core(rank))];
+  };
+  for (Rank rank = 0; rank < plan_.ranks; ++rank) {
+    const Plan::Touched& touched = plan_.touched[static_cast<size_t>(rank)];
+    const double kept = touched.all - (sizes_.streams ? touched.results : 0);
+    core_of(rank).call += kept * sizes_.chunk_bytes;
+    core_of(rank).round += 2 * sizes_.round_bytes * plan_.chunks;
+  }
+  const double ring = trial_.slots * std::min(sizes_.round_bytes, trial_.slot_bytes);
+  std::vector<bool> senders(plan_.links.size()), receivers(plan_.links.size());
+  const auto add_ring = [&](int link, std::vector<bool>& ends, Rank rank) {
+    if (link < 0 || ends[static_cast<size_t>(link)]) return;
+    ends[static_cast<size_t>(link)] = true;
+    if (!plan_.links[static_cast<size_t>(link)].between) core_of(rank).rings += ring;
+  };
+  for (const PlayedLane& lane : plan_.lanes)
+    for (int i = lane.begin; i < lane.end; ++i) {
+      const Op& op = plan_.ops[static_cast<size_t>(i)];
+      add_ring(op.from, receivers, lane.rank);
+      add_ring(op.to, senders, lane.rank);
+    }
+  return cores;
+}
+
 // The memory's rates go by what the ranks of a core touch in a call, or in a round; what streams
-// past the caches does not count. Those of messages go by what is in one.
+// past the caches does not count. Those of messages go by what is in one; where a core's links go
+// round in more memory than windows do, they are no faster than these.
 void Game::set_rates() {
   const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
-  struct Touch {
-    double call = 0, round = 0;
-  };
-  std::vector<Touch> cores(ranks_.size());
-  const auto core_of = [&](size_t r) -> Touch& {
-    return cores[static_cast<size_t>(network_.first_of_core(static_cast<Rank>(r)))];
-  };
-  for (size_t r = 0; r < ranks_.size(); ++r) {
-    const Plan::Touched& touched = plan_.touched[r];
-    const double kept = touched.all - (sizes_.streams ? touched.results : 0);
-    core_of(r).call += kept * sizes_.chunk_bytes;
-    core_of(r).round += 2 * sizes_.round_bytes * plan_.chunks;
-  }
+  const std::vector<Touch> cores = touches();
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,
@@ -67,7 +85,10 @@ void Game::set_rates() {
     ranks_[r].between_rate = rate_at(link_rates(network_.between, one_way), message);
     ranks_[r].window_rate =
         rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
-    const Touch& core = core_of(r);
+    const Touch& core = cores[static_cast<size_t>(network_.first_of_core(static_cast<Rank>(r)))];
+    if (core.rings > kWindowLapBytes)
+      ranks_[r].inside_rate =
+          std::min(ranks_[r].inside_rate, rate_at(window_rates(network_.inside, one_way), message));
     ranks_[r].fresh_rate = network_.memory_rate(core.call);
     ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round));
   }

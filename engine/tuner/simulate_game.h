@@ -69,6 +69,11 @@ class Game {
   };
 
   bool is_short(int rounds) const;
+  struct Touch {
+    double call = 0, round = 0;  // of Input and Output, in bytes
+    double rings = 0;            // of the slots of links inside a node
+  };
+  std::vector<Touch> touches() const;
   void set_rates();
   void reset(int rounds, int calls);
   void happen(const Event& event);

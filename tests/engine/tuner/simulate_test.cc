@@ -283,6 +283,28 @@ TEST(Simulate, RanksOfACoreShareItsCaches) {
   }
 }
 
+// Two lanes to two neighbours, each with slots of 512 KiB in all: twice that where ranks share.
+TEST(Simulate, LinksThatGoRoundInMuchMemoryAreNoFasterThanWindows) {
+  Network network = plain();
+  network.inside.rank_rates = {{1, 8e9}};
+  network.inside.window_rates = {{1, 1e9}};
+  Trial trial = trial_of("ring", Kind::all_reduce, 4);
+  trial.slots = 8;
+  trial.slot_bytes = 64 << 10;
+  trial.copies = 2;
+  const auto seconds = [&](int cores, double bytes) {
+    network.node_cores = cores;
+    return run(trial, network, bytes).seconds;
+  };
+  const double own = seconds(4, 1 << 20), shared = seconds(2, 1 << 20);
+  network.inside.window_rates = {{1, 8e9}};
+  EXPECT_EQ(seconds(4, 1 << 20), own);
+  EXPECT_LT(seconds(2, 1 << 20), 0.5 * shared);
+  const double small = seconds(2, 4096);  // whose messages fill little of their slots
+  network.inside.window_rates = {{1, 1e9}};
+  EXPECT_EQ(seconds(2, 4096), small);
+}
+
 TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
   Network network = plain();
   network.memory = {{1, 1e9}};
