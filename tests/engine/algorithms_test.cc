@@ -70,19 +70,19 @@ TEST(Algorithms, EveryCollectiveHasALowLatencyAndAHighBandwidthOne) {
   }
 }
 
-// 8 MiB of a call's count, or more than 24 MiB of buffers of all ranks on the host.
+// 8 MiB of a call's count, or more than 15 MiB of buffers of all ranks on the host.
 TEST(ResultsStream, WhereTheLastCacheDoesNotHoldThem) {
   constexpr double kMiB = 1 << 20;
-  EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 7 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_reduce, 2, 2, 6 * kMiB));
-  EXPECT_TRUE(results_stream(Kind::all_reduce, 8, 8, 2 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_reduce, 8, 1, 4 * kMiB));
-  EXPECT_TRUE(results_stream(Kind::broadcast, 2, 2, 8 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::broadcast, 2, 2, 7 * kMiB));
-  EXPECT_TRUE(results_stream(Kind::all_to_all, 2, 2, 4 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_to_all, 2, 2, 3 * kMiB));
-  EXPECT_TRUE(results_stream(Kind::all_gather, 4, 4, 2 * kMiB));
-  EXPECT_FALSE(results_stream(Kind::all_gather, 2, 2, 4 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 4 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 2, 2, 3.5 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 8, 8, 1 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 8, 1, 7 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::broadcast, 2, 2, 5.5 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::broadcast, 2, 2, 5 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_to_all, 2, 2, 2 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_to_all, 2, 2, 1.5 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_gather, 4, 4, 1 * kMiB));
+  EXPECT_FALSE(results_stream(Kind::all_gather, 2, 2, 2 * kMiB));
   EXPECT_FALSE(results_stream(Kind::barrier, 1 << 16, 1 << 16, 1));
 }
 
