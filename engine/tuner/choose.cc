@@ -30,13 +30,16 @@ std::string_view in_rank_order_over_links(const Call& call, size_t bytes) {
 std::string_view over_links(const Call& call, int ranks, size_t bytes) {
   const bool small = bytes <= kLinkSmallBytes;
   const bool few = ranks <= 8;
+  // Those exchange with all others at once what in a ring would wait for its way round.
+  const bool handful = ranks == 3 || ranks == 4;
   switch (call.kind) {
-    case Kind::all_reduce: return small ? "recursive_doubling" : "ring";
+    case Kind::all_reduce:
+      return small ? "recursive_doubling" : handful ? "direct_two_shot" : "ring";
     case Kind::barrier: return "recursive_doubling";
     case Kind::reduce:
     case Kind::broadcast: return small || ranks == 2 ? "knomial" : "double_tree";
     case Kind::all_gather:
-    case Kind::reduce_scatter: return small && few ? "direct_one_shot" : "ring";
+    case Kind::reduce_scatter: return (small && few) || handful ? "direct_one_shot" : "ring";
     case Kind::gather:
     case Kind::scatter: return small && !few ? "knomial" : "direct_one_shot";
     default: return "pairwise";
@@ -156,16 +159,28 @@ Collective collective_of(const Call& call, const Surroundings& around) {
   return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
 }
 
+// Whether every piece of a block gets something: they are cut at cache lines. Else ranks wait for
+// what few others pass on, and have fallen asleep when it comes, which is not priced.
+bool fills_pieces(const Offer& offer, const Call& call, const Collective& c) {
+  const Program program = offer.algorithm->build(c, 0, {.radix = offer.radix});
+  return message_bytes(call) > 64 * static_cast<size_t>(program.pieces - 1);
+}
+
 // The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
 // what the table takes does well in more than the state in which a machine was measured. Over
-// windows waiting and moving overlap, which are priced one after the other.
-Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table) {
-  const double about_the_same = by_table->windows ? 1.2 : 1.1;
+// windows, and between a rank and all others at once, waiting and moving overlap, which are priced
+// one after the other.
+Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
+                const Collective& c) {
+  const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
+  const double about_the_same = overlaps ? 1.2 : 1.1;
   const auto usual = std::find_if(offers.begin(), offers.end(),
                                   [&](const Offer& o) { return o.algorithm == by_table; });
-  const Offer& first = offers.front();
-  if (usual == offers.end() || usual->seconds > about_the_same * first.seconds) return first;
-  return *usual;
+  auto first = std::find_if(offers.begin(), offers.end(),
+                            [&](const Offer& o) { return fills_pieces(o, call, c); });
+  if (first == offers.end()) first = offers.begin();
+  return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
+                                                                                   : *usual;
 }
 
 }  // namespace
@@ -219,7 +234,7 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
     return usual(*find_algorithm("zero_copy"), call, c, around, options);
   const std::vector<Offer>* const priced = offers(call, around, options);
   const Algorithm* algorithm = find_algorithm(by_table(call, around, options.deterministic));
-  if (priced && !priced->empty()) return cheapest(*priced, algorithm);
+  if (priced && !priced->empty()) return cheapest(*priced, algorithm, call, c);
   if (algorithm->suits(c)) return usual(*algorithm, call, c, around, options);
   return unsupported(describe(call) + " cannot be folded in rank order on " +
                      std::to_string(c.ranks) + " ranks (at most " +

@@ -221,6 +221,49 @@ TEST(Tuner, LeavesWhatCostsAboutTheSame) {
   EXPECT_TRUE(dear && about_the_same);
 }
 
+// Messages without elements cost nothing, so that a ring of 16 ranks is the cheapest for few
+// elements.
+TEST(Tuner, LeavesWhatDealsOutLessThanThereIs) {
+  const float x = 0;
+  float y = 0;
+  Network n = network(kMicro, 0);
+  n.inside.send_s = n.inside.recv_s = 20 * kMicro;
+  n.node_cores = 1;
+  Tuner tuner(n);
+  Surroundings around{.ranks = 16, .windows = false};
+  around.tuner = &tuner;
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  for (const size_t count : {1, 2, 16}) {
+    const Call call{.kind = Kind::all_reduce,
+                    .input = &x,
+                    .output = &y,
+                    .count = count,
+                    .type = DataType::float32};
+    const Algorithm& cheapest = *offers(call, around, {})->front().algorithm;
+    const Algorithm& chosen = *choose(call, around, {})->algorithm;
+    const Collective c{Kind::all_reduce, 16, 0, false};
+    EXPECT_EQ(cheapest.build(c, 0, {}).pieces, 16) << cheapest.name;
+    EXPECT_EQ(chosen.build(c, 0, {}).pieces, 1) << chosen.name;
+  }
+}
+
+// Few ranks exchange with all others at once, whatever the length, also where that seems dearer.
+TEST(Tuner, LeavesDirectExchangesOfAFew) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = &y, .count = 1 << 18};
+  call.type = DataType::float32;
+  for (const int ranks : {2, 3, 4, 5}) {
+    Surroundings around{.ranks = ranks, .windows = false};
+    const bool few = ranks == 3 || ranks == 4;
+    EXPECT_EQ(choose(call, around, {})->algorithm->name, few ? "direct_two_shot" : "ring");
+    call.kind = Kind::all_gather;
+    EXPECT_EQ(choose(call, around, {})->algorithm->name, few ? "direct_one_shot" : "ring");
+    call.kind = Kind::all_reduce;
+  }
+}
+
 TEST(Choose, TakesAWishWhereItServes) {
   const float x = 0;
   float y[8] = {};
