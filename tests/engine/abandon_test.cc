@@ -1,9 +1,12 @@
-// What an engine lets go of when its communicator fails, it does not touch again.
+// What an engine lets go of when its communicator fails, or is destroyed, it does not touch again.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +20,9 @@ namespace {
 struct Seen {
   std::atomic<bool> send_waits = false, receive_waits = false, abandoned = false;
   std::atomic<int> sent = 0;
+  std::atomic<bool> breaks = false, telling = false;
+  std::mutex mutex;
+  std::set<std::thread::id> polling;  // threads that have
 };
 
 // Gives credit for the first time when all has been abandoned.
@@ -52,11 +58,11 @@ class Silence final : public RecvLink {
   std::optional<Ticket> post(Bytes) override { return std::nullopt; }
   std::optional<Placed> done(Ticket) override { return std::nullopt; }
   LinkTraits traits() const override { return {}; }
-  const Status& status() const override { return ok_; }
+  const Status& status() const override { return seen_.breaks ? lost_ : ok_; }
 
  private:
   Seen& seen_;
-  const Status ok_;
+  const Status ok_, lost_ = Status(Code::peer_lost, "rank 1 died", 1);
 };
 
 class Medium final : public Transport {
@@ -76,11 +82,18 @@ class Medium final : public Transport {
   Status join(std::vector<std::string>) override { return {}; }
   bool reaches(Rank peer) const override { return peer == 1; }
   const Window* open_window(Rank) override { return nullptr; }
-  void poll() override {}
+  void poll() override {
+    const std::lock_guard lock(seen_.mutex);
+    seen_.polling.insert(std::this_thread::get_id());
+  }
   void wait(const Deadline&) override { std::this_thread::yield(); }
   void wake(Rank) override {}
   void wake_self() override {}
-  void tell(Rank, NoteKind, std::string_view) override {}
+  void tell(Rank, NoteKind kind, std::string_view) override {
+    if (kind != NoteKind::failure) return;
+    seen_.telling = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   std::optional<Note> hear() override { return std::nullopt; }
   Status peer_status(Rank) const override { return {}; }
 
@@ -96,33 +109,54 @@ void wait_for(const std::atomic<bool>& what) {
   ASSERT_TRUE(what);
 }
 
+std::unique_ptr<Engine> engine_on(Seen& seen) {
+  std::vector<std::unique_ptr<Transport>> transports;
+  transports.push_back(std::make_unique<Medium>(seen));
+  CreateConfig config;
+  config.options.timeout_s = 20;
+  return std::make_unique<Engine>(std::make_unique<Media>(0, 2, std::move(transports), 0), config,
+                                  std::vector<int>{0, 1});
+}
+
 // The thread that drives a call finds that one beside it has failed, and lets go of the memory of
 // both: its own call must not go on.
 TEST(Abandon, ACallThatDrivesAnotherSendsNothingAfterIt) {
   for (int round = 0; round < 20; ++round) {
     Seen seen;
-    std::vector<std::unique_ptr<Transport>> transports;
-    transports.push_back(std::make_unique<Medium>(seen));
-    CreateConfig config;
-    config.options.timeout_s = 20;
-    Engine engine(std::make_unique<Media>(0, 2, std::move(transports), 0), config, {0, 1});
+    const std::unique_ptr<Engine> engine = engine_on(seen);
     int out = 1, in = 0;
     Status status;
     std::jthread caller([&] {
       const Transfer send = send_to(1, &out, 1, DataType::int32);
-      status = engine.run(std::span(&send, 1));
+      status = engine->run(std::span(&send, 1));
     });
     wait_for(seen.send_waits);
     const Transfer receive = receive_from(1, &in, 1, DataType::int32);
-    const Work work = engine.start(std::span(&receive, 1));
+    const Work work = engine->start(std::span(&receive, 1));
     wait_for(seen.receive_waits);
-    engine.abort("the test says so");
+    engine->abort("the test says so");
     caller.join();
     EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
     EXPECT_EQ(work.wait().code(), Code::aborted);
     EXPECT_TRUE(seen.abandoned);
     EXPECT_EQ(seen.sent, 0) << "in round " << round;
   }
+}
+
+// It tells others of a failure, and makes sure that somebody answers them, while the engine ends.
+TEST(Abandon, TheProgressThreadOfAnEngineThatEndsIsItsLast) {
+  Seen seen;
+  std::unique_ptr<Engine> engine = engine_on(seen);
+  int in = 0;
+  const Transfer receive = receive_from(1, &in, 1, DataType::int32);
+  const Work work = engine->start(std::span(&receive, 1));
+  wait_for(seen.receive_waits);
+  seen.breaks = true;
+  wait_for(seen.telling);
+  engine.reset();
+  EXPECT_EQ(work.wait().code(), Code::peer_lost);
+  seen.polling.erase(std::this_thread::get_id());
+  EXPECT_EQ(seen.polling.size(), 1u);
 }
 
 }  // namespace

@@ -62,23 +62,6 @@ TEST_P(Abort, IsHeardByRanksThatConnectLater) {
   });
 }
 
-// The thread that tells others of the mismatch may do so just then.
-TEST_P(Abort, ByDestroyingWhileAMismatchIsExplained) {
-  for (int round = 0; round < 4; ++round) {
-    std::vector<std::vector<int>> data(6, std::vector<int>(100));
-    run_ranks(cluster(6, GetParam()), [&](Communicator& c) {
-      auto& mine = data[static_cast<size_t>(c.rank())];
-      const Work work = c.start(Call{.kind = Kind::all_reduce,
-                                     .input = mine.data(),
-                                     .output = mine.data(),
-                                     .count = c.rank() % 2 ? 100u : 99u,
-                                     .type = DataType::int32,
-                                     .op = ReduceOp::sum});
-      std::this_thread::sleep_for(std::chrono::milliseconds(40 + 40 * round));
-    });
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Media, Abort, testing::Values("shm", "tcp"));
 
 }  // namespace
