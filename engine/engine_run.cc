@@ -224,8 +224,8 @@ Status Engine::drive(Operation& op) {
       case CpuExecutor::Progress::blocked:
         // What other threads started meanwhile may be what this call's peers wait for. However
         // much of it moves: this call must not miss its deadline, or its peer's death, for that.
-        if (outstanding_.load(std::memory_order_relaxed) > 0 && serve_queue()) {
-          backoff_.reset();
+        if (outstanding_.load(std::memory_order_relaxed) > 0) {
+          if (serve_queue()) backoff_.reset();
           if (failed_.load(std::memory_order_relaxed)) return health();  // memory was let go of
         }
         if (backoff_.look_around() || (++polls & kLookEvery) == 0) {

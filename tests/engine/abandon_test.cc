@@ -20,7 +20,8 @@ namespace {
 struct Seen {
   std::atomic<bool> send_waits = false, receive_waits = false, abandoned = false;
   std::atomic<int> sent = 0;
-  std::atomic<bool> breaks = false, telling = false;
+  std::atomic<bool> breaks = false, telling = false, woken = false;
+  std::atomic<bool> holds = false;  // the first send, until somebody wakes this rank
   std::mutex mutex;
   std::set<std::thread::id> polling;  // threads that have
 };
@@ -34,6 +35,8 @@ class LateCredit final : public SendLink {
   void commit(size_t, uint64_t) override {}
   std::optional<Ticket> send(ConstBytes, uint64_t) override {
     seen_.send_waits = true;
+    const Deadline patience = Deadline::after(20);
+    while (seen_.holds && !seen_.woken && !patience.expired()) std::this_thread::yield();
     if (!seen_.abandoned) return std::nullopt;
     return static_cast<Ticket>(++seen_.sent);
   }
@@ -88,7 +91,7 @@ class Medium final : public Transport {
   }
   void wait(const Deadline&) override { std::this_thread::yield(); }
   void wake(Rank) override {}
-  void wake_self() override {}
+  void wake_self() override { seen_.woken = true; }
   void tell(Rank, NoteKind kind, std::string_view) override {
     if (kind != NoteKind::failure) return;
     seen_.telling = true;
@@ -141,6 +144,25 @@ TEST(Abandon, ACallThatDrivesAnotherSendsNothingAfterIt) {
     EXPECT_TRUE(seen.abandoned);
     EXPECT_EQ(seen.sent, 0) << "in round " << round;
   }
+}
+
+// The same where the other one has not begun, and ends with the first look at the queue.
+TEST(Abandon, ACallThatEndsWaitingOnesSendsNothingAfterIt) {
+  Seen seen;
+  seen.holds = true;
+  const std::unique_ptr<Engine> engine = engine_on(seen);
+  int out = 1;
+  const Transfer send = send_to(1, &out, 1, DataType::int32);
+  Status status;
+  std::jthread caller([&] { status = engine->run(std::span(&send, 1)); });
+  wait_for(seen.send_waits);
+  const Work work = engine->start(std::span(&send, 1));
+  engine->abort("the test says so");
+  caller.join();
+  EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
+  EXPECT_EQ(work.wait().code(), Code::aborted);
+  EXPECT_TRUE(seen.abandoned);
+  EXPECT_EQ(seen.sent, 0);
 }
 
 // It tells others of a failure, and makes sure that somebody answers them, while the engine ends.
