@@ -27,7 +27,7 @@ NAMES = {
     "vector": "vector",
 }
 USES = {header: re.compile(r"\bstd::(" + "|".join(names.split()) + r")\b") for header, names in NAMES.items()}
-INCLUDE = re.compile(r'^\s*#\s*include\s*(?:<([^>]+)>|"([^"]+)")', re.MULTILINE)
+ANY_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 class StandardHeaders:
@@ -41,8 +41,8 @@ class StandardHeaders:
         """The standard headers that a file includes, itself or by way of files of the tree."""
         if path not in self.known:
             self.known[path] = found = set()  # a circle of includes finds this
-            for standard, own in INCLUDE.findall(self.files[path]):
-                found |= {standard} if standard else self.named(own) if own in self.files else set()
+            for name in ANY_INCLUDE.findall(self.files[path]):
+                found |= self.named(name) if name in self.files else {name}
             if "string" in found:
                 found.add("string_view")
         return self.known[path]

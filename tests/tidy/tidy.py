@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-from standard_headers import StandardHeaders
+from standard_headers import ANY_INCLUDE, StandardHeaders
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -60,7 +60,6 @@ CPP = {".h", ".cc", ".cu", ".cuh"}
 MARKERS = re.compile(r"\b(" + "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X"]) + r")\b")
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\b|\b(__)?environ\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
-ANY_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 TOKEN = re.compile(
     r'R"(?P<delimiter>[^()\s\\]{0,16})\(.*?\)(?P=delimiter)"'  # raw string
     r'|"(?:[^"\\\n]|\\.)*"'  # string
@@ -191,8 +190,7 @@ def check_text(path, text):
             yield number, f"{match.group(0)}: do it now or open an issue"
 
 
-def check_code(path, text):
-    code = strip(text)
+def check_code(path, text, code):
     if path != "base/env.cc":
         for number, line in enumerate(code.split("\n"), 1):
             if match := ENVIRONMENT.search(line):
@@ -274,9 +272,10 @@ def check(files):
     for path, text in files.items():
         problems = list(check_text(path, text))
         if pathlib.PurePosixPath(path).suffix in CPP:
-            problems += list(check_edges(path, text, files)) + list(check_code(path, text))
+            code = strip(text)
+            problems += list(check_edges(path, text, files)) + list(check_code(path, text, code))
             problems += check_own_header(path, text, files)
-            problems += headers.check(path, strip(text))
+            problems += headers.check(path, code)
         for line, what in problems:
             yield f"{path}:{line}: {what}"
     yield from check_types(files)
