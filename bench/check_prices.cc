@@ -15,8 +15,6 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kAttempts = 5;  // at one size, until the machine stays as it is
-
 // One table.
 struct Part {
   Operation operation;
@@ -70,9 +68,10 @@ class Check {
     return tally;
   }
 
+  // As often as --rounds says, until the machine stays as it is.
   Result<PricePoint> run(const Part& part, size_t bytes) {
     PricePoint point;
-    for (int i = 0; i < kAttempts && !point.steady; ++i) {
+    for (int i = 0; i < options_.rounds && !point.steady; ++i) {
       point = {};
       WEFT_TRY(run_job(part, bytes, point));
       if (point.ways.empty()) break;

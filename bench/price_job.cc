@@ -26,7 +26,7 @@ constexpr size_t kBytesMoved = size_t{64} << 20;  // in one measurement, about
 constexpr int kProbe = 200;                       // barriers
 constexpr double kMoved = 1.5;   // what they may change by before the cores count as moved
 constexpr double kSteady = 1.3;  // what the machine's parts may differ by, before a size and behind
-constexpr int kTriesOfSize = 60;  // that are spent on waiting for cores that have moved
+constexpr int kTriesOfRound = 12;  // that are spent on waiting for cores that have moved
 
 // "ring", "knomial r4 x2 16K": what is not as usual is named. Ways of equal names are equal.
 std::string name_of(const CallInfo::Price& price) {
@@ -115,7 +115,7 @@ class PriceJob {
       point.ways.push_back({name_of(price), price.seconds * 1e6, 0});
     const Result<double> as_priced = probe();
     if (!as_priced.ok()) return as_priced.status();
-    int tries = kTriesOfSize;
+    int tries = kTriesOfRound * options_.rounds;
     for (int round = 0; round < options_.rounds; ++round)
       for (size_t i = 0; i < point.ways.size(); ++i)
         WEFT_TRY(measure(invocation, told->prices[i], *as_priced, tries, point, point.ways[i]));

@@ -15,11 +15,15 @@ namespace {
 
 using namespace measuring;
 
+// Two or three times what it takes on a machine that nobody else uses.
+constexpr double kBudget_s = 6;
+
 // -- a rank's own time -------------------------------------------------------------------------
 
 // A call of `steps` that each copy eight bytes, or fold them `sources` times; of short steps, or,
 // as it has a second lane, not.
-Result<double> seconds_of_steps(int steps, size_t sources, bool short_steps) {
+Result<double> seconds_of_steps(const Deadline& until, int steps, size_t sources,
+                                bool short_steps) {
   Media media(0, 1, {}, 0);
   SharedState shared(media);
   CpuExecutor executor(media, shared);
@@ -42,7 +46,7 @@ Result<double> seconds_of_steps(int steps, size_t sources, bool short_steps) {
   const Binding binding{.input = reinterpret_cast<const std::byte*>(&input),
                         .output = reinterpret_cast<std::byte*>(&output)};
   constexpr int kCalls = 1000;
-  return least([&] {
+  return least(until, [&] {
     const double begin = now_s();
     for (int i = 0; i < kCalls; ++i) {
       executor.binding() = binding;
@@ -56,7 +60,7 @@ Result<double> seconds_of_steps(int steps, size_t sources, bool short_steps) {
 }
 
 // A call of a communicator, which is one copy where there is one rank.
-Result<double> seconds_of_call() {
+Result<double> seconds_of_call(const Deadline& until) {
   auto alone = make_rendezvous({}, {});
   if (!alone.ok()) return alone.status();
   Options options;
@@ -67,7 +71,7 @@ Result<double> seconds_of_call() {
   double output = 0;
   Status status;
   constexpr int kCalls = 1000;
-  const double seconds = least([&] {
+  const double seconds = least(until, [&] {
     const double begin = now_s();
     for (int i = 0; i < kCalls && status.ok(); ++i)
       status = (*communicator)->broadcast(&input, &output, 1, DataType::float64, 0);
@@ -77,11 +81,13 @@ Result<double> seconds_of_call() {
   return seconds;
 }
 
-Status measure_steps(Network& network) {
+Status measure_steps(const Deadline& until, Network& network) {
   constexpr int kMany = 65;
-  const auto one = seconds_of_steps(1, 1, false), many = seconds_of_steps(kMany, 1, false),
-             folds = seconds_of_steps(kMany, 2, false), one_short = seconds_of_steps(1, 1, true),
-             many_short = seconds_of_steps(kMany, 1, true), call = seconds_of_call();
+  const auto one = seconds_of_steps(until, 1, 1, false),
+             many = seconds_of_steps(until, kMany, 1, false),
+             folds = seconds_of_steps(until, kMany, 2, false),
+             one_short = seconds_of_steps(until, 1, 1, true),
+             many_short = seconds_of_steps(until, kMany, 1, true), call = seconds_of_call(until);
   for (const auto* measured : {&one, &many, &folds, &one_short, &many_short, &call})
     if (!measured->ok()) return measured->status();
   network.step_s = std::max(0.0, (*many - *one) / (kMany - 1));
@@ -95,7 +101,7 @@ Status measure_steps(Network& network) {
 double measure_switch(Watch& watch) {
   constexpr int kTurns = 300;
   Watch both;  // each has the core half of the time
-  const double seconds = least([&both] {
+  const double seconds = least(watch.until, [&both] {
     std::atomic<int> turn{0};
     return together(both, 2, same_core,
                     [&](int me) {
@@ -120,6 +126,7 @@ double copy_rate(Watch& watch, size_t footprint, int cores, bool streaming) {
   std::vector<std::vector<std::byte>> memory(static_cast<size_t>(cores));
   for (auto& m : memory) m.assign(2 * half, std::byte{1});
   const double seconds = least(
+      watch.until,
       [&] {
         return together(watch, cores, own_core, [&](int i) {
           std::byte* mine = memory[static_cast<size_t>(i)].data();
@@ -136,8 +143,9 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
   Network node;
   const size_t cores = usable_cpus().size();
   node.node_cores = static_cast<int>(cores);
-  WEFT_TRY(measure_steps(node));
   Watch watch;
+  watch.until = Deadline::after(kBudget_s);
+  WEFT_TRY(measure_steps(watch.until, node));
   node.switch_s = measure_switch(watch);
   constexpr size_t kLargest = 64 << 20;
   for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)

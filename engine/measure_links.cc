@@ -95,7 +95,7 @@ struct alignas(128) Flag {
 double measure_flag_hop(Watch& watch) {
   constexpr uint64_t kTrips = 3000;
   const bool one_core = usable_cpus().size() == 1;
-  return least([&watch, one_core] {
+  return least(watch.until, [&watch, one_core] {
     Flag flags[2];
     const double seconds = together(watch, 2, own_core, [&](int me) {
       for (uint64_t i = 1; i <= kTrips; ++i) {
@@ -307,7 +307,7 @@ Status measure_links(std::string_view name, Watch& watch, Network& network) {
   if (in_shared_memory) windows = flows_of_windows();
   std::vector<Trip> trips;
   std::vector<double> turns;
-  for (int i = 0; i < kRepeats; ++i) {
+  for (int i = 0; i < kRepeats && (i == 0 || !watch.until.expired()); ++i) {
     pair->be_patient();
     trips.push_back(measure_exchange(watch, *pair, way, 8, kTimes));
     turns.push_back(measure_turns(watch, *pair, way, 8, kTimes));
@@ -320,7 +320,7 @@ Status measure_links(std::string_view name, Watch& watch, Network& network) {
                                      " seconds; nothing was measured.");
   Medium& medium = network.inside;
   medium.mapped = in_shared_memory;
-  const double clock = least([] {  // what reading it adds to every part
+  const double clock = least({}, [] {  // what reading it adds to every part
     const double begin = now_s();
     for (int i = 0; i < 1000; ++i) now_s();
     return (now_s() - begin) / 1000;

@@ -25,9 +25,9 @@ double cpu_s() {
 
 double now_s() { return static_cast<double>(steady_clock().now_ns()) * 1e-9; }
 
-double least(const std::function<double()>& measure, int repeats) {
+double least(const Deadline& until, const std::function<double()>& measure, int repeats) {
   double best = measure();
-  for (int i = 1; i < repeats; ++i) best = std::min(best, measure());
+  for (int i = 1; i < repeats && !until.expired(); ++i) best = std::min(best, measure());
   return best;
 }
 

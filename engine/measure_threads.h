@@ -6,15 +6,17 @@
 #include <functional>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace weft::measuring {
 
 double now_s();
 
-// The least of several: whatever else the machine does only adds to it.
+// The least of several, of fewer once `until` has passed: whatever else the machine does only adds
+// to it.
 inline constexpr int kRepeats = 9;
-double least(const std::function<double()>& measure, int repeats = kRepeats);
+double least(const Deadline& until, const std::function<double()>& measure, int repeats = kRepeats);
 
 // Those that the process may run on, core by core; one at least.
 std::vector<int> usable_cpus();
@@ -25,6 +27,7 @@ void relax(uint64_t spins, bool one_core);
 
 // What threads that measure have met with.
 struct Watch {
+  Deadline until;               // nothing is repeated any more
   Status failed;                // there are no such threads
   double ran_s = 0, had_s = 0;  // and had their cores
 
