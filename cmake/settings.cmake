@@ -63,7 +63,7 @@ set(weft_not_hot $<$<CONFIG:Release>:-O1>)
 # What all tests are compiled with.
 function(weft_test_settings name)
   target_link_libraries(${name} PRIVATE weft_settings GTest::gtest_main)
-  target_compile_options(${name} PRIVATE ${weft_not_hot})
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
 endfunction()
 
 # weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest
