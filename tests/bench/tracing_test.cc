@@ -41,14 +41,18 @@ TEST(Tracing, ClocksOfOneMachineAgree) {
   Cluster c = cluster(4, Mode::processes);
   c.hosts = {"a", "a", "b", "b"};
   test::run_ranks(c, [](Communicator& communicator) {
-    const auto offsets = clock_offsets(communicator);
-    ASSERT_TRUE(offsets.ok()) << offsets.status().to_string();
-    ASSERT_EQ(offsets->size(), 4u);
-    EXPECT_EQ((*offsets)[0], 0);
-    EXPECT_EQ((*offsets)[1], 0);
-    EXPECT_EQ((*offsets)[2], (*offsets)[3]);
-    EXPECT_NE((*offsets)[2], 0) << "nothing was measured";
-    EXPECT_LT(std::abs((*offsets)[2]), 5'000'000);
+    int64_t measured = 0;  // by chance it may be 0 once
+    for (int i = 0; i < 5 && measured == 0; ++i) {
+      const auto offsets = clock_offsets(communicator);
+      ASSERT_TRUE(offsets.ok()) << offsets.status().to_string();
+      ASSERT_EQ(offsets->size(), 4u);
+      EXPECT_EQ((*offsets)[0], 0);
+      EXPECT_EQ((*offsets)[1], 0);
+      EXPECT_EQ((*offsets)[2], (*offsets)[3]);
+      EXPECT_LT(std::abs((*offsets)[2]), 5'000'000);
+      measured = (*offsets)[2];
+    }
+    EXPECT_NE(measured, 0) << "nothing was measured";
   });
 }
 
