@@ -36,9 +36,7 @@ void ncclComm::begin_task() {
 void ncclComm::end_task(const Status& status) {
   const std::lock_guard lock(mutex_);
   --tasks_;
-  if (status.ok() || !failure_.ok()) return;
-  failure_ = status;
-  failed_ = "making the communicator";
+  if (unmade_.ok()) unmade_ = status;
 }
 
 void ncclComm::become(std::unique_ptr<weft::Communicator> engine) {
@@ -57,7 +55,8 @@ Result<ncclComm::Engine> ncclComm::usable(bool also_resting) const {
         "the communicator's last call is still in progress; wait until ncclCommGetAsyncError does "
         "not "
         "say ncclInProgress");
-  if (!failure_.ok()) return failure_;
+  if (!unmade_.ok()) return unmade_;
+  if (!failed_call_.ok() && !also_resting) return failed_call_;
   if (phase_ == Phase::finalized)
     return invalid_usage("the communicator was finalized; only ncclCommDestroy is left");
   if (phase_ == Phase::revoked && !also_resting)
@@ -95,16 +94,16 @@ ncclResult_t ncclComm::state() {
 }
 
 ncclComm::Finding ncclComm::look() {
-  if (tasks_ > 0) return {.busy = true};
+  // Whoever blocks in a task knows it.
+  if (tasks_ > 0 && !(config.blocking && engine_)) return {.busy = true};
   std::erase_if(outstanding_, [this](const Outstanding& call) {
     if (!call.work.test()) return false;  // asked once: it may end at any moment
-    if (failure_.ok()) {
-      failure_ = call.work.error();
-      failed_ = "a call that was in progress";
-    }
+    if (failed_call_.ok()) failed_call_ = call.work.error();
     return true;
   });
-  if (!failure_.ok()) return {.failed = failed_, .failure = failure_};
+  if (!unmade_.ok()) return {.failed = "making the communicator", .failure = unmade_};
+  if (!failed_call_.ok() && phase_ != Phase::revoked)  // which ends calls
+    return {.failed = "a call that was in progress", .failure = failed_call_};
   if (!outstanding_.empty()) return {.busy = true};
   if (phase_ == Phase::finalized && engine_ && engine_->on_streams() > 0) return {.busy = true};
   if (!engine_ || phase_ == Phase::revoked) return {};
@@ -113,7 +112,8 @@ ncclComm::Finding ncclComm::look() {
 
 Status ncclComm::failure() const {
   const std::lock_guard lock(mutex_);
-  if (!failure_.ok() || !engine_) return failure_;
+  if (!unmade_.ok()) return unmade_;
+  if (!failed_call_.ok() || !engine_) return failed_call_;
   return engine_->health();
 }
 

@@ -56,15 +56,15 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   // The engine, made by such a task. Where the handle was given up meanwhile, it is aborted.
   void become(std::unique_ptr<weft::Communicator> engine);
 
-  // What calls need: the engine, of a communicator that is neither busy, failed to be made,
-  // finalized, revoked nor suspended. management(): also of one that was revoked or suspended.
+  // What calls need: the engine, of a communicator that is neither busy, failed, finalized, revoked
+  // nor suspended. management(): also of one that was revoked or suspended, or where a call failed.
   weft::Result<Engine> callable() const;
   weft::Result<Engine> management() const;
   // The engine as it is; null before and after.
   Engine engine() const;
 
-  // ncclInProgress, or how it is. A failure that no call has given, as of one that does not block,
-  // is reported by who first asks.
+  // ncclInProgress, but not where the task's caller waits for it, or how it is. A failure that no
+  // call has given, as of one that does not block, is reported by who first asks.
   ncclResult_t state();
   weft::Status failure() const;
 
@@ -120,9 +120,9 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   std::atomic<bool> given_up_{false};  // phase_ says the same; for who makes the engine
   bool suspended_ = false;
   int tasks_ = 0;
-  weft::Status failure_;     // of a task, or of a call that state() has seen the end of
-  std::string_view failed_;  // which of them
-  bool told_ = false;        // that it has failed
+  weft::Status unmade_;       // why a task failed
+  weft::Status failed_call_;  // the first of those that state() has seen the end of
+  bool told_ = false;         // that it has failed
   std::vector<weft::nccl::Outstanding> outstanding_;
   size_t forget_at_ = 0;  // so many outstanding, so that each is looked at a few times at most
   std::map<int, weft::nccl::PreMulSum> ops_;

@@ -210,6 +210,36 @@ TEST(Shrink, EndsWhatIsUnderWay) {
   });
 }
 
+// The same where nobody blocks, and the failure has been asked for.
+TEST(Shrink, WhereThePolledCallHasFailed) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(3, [&](int rank) {
+    ncclConfig_t config = not_blocking();
+    ncclComm_t comm = nullptr, rest = nullptr;
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 3, id, rank, &config), ncclInProgress);
+    ASSERT_EQ(settled(comm), ncclSuccess);
+    if (rank == 2) {  // is lost
+      std::this_thread::sleep_for(milliseconds(100));
+      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+      return;
+    }
+    float x = 1;
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclInProgress);
+    EXPECT_EQ(settled(comm), ncclRemoteError);
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclRemoteError);
+    int lost[] = {2};
+    ASSERT_EQ(ncclCommShrink(comm, lost, 1, &rest, nullptr, NCCL_SHRINK_ABORT), ncclInProgress);
+    ASSERT_EQ(settled(rest), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+    x = static_cast<float>(rank + 1);
+    EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, rest, nullptr), ncclInProgress);
+    EXPECT_EQ(settled(rest), ncclSuccess);
+    EXPECT_EQ(x, 3);
+    EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
+  });
+}
+
 TEST(Revoke, LeavesShrinking) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -227,6 +257,49 @@ TEST(Revoke, LeavesShrinking) {
     EXPECT_EQ(ncclCommDestroy(rest), ncclSuccess);
     EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
   });
+}
+
+TEST(Revoke, EndsCallsThatNobodyBlocksFor) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  on_threads(2, [&](int rank) {
+    ncclConfig_t config = not_blocking();
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, rank, &config), ncclInProgress);
+    ASSERT_EQ(settled(comm), ncclSuccess);
+    float x = 1;
+    if (rank == 1) {
+      EXPECT_EQ(ncclRecv(&x, 1, ncclFloat, 0, comm, nullptr), ncclInProgress);
+    }
+    EXPECT_EQ(ncclCommRevoke(comm, 0), ncclSuccess);
+    EXPECT_EQ(settled(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  });
+}
+
+// A watchdog sees nothing in progress where another thread blocks in a call that makes something.
+TEST(Blocking, ATaskOfAnotherThreadIsNotInProgress) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t comms[2] = {};
+  on_threads(
+      2, [&](int rank) { ASSERT_EQ(ncclCommInitRank(&comms[rank], 2, id, rank), ncclSuccess); });
+  std::thread early([&] {
+    ncclComm_t part = nullptr;
+    EXPECT_EQ(ncclCommSplit(comms[0], 0, 0, &part, nullptr), ncclSuccess);
+    EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  });
+  for (int i = 0; i < 100; ++i) {
+    ncclResult_t state = ncclInternalError;
+    EXPECT_EQ(ncclCommGetAsyncError(comms[0], &state), ncclSuccess);
+    EXPECT_EQ(state, ncclSuccess);
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  ncclComm_t part = nullptr;
+  EXPECT_EQ(ncclCommSplit(comms[1], 0, 0, &part, nullptr), ncclSuccess);
+  early.join();
+  EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
 // Two ranks become four; rank 1, say, leads. Those that are there keep their ranks.
