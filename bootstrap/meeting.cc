@@ -116,8 +116,9 @@ Made meet_at_mpirun(const Wanted& config, const std::string& targets, const Envi
                            " Where no rank runs on mpirun's host, set "
                            "WEFT_RENDEZVOUS=tcp://HOST:PORT for all ranks, HOST being rank 0's.");
   const auto found = place->look(Deadline::after(kResolve_s));
-  const bool here = found.ok() && found->has_value() &&
-                    std::any_of((**found).addresses.begin(), (**found).addresses.end(), is_local);
+  // Hosts may have some of its addresses in common, as those of bridges to containers.
+  const bool here = found.ok() && found->has_value() && !(**found).addresses.empty() &&
+                    std::all_of((**found).addresses.begin(), (**found).addresses.end(), is_local);
   if (here && env.get_int("OMPI_COMM_WORLD_LOCAL_RANK").value_or(0) == 0) {
     const int port = (**found).addresses.front().port();
     Result<Fd> listener = listen_at(concat("*:", port), interfaces);

@@ -369,6 +369,17 @@ TEST(Rendezvous, ALocalNameThatIsTakenIsPassedOver) {
   for (const std::string& text : said) EXPECT_EQ(text, "ok: 0,1,2");
 }
 
+// Hosts share addresses, as those of bridges to containers.
+TEST(Rendezvous, OnlyAHostWithAllOfMpirunsAddressesServes) {
+  for (const bool all : {true, false}) {
+    const std::string first = concat("127.0.0.1:", test::free_port());
+    const std::string targets = concat(first, all ? "" : ",203.0.113.7:1");
+    const auto meeting = make_rendezvous({1, 2, concat("hnp:", targets), "j"}, Environment());
+    ASSERT_TRUE(meeting.ok()) << meeting.status().to_string();
+    EXPECT_EQ(listen_on(*SocketAddress::parse(first)).ok(), !all);
+  }
+}
+
 TEST(Rendezvous, ListensOnTheChosenInterfaceOnly) {
   const int port = test::free_port();
   const auto listener = listen_at(concat("a-name-of-some-host:", port), "=lo");
