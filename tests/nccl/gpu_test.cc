@@ -382,6 +382,28 @@ void meet(const Rank& r) {
             ncclSuccess);
 }
 
+// As in an exchange of varying sizes: who has nothing to receive may have no memory for it.
+TEST_P(GpuRanks, EmptyTransfersMeetWhateverTheirPointers) {
+  on_ranks(GetParam(), [](Rank& r) {
+    int32_t* const values = r.gpu.allocate(kCount);
+    int32_t* const other = nullptr;
+    const int next = (r.me + 1) % r.size, before = (r.me + r.size - 1) % r.size;
+    for (const bool send_null : {false, true}) {
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      EXPECT_EQ(ncclSend(send_null ? other : values, 0, ncclInt32, next, r.comm, r.gpu.stream()),
+                ncclSuccess);
+      EXPECT_EQ(ncclRecv(send_null ? values : other, 0, ncclInt32, before, r.comm, r.gpu.stream()),
+                ncclSuccess);
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    }
+    const Values own = part(r.me, 0);
+    r.gpu.put(values, own);
+    EXPECT_EQ(ncclAllReduce(values, values, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+              ncclSuccess);
+    EXPECT_EQ(r.gpu.get(values, kCount), sums(r.size));
+  });
+}
+
 // A training step of a captured kind: a sum, and a group that goes around on both streams.
 TEST_P(GpuRanks, GraphsRunAgainAndAgain) {
   on_ranks(GetParam(), [](Rank& r) {
