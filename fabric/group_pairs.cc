@@ -48,13 +48,17 @@ std::array<Transfer, 2> transfers(Transfer::Direction direction, Rank peer, Head
                    tensor.dtype()}};
 }
 
-// Where a receiver's memory does not fit, the stream between the two ranks cannot be used on.
-Status check_header(const Communicator& c, const Header& header, const Tensor& room, Rank src) {
-  if (header.magic != kMagic || header.dims > kDimsMax || header.dtype >= kDataTypes)
-    return Status(Code::mismatch,
-                  concat("rank ", c.rank(), " receives from rank ", src,
-                         " what is no message of this kind; pair each send with one receive."),
-                  src);
+// Where what came is no header, or a receiver's memory does not fit, the stream between the two
+// ranks cannot be used on.
+Status check_header(const Communicator& c, const Header& header, Rank src) {
+  if (header.magic == kMagic && header.dims <= kDimsMax && header.dtype < kDataTypes) return {};
+  return Status(Code::mismatch,
+                concat("rank ", c.rank(), " receives from rank ", src,
+                       " what is no message of this kind; pair each send with one receive."),
+                src);
+}
+Status check_room(const Communicator& c, const Header& header, const Tensor& room, Rank src) {
+  WEFT_TRY(check_header(c, header, src));
   const bool fits = !header.is_object && static_cast<DataType>(header.dtype) == room.dtype() &&
                     shape_of(header) == room.shape();
   if (fits) return {};
@@ -108,12 +112,8 @@ Collection Group::recv_tree(int src) const {
   require_peer("src", src, c);
   Header header;
   throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
-  Header readable = header;
-  readable.is_object = 0;
-  const bool is_header = header.magic == kMagic && header.dims <= kDimsMax;
-  const Tensor tensor =
-      Tensor::empty(static_cast<DataType>(header.dtype), is_header ? shape_of(header) : Shape{0});
-  if (Status status = check_header(c, readable, tensor, src); !status.ok()) give_up(c, status);
+  if (Status status = check_header(c, header, src); !status.ok()) give_up(c, status);
+  const Tensor tensor = Tensor::empty(static_cast<DataType>(header.dtype), shape_of(header));
   throw_if_failed(
       c.recv(src, tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype()).within(text));
   return header.is_object ? from_object(tensor, src) : Collection(tensor);
@@ -129,7 +129,7 @@ void Group::recv_into(const Tensor& out, int src) const {
   require_peer("src", src, c);
   Header header;
   throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
-  if (Status status = check_header(c, header, out, src); !status.ok()) give_up(c, status);
+  if (Status status = check_room(c, header, out, src); !status.ok()) give_up(c, status);
   const Tensor dense = out.is_contiguous() ? out : Tensor::empty(out.dtype(), out.shape());
   throw_if_failed(
       c.recv(src, dense.data(), static_cast<size_t>(dense.count()), dense.dtype()).within(text));
@@ -163,9 +163,8 @@ Future<void> Group::irecv_into(const Tensor& out, int src) const {
           [pair, src, group = *this] {
             const Status status = pair->work.wait();
             Communicator& c = group.communicator();
-            const Status fits = pair->header.magic == 0
-                                    ? Status()
-                                    : check_header(c, pair->header, pair->tensor, src);
+            const Status fits =
+                pair->header.magic == 0 ? Status() : check_room(c, pair->header, pair->tensor, src);
             if (!fits.ok()) give_up(c, fits);
             throw_if_failed(status.within(concat("irecv_into(src=", src, ")")));
           }};

@@ -103,6 +103,25 @@ void expect_mismatch(const std::function<void(Fabric&)>& receive) {
   });
 }
 
+// Which no group of the same communicator would send.
+TEST(Pairs, WhatIsNoMessageIsAnErrorOnBothRanks) {
+  Cluster cluster;
+  cluster.options.timeout_s = 10;
+  on_ranks(cluster, [](Fabric& f) {
+    const char* const why = "is no message of this kind";
+    if (f.rank() == 0) {
+      expect_failure(Code::aborted, {why}, [&] {
+        const std::vector<uint8_t> foreign(72, 0xff);
+        ASSERT_TRUE(f.communicator().send(1, foreign.data(), 72, DataType::uint8).ok());
+        f.barrier();
+      });
+    } else {
+      expect_failure(Code::mismatch, {why, "rank 1 receives from rank 0"},
+                     [&] { (void)f.recv<Tensor>(0); });
+    }
+  });
+}
+
 TEST(Pairs, AnotherDtypeOrShapeIsAnErrorOnBothRanks) {
   expect_mismatch([](Fabric& f) { f.recv_into(Tensor::zeros(DataType::int32, {2}), 0); });
   expect_mismatch([](Fabric& f) { f.recv_into(Tensor::zeros(DataType::float32, {2, 1}), 0); });
