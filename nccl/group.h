@@ -4,7 +4,7 @@
 // Calls of a group are checked when they are made and start together at its end: collectives of
 // each communicator in their order, its sends and receives as one unordered set. Then all are
 // waited for, so that one thread may be many ranks. Where the communicators do not block, nobody
-// waits.
+// waits, but for what a stream was given before a call that reads the host's memory.
 //
 // The making of communicators comes first. Those of one parent take turns at it, in the order of
 // their calls, and what the group calls of the parent before one of them starts before it: all

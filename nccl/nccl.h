@@ -6,8 +6,9 @@
  * docs/nccl.md says what each call does here, and what is different.
  *
  * For C99 and C++. Where CUDA's headers are found, streams are CUDA's; else they are opaque
- * pointers of the same size. Memory is the host's: a call has ended when it returns, or, on a
- * communicator that does not block, when ncclCommGetAsyncError no longer says ncclInProgress.
+ * pointers of the same size. Calls on a GPU's memory run on their stream. On the host's memory a
+ * call has ended when it returns, or, on a communicator that does not block, when
+ * ncclCommGetAsyncError no longer says ncclInProgress.
  */
 /* NOLINTBEGIN(readability-identifier-naming,modernize-*): the names and the language are given */
 #pragma once
