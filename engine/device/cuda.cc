@@ -10,6 +10,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "engine/device/cuda_current.h"
 #include "engine/device/cuda_driver.h"
 #include "kernels/cuda/kernels.h"
 
@@ -17,45 +18,6 @@ namespace weft {
 namespace {
 
 constexpr int kThreads = 512;  // of a block
-
-// Leaves no error behind for who asks the runtime for its last one.
-Status status_of(cudaError_t error, std::string_view what) {
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();
-  return Status(Code::system, concat("CUDA could not ", what, ": ", cudaGetErrorString(error), " (",
-                                     cudaGetErrorName(error), ")"));
-}
-
-// The calling thread's current device, for as long as this lives: the caller's context is left as
-// it was, none where there was none (cudaSetDevice() would make one), and so is a capture that
-// another stream is in.
-class Current {
- public:
-  Current(const Driver& driver, int ordinal) : driver_(driver) {
-    int now = -1;
-    if (driver.get_context(&before_) != 0) before_ = nullptr;
-    changed_ = before_ == nullptr || cudaGetDevice(&now) != cudaSuccess || now != ordinal;
-    if (changed_) error_ = cudaSetDevice(ordinal);
-    cudaThreadExchangeStreamCaptureMode(&mode_);
-  }
-  Current(const Current&) = delete;
-  ~Current() {
-    cudaThreadExchangeStreamCaptureMode(&mode_);
-    if (changed_) driver_.set_context(before_);
-  }
-  // Runs the call, unless the device could not be made current.
-  template <class Do>
-  Status run(std::string_view what, Do&& call) const {
-    return status_of(error_ == cudaSuccess ? call() : error_, what);
-  }
-
- private:
-  const Driver& driver_;
-  void* before_ = nullptr;
-  bool changed_ = false;
-  cudaError_t error_ = cudaSuccess;
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
 
 cudaStream_t stream_of(Gpu::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(Gpu::Event event) { return static_cast<cudaEvent_t>(event); }
@@ -99,10 +61,7 @@ class CudaDevice final : public Gpu {
     WEFT_TRY(current.run(concat("allocate ", bytes, " bytes on the GPU"),
                          [&] { return cudaMalloc(&memory, bytes); }));
     if (content == Content::any) return Bytes{static_cast<std::byte*>(memory), bytes};
-    const Status zeroed = current.run("zero memory", [&] {
-      const cudaError_t error = cudaMemset(memory, 0, bytes);
-      return error == cudaSuccess ? cudaDeviceSynchronize() : error;
-    });
+    const Status zeroed = current.run("zero memory", [&] { return zero(memory, bytes); });
     if (zeroed.ok()) return Bytes{static_cast<std::byte*>(memory), bytes};
     cudaFree(memory);
     return zeroed;
@@ -400,6 +359,18 @@ class CudaDevice final : public Gpu {
   }
 
  private:
+  // On a stream of its own: the device's others may be captured, or wait for what the caller does
+  // next.
+  static cudaError_t zero(void* memory, size_t bytes) {
+    cudaStream_t own = nullptr;
+    cudaError_t error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
+    if (error != cudaSuccess) return error;
+    error = cudaMemsetAsync(memory, 0, bytes, own);
+    const cudaError_t ended = cudaStreamSynchronize(own);
+    cudaStreamDestroy(own);
+    return error == cudaSuccess ? ended : error;
+  }
+
   struct Capture {
     uint64_t number = 0;  // 0: the stream is not captured
     cudaGraph_t graph = nullptr;

@@ -334,7 +334,7 @@ class EmulatedDevice final : public Gpu {
   // Of waits where one or the other is captured.
   static Status join(Line& line, const Recorded& r) {
     if (!r.capture || (line.capture && line.capture != r.capture))
-      return Status(Code::system, "a captured stream waits for what is not in its graph");
+      return invalid_argument("a captured stream waits for what is not in its graph");
     line.capture = r.capture;
     capture(line, {&line, {}, r.number, true});
     if (&line == r.capture->origin && r.line != &line) r.capture->joined[r.line] = true;
