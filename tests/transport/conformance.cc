@@ -267,16 +267,21 @@ bool greet(Member& me, Rank peer, LinkId id) {
 std::vector<std::byte> pattern(size_t bytes, uint64_t seed) {
   std::vector<std::byte> data(bytes);
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 0x1234567u;
-  for (std::byte& b : data) {
+  for (size_t at = 0; at < bytes; at += sizeof state) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    b = static_cast<std::byte>(state >> 56);
+    std::memcpy(data.data() + at, &state, std::min(bytes - at, sizeof state));
   }
   return data;
+}
+
+bool same_bytes(ConstBytes a, ConstBytes b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
 void expect_pattern(ConstBytes data, size_t bytes, uint64_t seed) {
   ASSERT_EQ(data.size(), bytes) << "the length of message " << seed;
   const std::vector<std::byte> expected = pattern(bytes, seed);
+  if (same_bytes(data, expected)) return;
   for (size_t i = 0; i < bytes; ++i)
     ASSERT_EQ(data[i], expected[i]) << "byte " << i << " of " << bytes << ", message " << seed;
 }

@@ -53,7 +53,7 @@ struct Idle {
       EXPECT_EQ(frame->sequence, i);
       std::vector<std::byte> data(frame->length);
       ASSERT_TRUE(peer.read(data));
-      EXPECT_TRUE(std::ranges::equal(data, pattern(kShape.slot_bytes, i))) << "message " << i;
+      EXPECT_TRUE(conformance::same_bytes(data, pattern(kShape.slot_bytes, i))) << "message " << i;
     }
   }
 

@@ -473,7 +473,7 @@ TEST(TcpFaults, WhatCameBeforeADeathCanBeRead) {
     EXPECT_TRUE(in.status().ok()) << "there is something to be read";
     ASSERT_NE(in.peek(), nullptr);
     EXPECT_EQ(in.peek()->tag, tag);
-    EXPECT_TRUE(std::ranges::equal(in.peek()->data, data));
+    EXPECT_TRUE(conformance::same_bytes(in.peek()->data, data));
     in.release();
   }
   EXPECT_EQ(in.peek(), nullptr) << "half a message is none";

@@ -136,7 +136,7 @@ int receive_twenty(Transport& transport, int) {
   for (uint64_t i = 0; i < 20; ++i) {
     if (!until(transport, [&] { return in.peek() != nullptr; })) return 2;
     if (in.peek()->tag != i) return 3;
-    if (!std::ranges::equal(in.peek()->data, conformance::pattern(kBytes, i))) return 4;
+    if (!conformance::same_bytes(in.peek()->data, conformance::pattern(kBytes, i))) return 4;
     in.release();
   }
   return 0;
