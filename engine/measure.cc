@@ -15,9 +15,6 @@ namespace {
 
 using namespace measuring;
 
-// Two or three times what it takes on a machine that nobody else uses.
-constexpr double kBudget_s = 6;
-
 // -- a rank's own time -------------------------------------------------------------------------
 
 // A call of `steps` that each copy eight bytes, or fold them `sources` times; of short steps, or,
@@ -139,12 +136,13 @@ double copy_rate(Watch& watch, size_t footprint, int cores, bool streaming) {
 
 }  // namespace
 
-Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transports) {
+Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transports,
+                                  double budget_s) {
   Network node;
   const size_t cores = usable_cpus().size();
   node.node_cores = static_cast<int>(cores);
   Watch watch;
-  watch.until = Deadline::after(kBudget_s);
+  watch.until = Deadline::after(budget_s);
   WEFT_TRY(measure_steps(watch.until, node));
   node.switch_s = measure_switch(watch);
   constexpr size_t kLargest = 64 << 20;

@@ -17,10 +17,12 @@
 namespace weft::test {
 namespace {
 
+constexpr double kBudget = 1;  // that figures are exact is not tested here
+
 class Measure : public testing::TestWithParam<const char*> {};
 
 TEST_P(Measure, GivesPricesOfTheirKind) {
-  const Result<MeasuredNode> measured = measure_node({GetParam()});
+  const Result<MeasuredNode> measured = measure_node({GetParam()}, kBudget);
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
   ASSERT_EQ(measured->networks.size(), 1u);
   const Network& n = measured->networks.front();
@@ -53,7 +55,7 @@ TEST(Measure, DoesWithOneCore) {
   for (const char* transport : {"shm", "tcp"})
     std::thread([&] {
       bind_to_cpu(cpus_core_by_core().front());
-      const Result<MeasuredNode> measured = measure_node({transport});
+      const Result<MeasuredNode> measured = measure_node({transport}, kBudget);
       ASSERT_TRUE(measured.ok()) << measured.status().to_string();
       EXPECT_EQ(measured->networks.front().node_cores, 1);
       EXPECT_GT(rate_at(measured->networks.front().inside.rank_rates, 1), 1e6);
@@ -64,7 +66,7 @@ TEST(Measure, DoesWithOneCore) {
 TEST(Measure, SaysWhereOthersHadTheCores) {
   if (kSanitized) GTEST_SKIP() << "it takes half a minute";
   const BusyCores others(1);
-  const Result<MeasuredNode> measured = measure_node({"shm"});
+  const Result<MeasuredNode> measured = measure_node({"shm"}, kBudget);
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
   EXPECT_GT(measured->share, 0.1);
   if (measured->networks.front().node_cores > 1) {
@@ -79,7 +81,7 @@ TEST(Measure, AnUnknownMediumIsNamed) {
 TEST(Measure, NeedsThreads) {
   const ThreadLimit none(0);
   if (!none.holds()) GTEST_SKIP() << "the limit on threads does not hold here";
-  const Result<MeasuredNode> measured = measure_node({"shm"});
+  const Result<MeasuredNode> measured = measure_node({"shm"}, kBudget);
   EXPECT_EQ(measured.status().code(), Code::system) << measured.status().to_string();
 }
 
