@@ -12,7 +12,7 @@ namespace weft::test {
 namespace {
 
 constexpr double kTimeout_s = 10;  // virtual
-constexpr uint64_t kSeeds = kSanitized ? 100 : 600;
+constexpr uint64_t kSeeds = kSanitized ? 50 : 600;
 const std::vector<int> kRankCounts =
     kSanitized ? std::vector{2, 3, 6} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
 

@@ -460,13 +460,13 @@ INSTANTIATE_TEST_SUITE_P(Networks, Representatives,
                                          std::tuple("nvlink", 24), std::tuple("nvlink", 64)));
 
 TEST(Simulate, ARingOf1024RanksIsThatOfItsRepresentatives) {
+  if (test::kSanitized) GTEST_SKIP() << "it takes long; Representatives have fewer ranks";
   const Network& network = *find_example_network("nvlink");
   Trial trial = trial_of("ring", Kind::all_reduce, 1024);
   const Simulated few = run(trial, network, 1 << 20);
-  EXPECT_EQ(few.ranks, 8);
   trial.representatives = false;
   const Simulated all = run(trial, network, 1 << 20);
-  EXPECT_EQ(all.ranks, 1024);
+  EXPECT_TRUE(few.ranks == 8 && all.ranks == 1024) << few.ranks << ", " << all.ranks;
   EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
 }
 
@@ -485,8 +485,8 @@ TEST(Bound, IsBelowEveryAlgorithm) {
           if (algorithm.windows && std::string(name) != "node") continue;
           if (algorithm.registered) continue;  // bounds are those of memory that peers cannot reach
           for (const double bytes : {8.0, 100e3, 30e6}) {
-            const double seconds = run(trial, network, bytes).seconds;
-            EXPECT_GE(seconds * (1 + 1e-9), lower_bound(network, trial.collective, bytes))
+            EXPECT_GE(run(trial, network, bytes).seconds * (1 + 1e-9),
+                      lower_bound(network, trial.collective, bytes))
                 << algorithm.name << ", " << weft::name(trial.collective.kind) << " of " << ranks
                 << " on " << name << ", " << bytes;
             ++compared;

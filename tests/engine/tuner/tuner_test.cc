@@ -32,7 +32,7 @@ TEST(Tuner, HasAnOfferForEverything) {
   for (int k = 0; k < kKinds; ++k) {
     const Kind kind = static_cast<Kind>(k);
     if (kind == Kind::exchange || kind == Kind::barrier) continue;
-    for (const int ranks : {2, 3, 6, 8, test::kSanitized ? 17 : 65})
+    for (const int ranks : {2, 3, 6, 8, test::kSanitized ? 9 : 65})
       for (const size_t bytes : {0, 1, 5000, 1 << 20})
         for (const bool windows : {false, true}) {
           Demand d = demand(kind, ranks);
