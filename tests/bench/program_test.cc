@@ -169,6 +169,7 @@ struct Tuned : testing::Test {
 
 // And not where the cache knows it, or nobody asks.
 TEST_F(Tuned, MeasuresTheMachineOnce) {
+  if (test::kSanitized) GTEST_SKIP() << "it measures three times, and measuring takes long";
   const Ended off = bench(small + " --tuning off");
   EXPECT_FALSE(says(off, kMeasured) || says(off, kBusy)) << off.output;
   const Ended first = bench(small);
@@ -200,6 +201,7 @@ TEST_F(Tuned, KeepsNothingOfAMachineThatOthersUse) {
 }
 
 TEST(Program, ChecksPrices) {
+  if (test::kSanitized) GTEST_SKIP() << "it measures the machine, which takes long";
   const Ended ended = weft_bench(
       "all_gather,barrier --check-prices -b 64 -e 64 --ranks 2 --transport shm --rounds 1");
   EXPECT_EQ(ended.status, 0) << ended.output;
