@@ -33,15 +33,14 @@ target_compile_options(weft_settings INTERFACE
 # A third of the time that a layer takes to compile goes into the standard library's headers: they are
 # read once, but where a unity build does so anyhow. tests/tidy/standard_headers.py sees to it that
 # files include what they use of them all the same.
-if(NOT WEFT_UNITY)
-  file(CONFIGURE OUTPUT standard_headers.cc CONTENT "")
-  add_library(weft_standard_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/standard_headers.cc)
-  target_link_libraries(weft_standard_headers PRIVATE weft_settings Threads::Threads)
-  target_compile_options(weft_standard_headers PRIVATE ${WEFT_LAYER_OPTIONS})
-  target_precompile_headers(weft_standard_headers PRIVATE
-    <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory> <mutex> <optional>
-    <set> <span> <string> <string_view> <thread> <vector>)
-endif()
+set(weft_unity_layers ${WEFT_UNITY})
+file(CONFIGURE OUTPUT standard_headers.cc CONTENT "")
+add_library(weft_standard_headers OBJECT EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/standard_headers.cc)
+target_link_libraries(weft_standard_headers PRIVATE weft_settings Threads::Threads)
+target_compile_options(weft_standard_headers PRIVATE ${WEFT_LAYER_OPTIONS})
+target_precompile_headers(weft_standard_headers PRIVATE
+  <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory> <mutex> <optional>
+  <set> <span> <string> <string_view> <thread> <vector>)
 
 # weft_layer(NAME SOURCES... DEPENDS...): the static library of one folder.
 function(weft_layer name)
@@ -52,7 +51,7 @@ function(weft_layer name)
   # With several sources in one, g++ takes a source's own types for those of a header.
   target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS}
     $<$<AND:$<BOOL:${WEFT_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
-  if(TARGET weft_standard_headers)
+  if(NOT weft_unity_layers)
     target_precompile_headers(${name} REUSE_FROM weft_standard_headers)
   endif()
 endfunction()
