@@ -18,7 +18,7 @@ bench: deps ## build the programs, then a quick real sweep: all_reduce on 2 rank
 	cmake --build --preset release -j $(JOBS) --target $(PROGRAMS)
 	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 64M -f 8
 
-test: build-release ## build, then the fast tests (at most 15 minutes on 2 cores)
+test: build-release ## build, then the fast tests (15 to 25 minutes on 2 cores, the slower with nvcc)
 	ctest --preset release -LE slow -j $(JOBS)
 
 PEER_PACKAGES = openmpi-bin:mpirun.openmpi libopenmpi-dev:mpicc.openmpi mpich:mpirun.mpich \

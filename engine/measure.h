@@ -19,12 +19,13 @@ struct MeasuredNode {
   double share = 1;
 };
 
+inline constexpr double kMeasureBudget = 6;  // seconds
+
 // For each of the transports ("shm", "tcp") one node whose ranks talk over it, named after it; what
 // does not depend on the transport is measured once. Takes two or three seconds, in which nothing
 // else should run; where much does, nothing is repeated any more after `budget_s`, and it takes
 // some ten. Threads are bound to cores for as long. An error where a transport cannot be made, or a
 // link between two threads does not answer within seconds.
-inline constexpr double kMeasureBudget = 6;  // seconds
 Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transports,
                                   double budget_s = kMeasureBudget);
 
