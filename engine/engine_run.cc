@@ -1,5 +1,6 @@
 // One operation of an engine: prepared, and driven to its end.
 #include <algorithm>
+#include <limits>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -18,6 +19,13 @@ constexpr uint32_t kLookEvery = 255;
 // Of a counter with one writer at a time.
 void count_one(std::atomic<uint64_t>& counter) {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+WindowRoom room_in(const WindowLayout& layout) {
+  if (!layout.fits()) return {};
+  const size_t slots = layout.data_bytes() / 64;
+  return {.slots = static_cast<int>(std::min<size_t>(slots, std::numeric_limits<int>::max())),
+          .lines = static_cast<int>(WindowLayout::kLlBytes / sizeof(LlLine))};
 }
 
 }  // namespace
@@ -154,6 +162,7 @@ Surroundings Engine::surroundings() const {
   Surroundings around{.ranks = size(), .windows = media_->windows_everywhere()};
   if (const auto& imported = config_.imported)
     around.own = &imported->algorithm, around.own_serves = imported->serves;
+  around.room = room_in(media_->window_layout());
   around.tuner = tuner_.get();
   around.slot_bytes = link_shape().slot_bytes;
   around.slots = static_cast<int>(link_shape().slots);

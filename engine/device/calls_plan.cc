@@ -51,13 +51,15 @@ size_t even_segment(const Arranged& arranged) {
 }  // namespace
 
 Result<Choice> DeviceCalls::choose_for(const Call& call) const {
-  const DeviceShape& shape = media_->map().layout.shape();
+  const auto& layout = media_->map().layout;
+  const DeviceShape& shape = layout.shape();
   // Between buffers there are no packets, which options may ask for. Of others no rank knows
   // whether they are in place; who names the algorithm answers for all.
   const bool named = options_.algorithm == "zero_copy";
   const bool wanted = named || options_.protocol != "ll";
   const Surroundings around{.ranks = size(),
                             .windows = shape.window_bytes > 0,
+                            .room = {.slots = static_cast<int>(layout.lease_bytes() / 64)},
                             .registered = media_->map().shares_buffers && wanted,
                             .in_place = !named,
                             .slot_bytes = std::min<size_t>(shape.slot_bytes, kChunkBytes),

@@ -16,6 +16,14 @@ constexpr size_t kTwoShotBytes = 8 * 1024;
 constexpr size_t kRegisteredBytes = 32 * 1024;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * 1024;
+// Of a block: up to here a logarithm of steps, of many blocks each, beats a step for each rank.
+constexpr size_t kTinyBlock = 4 * 1024;
+constexpr int kFewRanks = 8;    // up to here all others at once are as good
+constexpr int kManyRanks = 64;  // beyond, so many steps or connections are what takes the time
+
+Collective collective_of(const Call& call, const Surroundings& around) {
+  return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
+}
 
 std::string_view over_windows(const Call& call, size_t bytes) {
   if (call.kind == Kind::all_reduce && bytes > kTwoShotBytes) return "window_two_shot";
@@ -29,19 +37,25 @@ std::string_view in_rank_order_over_links(const Call& call, size_t bytes) {
 
 std::string_view over_links(const Call& call, int ranks, size_t bytes) {
   const bool small = bytes <= kLinkSmallBytes;
-  const bool few = ranks <= 8;
+  const bool few = ranks <= kFewRanks;
   // Those exchange with all others at once what in a ring would wait for its way round.
   const bool handful = ranks == 3 || ranks == 4;
+  const bool tiny = bytes <= kTinyBlock && !few;
+  const auto blocks_of_many = [&](std::string_view by_logarithm) {
+    return (small && few) || handful ? "direct_one_shot" : tiny ? by_logarithm : "ring";
+  };
   switch (call.kind) {
     case Kind::all_reduce:
-      return small ? "recursive_doubling" : handful ? "direct_two_shot" : "ring";
+      if (small) return "recursive_doubling";
+      return handful ? "direct_two_shot" : ranks > kManyRanks ? "double_tree" : "ring";
     case Kind::barrier: return "recursive_doubling";
     case Kind::reduce:
     case Kind::broadcast: return small || ranks == 2 ? "knomial" : "double_tree";
-    case Kind::all_gather:
-    case Kind::reduce_scatter: return (small && few) || handful ? "direct_one_shot" : "ring";
+    case Kind::all_gather: return blocks_of_many("bruck");
+    case Kind::reduce_scatter: return blocks_of_many("halving_doubling");
     case Kind::gather:
     case Kind::scatter: return small && !few ? "knomial" : "direct_one_shot";
+    case Kind::all_to_all: return tiny ? "bruck" : "pairwise";
     default: return "pairwise";
   }
 }
@@ -60,11 +74,23 @@ bool between_buffers(const Call& call, const Surroundings& around) {
   return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
 }
 
+// Whether windows have room, and steps that fold take so many operands. Very many ranks that are to
+// tell each other little do not connect each with every other one for it.
+bool can_use_windows(std::string_view algorithm, const Collective& c, size_t bytes,
+                     const Surroundings& around) {
+  if (!around.windows) return false;
+  const bool all_with_all = c.kind == Kind::all_gather || c.kind == Kind::all_to_all;
+  if (all_with_all && c.ranks > kManyRanks && bytes <= kTinyBlock) return false;
+  const Algorithm& a = *find_algorithm(algorithm);
+  return a.suits(c) && slots_in_window(a, c) <= around.room.slots;
+}
+
 std::string_view by_table(const Call& call, const Surroundings& around, bool rank_order) {
   const size_t bytes = message_bytes(call);
   if (call.kind == Kind::exchange) return "exchange";
   if (pair_sizes(call)) return call.kind == Kind::all_to_all ? "pairwise" : "direct_one_shot";
-  if (around.windows && around.ranks <= ReduceCall::kMaxSources) return over_windows(call, bytes);
+  const std::string_view windowed = over_windows(call, bytes);
+  if (can_use_windows(windowed, collective_of(call, around), bytes, around)) return windowed;
   if (rank_order && reduces(call.kind)) return in_rank_order_over_links(call, bytes);
   return over_links(call, around.ranks, bytes);
 }
@@ -89,7 +115,8 @@ Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
     choice.segment_bytes = usual_segment_bytes(algorithm, c, around.slot_bytes);
   if (algorithm.windows && algorithm.lines && may_ll(call))
     choice.ll = options.protocol == "ll" ||
-                (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)));
+                (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)) &&
+                 slots_in_window(algorithm, c) <= around.room.lines);
   return choice;
 }
 
@@ -155,10 +182,6 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
   return asked;
 }
 
-Collective collective_of(const Call& call, const Surroundings& around) {
-  return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
-}
-
 // Whether every piece of a block gets something: they are cut at cache lines. Else ranks wait for
 // what few others pass on, and have fallen asleep when it comes, which is not priced.
 bool fills_pieces(const Offer& offer, const Call& call, const Collective& c) {
@@ -213,6 +236,7 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
   Demand demand;
   demand.collective = c;
   demand.windows = around.windows;
+  demand.room = around.room;
   demand.rank_order = options.deterministic;
   demand.slot_bytes = around.slot_bytes;
   demand.slots = around.slots;

@@ -13,6 +13,7 @@ namespace weft {
 struct Surroundings {
   int ranks = 1;
   bool windows = false;              // every rank's window is mapped in every other
+  WindowRoom room = {};              // in each of them
   bool registered = false;           // all ranks' buffers of the call, in all ranks' memory
   bool in_place = false;             // of some rank they are one, or may be; where registered
   const Algorithm* own = nullptr;    // the one that options.algorithm asks for, where it is a file

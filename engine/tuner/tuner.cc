@@ -24,8 +24,14 @@ constexpr size_t kWindowSegmentLeast = 64 * 1024, kWindowSegmentMost = 128 * 102
 bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (!algorithm.suits(demand.collective)) return false;
   if (algorithm.windows && !demand.windows) return false;
+  if (slots_in_window(algorithm, demand.collective) > demand.room.slots) return false;
   if (algorithm.registered) return false;  // not a matter of price: see choose()
   return !demand.rank_order || !reduces(demand.collective.kind) || algorithm.canonical;
+}
+
+bool can_ll(const Algorithm& algorithm, const Demand& demand) {
+  return algorithm.windows && algorithm.lines &&
+         slots_in_window(algorithm, demand.collective) <= demand.room.lines;
 }
 
 }  // namespace
@@ -33,6 +39,12 @@ bool suits(const Algorithm& algorithm, const Demand& demand) {
 bool usually_ll(const Algorithm& algorithm, size_t block_bytes) {
   constexpr size_t kOneLine = 248;
   return algorithm.windows && algorithm.lines && block_bytes <= kOneLine;
+}
+
+int slots_in_window(const Algorithm& algorithm, const Collective& c) {
+  if (!algorithm.windows) return 0;
+  const Program program = algorithm.build(c, 0, {});
+  return program.window_slots * program.window_halves;
 }
 
 int copies_of(const Algorithm& algorithm, int lanes) {
@@ -55,19 +67,9 @@ size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size
 
 const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
-  const Key key{d.collective.kind,
-                d.collective.ranks,
-                d.collective.root,
-                d.windows,
-                d.rank_order,
-                d.slot_bytes,
-                d.slots,
-                d.radix,
-                d.copies,
-                d.segment_bytes,
-                d.may_ll,
-                d.must_ll,
-                rounded};
+  const Key key{d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.room.slots,
+                d.room.lines,      d.rank_order,       d.slot_bytes,      d.slots,   d.radix,
+                d.copies,          d.segment_bytes,    d.may_ll,          d.must_ll, rounded};
   const auto [at, fresh] = known_.try_emplace(key);
   if (fresh) at->second = price(d, rounded);
   return at->second;
@@ -82,7 +84,7 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
     if (!suits(algorithm, demand)) continue;
     Choice choice{&algorithm, demand.radix > 0 ? demand.radix : 2, false, 1, demand.segment_bytes};
     choice.ll = usually_ll(algorithm, block) ? demand.may_ll : demand.must_ll;
-    choice.ll &= algorithm.windows && algorithm.lines;
+    choice.ll &= can_ll(algorithm, demand);
     if (demand.copies > 0) choice.copies = copies_of(algorithm, demand.copies);
     if (choice.segment_bytes == 0)
       choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective, demand.slot_bytes);
@@ -131,8 +133,8 @@ void Tuner::refine(const Demand& demand, size_t bytes, Offer& offer) const {
   };
   const Algorithm& algorithm = *offer.algorithm;
   const double block = block_bytes(demand.collective, static_cast<double>(bytes));
-  const bool lines = algorithm.windows && algorithm.lines && block <= kLlBytesMost;
-  if (lines && demand.may_ll && !demand.must_ll) consider(&Choice::ll, !offer.ll);
+  if (can_ll(algorithm, demand) && block <= kLlBytesMost && demand.may_ll && !demand.must_ll)
+    consider(&Choice::ll, !offer.ll);
   if (algorithm.radix && demand.radix == 0 && demand.collective.ranks > 2)
     for (const int radix : {4, 8}) consider(&Choice::radix, radix);
   const size_t segment = offer.segment_bytes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -22,6 +23,12 @@ struct Choice {
   size_t segment_bytes = 0;  // of a chunk in one round
 };
 
+// How many slots a window can hold, those of all halves counted: of payload, and of lines.
+struct WindowRoom {
+  int slots = std::numeric_limits<int>::max();
+  int lines = std::numeric_limits<int>::max();
+};
+
 struct Offer : Choice {
   double seconds = 0;  // of a call among many that follow each other
 };
@@ -30,6 +37,7 @@ struct Offer : Choice {
 struct Demand {
   Collective collective;
   bool windows = false;     // every rank's window is mapped in every other
+  WindowRoom room = {};     // in each of them
   bool rank_order = false;  // reductions fold in rank order
   size_t slot_bytes = 0;    // of links
   int slots = 0;
@@ -53,14 +61,17 @@ class Tuner {
   std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
   void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key =
-      std::tuple<Kind, int, Rank, bool, bool, size_t, int, int, int, size_t, bool, bool, size_t>;
+  using Key = std::tuple<Kind, int, Rank, bool, int, int, bool, size_t, int, int, int, size_t, bool,
+                         bool, size_t>;
   const Network network_;
   std::map<Key, std::vector<Offer>> known_;
 };
 
 // Whether lines beat payload and signal where prices say nothing: one line does.
 bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
+
+// How much of a window's room the algorithm takes.
+int slots_in_window(const Algorithm& algorithm, const Collective& c);
 
 // Copies of the algorithm's lanes where `lanes` are asked for.
 int copies_of(const Algorithm& algorithm, int lanes);

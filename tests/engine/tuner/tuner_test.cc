@@ -264,6 +264,75 @@ TEST(Tuner, LeavesDirectExchangesOfAFew) {
   }
 }
 
+std::string_view chosen(Kind kind, size_t count, const Surroundings& around) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = kind, .input = &x, .output = &y, .count = count};
+  call.type = DataType::float32;
+  const auto choice = choose(call, around, {});
+  return choice.ok() ? choice->algorithm->name : "";
+}
+
+// A step folds 64 operands; what only moves needs no more than room in windows.
+TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
+  const Surroundings around{.ranks = 512, .windows = true, .room = {.slots = 16'384, .lines = 256}};
+  const size_t little = 2, much = 1 << 20;
+  for (const size_t count : {little, much}) {
+    EXPECT_EQ(chosen(Kind::broadcast, count, around), "window_one_shot") << count;
+    EXPECT_EQ(chosen(Kind::scatter, count, around), "window_one_shot") << count;
+  }
+  // A connection with every other rank has to pay.
+  for (const Kind kind : {Kind::all_gather, Kind::all_to_all}) {
+    EXPECT_EQ(chosen(kind, little, around), "bruck");
+    EXPECT_EQ(chosen(kind, much, around), "window_one_shot");
+  }
+  Surroundings narrow = around;
+  narrow.room.slots = 1024;  // less than a slot for each receiver in each half
+  EXPECT_EQ(chosen(Kind::all_to_all, much, narrow), "pairwise");
+  EXPECT_EQ(chosen(Kind::all_gather, much, narrow), "window_one_shot");
+}
+
+TEST(Choose, SendsLinesWhereWindowsHaveRoomForThem) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_to_all, .input = &x, .output = &y, .count = 2};
+  call.type = DataType::float32;
+  Surroundings around{.ranks = 64, .windows = true, .room = {.lines = 256}};
+  EXPECT_TRUE(choose(call, around, {})->ll);
+  around.ranks = 65;
+  call.kind = Kind::scatter;
+  EXPECT_FALSE(choose(call, around, {})->ll);
+  call.kind = Kind::gather;
+  EXPECT_TRUE(choose(call, around, {})->ll);
+
+  Network n = network(kMicro, kMicro);
+  n.node_cores = 512;
+  Tuner tuner(n);
+  around.tuner = &tuner;
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  call.kind = Kind::all_to_all;
+  for (const Offer& offer : *offers(call, around, {})) EXPECT_FALSE(offer.ll);
+  around.room.slots = 64;
+  for (const Offer& offer : *offers(call, around, {}))
+    EXPECT_NE(offer.algorithm->name, "window_one_shot");
+}
+
+// Over links, a logarithm of steps where a ring's would be what takes the time.
+TEST(Choose, TakesFewStepsOnManyRanks) {
+  const Surroundings some{.ranks = 9, .windows = false}, many{.ranks = 96, .windows = false};
+  for (const Surroundings& around : {some, many}) {
+    EXPECT_EQ(chosen(Kind::all_gather, 256, around), "bruck");
+    EXPECT_EQ(chosen(Kind::all_gather, 1 << 20, around), "ring");
+    EXPECT_EQ(chosen(Kind::reduce_scatter, 256, around), "halving_doubling");
+    EXPECT_EQ(chosen(Kind::reduce_scatter, 1 << 20, around), "ring");
+    EXPECT_EQ(chosen(Kind::all_to_all, 256, around), "bruck");
+    EXPECT_EQ(chosen(Kind::all_to_all, 1 << 20, around), "pairwise");
+  }
+  EXPECT_EQ(chosen(Kind::all_reduce, 1 << 20, some), "ring");
+  EXPECT_EQ(chosen(Kind::all_reduce, 1 << 20, many), "double_tree");
+}
+
 TEST(Choose, TakesAWishWhereItServes) {
   const float x = 0;
   float y[8] = {};
