@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 2;  // of what ranks tell each other here and on their connections
+constexpr int kVersion = 3;  // of what ranks tell each other here and on their connections
 constexpr size_t kTextMax = 64 << 10;
 constexpr size_t kErrorMax = 4 << 10;
 
@@ -44,7 +44,7 @@ Versioned read_greeting(JsonObject& in) {
   Greeting& greeting = read.greeting;
   greeting.host = in.text("host");
   greeting.name = in.text("name");
-  greeting.options = in.texts("options");
+  greeting.options = in.text("options");
   greeting.file = in.text("file");
   greeting.tuning = in.text("tuning");
   in.read("device", greeting.device);
@@ -98,17 +98,29 @@ Status agree_on_version(const std::vector<Versioned>& all) {
       0);
 }
 
+// What differs, where both are objects that have it.
+std::string difference(const std::string& rank_0, const std::string& other, size_t rank) {
+  const Result<json> expected = parse_json("It", rank_0), found = parse_json("It", other);
+  const json none = json::object();
+  const json& theirs = found.ok() && found->is_object() ? *found : none;
+  if (expected.ok() && expected->is_object())
+    for (const auto& [key, value] : expected->items()) {
+      const auto at = theirs.find(key);
+      if (at == theirs.end() || *at != value)
+        return concat("option ", key, ": ", json_text(value), " and ",
+                      at == theirs.end() ? "nothing" : json_text(*at));
+    }
+  return concat("their options: rank ", rank, " has some that rank 0 does not know");
+}
+
 Status agree_on_options(const std::vector<Greeting>& all) {
   for (size_t r = 1; r < all.size(); ++r)
-    for (const auto& [key, value] : all[0].options) {
-      const auto found = all[r].options.find(key);
-      const std::string other = found == all[r].options.end() ? "nothing" : found->second;
-      if (other != value)
-        return Status(Code::mismatch,
-                      concat("rank 0 and rank ", r, " differ in option ", key, ": ", value, " and ",
-                             other, "; set it alike on all ranks"),
-                      static_cast<int>(r));
-    }
+    if (all[r].options != all[0].options)
+      return Status(
+          Code::mismatch,
+          concat("rank 0 and rank ", r, " differ in ",
+                 difference(all[0].options, all[r].options, r), "; set it alike on all ranks"),
+          static_cast<int>(r));
   return {};
 }
 
@@ -125,17 +137,21 @@ Status agree_on_file(const std::vector<Greeting>& all, std::string_view path) {
 
 }  // namespace
 
-std::map<std::string, std::string> shared_options(const Options& o) {
-  const json shared{{"transport", o.transport}, {"algorithm", o.algorithm},
-                    {"protocol", o.protocol},   {"lanes", o.lanes},
-                    {"chunk", o.chunk_bytes},   {"slot", o.slot_bytes},
-                    {"slots", o.slots},         {"radix", o.radix},
-                    {"window", o.window_bytes}, {"check", o.check},
-                    {"encrypt", o.encrypt},     {"deterministic", o.deterministic},
-                    {"tuning", o.tuning},       {"device_engine", o.device_engine}};
-  std::map<std::string, std::string> texts;
-  for (const auto& [key, value] : shared.items()) texts[key] = json_text(value);
-  return texts;
+std::string shared_options(const Options& o) {
+  return json_text(json{{"transport", o.transport},
+                        {"algorithm", o.algorithm},
+                        {"protocol", o.protocol},
+                        {"lanes", o.lanes},
+                        {"chunk", o.chunk_bytes},
+                        {"slot", o.slot_bytes},
+                        {"slots", o.slots},
+                        {"radix", o.radix},
+                        {"window", o.window_bytes},
+                        {"check", o.check},
+                        {"encrypt", o.encrypt},
+                        {"deterministic", o.deterministic},
+                        {"tuning", o.tuning},
+                        {"device_engine", o.device_engine}});
 }
 
 std::string to_text(const Greeting& g) {
@@ -156,11 +172,11 @@ std::string to_text(const Greeting& g) {
 
 Result<std::vector<Greeting>> read_greetings(const std::vector<std::string>& texts,
                                              std::string_view algorithm) {
-  const auto read = read_all(texts, read_greeting);
+  auto read = read_all(texts, read_greeting);
   if (!read.ok()) return read.status();
   WEFT_TRY(agree_on_version(*read));
   std::vector<Greeting> greetings;
-  for (const Versioned& one : *read) greetings.push_back(one.greeting);
+  for (Versioned& one : *read) greetings.push_back(std::move(one.greeting));
   for (size_t r = 0; r < greetings.size(); ++r)
     if (!greetings[r].error.empty())
       return Status(Code::invalid_argument, concat("rank ", r, " ", greetings[r].error),

@@ -16,8 +16,8 @@ namespace weft {
 // In the first.
 struct Greeting {
   std::string host;
-  std::string name;                            // for the communicator; rank 0's is taken
-  std::map<std::string, std::string> options;  // those that all ranks must share, as JSON
+  std::string name;           // for the communicator; rank 0's is taken
+  std::string options;        // shared_options()
   std::string file;           // digest of the algorithm's file; empty: there is none
   std::string tuning;         // rank 0's, as JSON; empty: it has none
   bool device = false;        // it has one, for calls on device memory
@@ -26,8 +26,9 @@ struct Greeting {
   std::string error;          // why this rank cannot go on, "cannot use its ..."; empty: it can
 };
 
-// The options that all ranks must share, as text, so that a difference can be shown.
-std::map<std::string, std::string> shared_options(const Options& options);
+// The options that all ranks must share, as a JSON object. It travels as text and is read where it
+// differs only: of hundreds of ranks, everyone reads hundreds of greetings.
+std::string shared_options(const Options& options);
 
 // At most the 64 KiB that a rendezvous takes: what is longer becomes an error.
 std::string to_text(const Greeting& greeting);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/json_object.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -56,12 +59,19 @@ TEST(Greetings, ComeBackAsTheyWent) {
 }
 
 TEST(Greetings, ThatDifferAreRefused) {
+  Options options;
+  options.lanes = 3;
   Greeting other = greeting("a");
-  other.options["lanes"] = "3";
+  other.options = shared_options(options);
   expect_refused(greet(to_text(other)), "differ in option lanes: 0 and 3");
-  other = greeting("a");
-  other.options.erase("radix");
+  other.options = replaced(greeting("a").options, "\"radix\"", "\"xidar\"");
   expect_refused(greet(to_text(other)), "differ in option radix: 0 and nothing");
+  other.options = replaced(greeting("a").options, "}", ",\"zeal\":7}");
+  expect_refused(greet(to_text(other)), "rank 1 has some that rank 0 does not know");
+  for (const char* text : {"", "7", "[]", "{", "{}"}) {
+    other.options = text;
+    expect_refused(greet(to_text(other)), "differ in option algorithm: \"auto\" and nothing");
+  }
   other = greeting("a");
   other.file = "17";
   expect_refused(greet(to_text(other)), "read different algorithms from my.json");
@@ -70,7 +80,7 @@ TEST(Greetings, ThatDifferAreRefused) {
 
 TEST(Greetings, WithAnErrorNameIt) {
   Greeting other = greeting("a");
-  other.options["lanes"] = "3";
+  other.options = "{}";
   other.error = "cannot use its tuning: " + std::string(100'000, 'x');
   const Status status = greet(to_text(other));
   EXPECT_EQ(status.peer(), 1);
@@ -101,15 +111,14 @@ TEST(Greetings, OfAnotherTypeAreRefusedAndTheRankNamed) {
     for (const std::string& text :
          {replaced(good, "\"a\"", value), replaced(good, "\"x\"", value),
           replaced(good, concat("\"", full.name, "\""), value),
-          replaced(good, "{\"algorithm\":\"\\\"auto\\\"\"", concat("{\"algorithm\":", value)),
-          value})
+          replaced(good, json_text(nlohmann::json(full.options)), value), value})
       expect_refused(greet(text), "all ranks must run the same version of weft");
     if (value != "1")
-      expect_refused(greet(replaced(good, "\"version\":2", concat("\"version\":", value))),
+      expect_refused(greet(replaced(good, "\"version\":3", concat("\"version\":", value))),
                      "not a weft greeting");
   }
   for (const char* text :
-       {"", "{", "{}", "\"\"", R"({"version":2})", R"({"version":2,"host":"a"})"})
+       {"", "{", "{}", "\"\"", R"({"version":3})", R"({"version":3,"host":"a"})"})
     expect_refused(greet(text), "not a weft greeting");
   expect_refused(greet(std::string(60'000, '[')), "more than 64 deep");
 }
