@@ -22,31 +22,39 @@ using verbs::test::FabricOptions;
 
 constexpr int kRanks = 3;
 
-CreateConfig config_on(const std::shared_ptr<Fabric>& fabric, size_t slot_bytes) {
+struct Setting {
+  size_t slot_bytes = 0;
+  double grace_s = 0.02;  // and until a port is given up
+  Rank slow = -1;         // takes so much longer for it:
+  double slow_s = 0.25;
+};
+
+CreateConfig config_on(const std::shared_ptr<Fabric>& fabric, const Setting& setting) {
   CreateConfig config;
   config.options.transport = "verbs";
   config.options.timeout_s = 30;
-  config.options.slot_bytes = slot_bytes;
+  config.options.slot_bytes = setting.slot_bytes;
   config.options.tuning = "off";
   config.host = "one host";
   config.names = {"verbs"};
-  config.make = [fabric](std::string_view, TransportConfig transport) {
+  config.make = [fabric, setting](std::string_view, TransportConfig transport) {
     verbs::Tuning tuning;
     tuning.direct = 4096;
-    tuning.grace = tuning.port_down = 0.02;
+    tuning.grace = tuning.port_down =
+        setting.grace_s + (transport.rank == setting.slow ? setting.slow_s : 0);
     return verbs::make_verbs(transport, fabric->host(transport.rank), tuning);
   };
   return config;
 }
 
 // Runs `body` on every rank, as threads.
-void run_on(const std::shared_ptr<Fabric>& fabric, int ranks, size_t slot_bytes,
+void run_on(const std::shared_ptr<Fabric>& fabric, int ranks, const Setting& setting,
             const std::function<void(std::unique_ptr<Communicator>)>& body) {
   auto meeting = make_in_process_rendezvous(ranks);
   std::vector<std::thread> threads;
   for (Rank rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto made = create_communicator(*meeting[rank], config_on(fabric, slot_bytes));
+      auto made = create_communicator(*meeting[rank], config_on(fabric, setting));
       ASSERT_TRUE(made.ok()) << made.status().to_string();
       body(made.take());
     });
@@ -57,7 +65,7 @@ void run_on(const std::shared_ptr<Fabric>& fabric, int ranks, size_t slot_bytes,
 TEST(VerbsJobs, AllCollectivesGiveWhatTheOracleGives) {
   const auto fabric = std::make_shared<Fabric>(FabricOptions());
   for (const size_t slot_bytes : {size_t{0}, size_t{8192}}) {
-    run_on(fabric, 4, slot_bytes, [](std::unique_ptr<Communicator> c) {
+    run_on(fabric, 4, {.slot_bytes = slot_bytes}, [](std::unique_ptr<Communicator> c) {
       uint64_t salt = 0;
       for (const size_t count : {1, 100, 30000}) {
         for (const Kind kind :
@@ -123,7 +131,7 @@ void run_with_fault(uint64_t seed, Fault fault) {
     std::this_thread::sleep_for(after);
     cause(*fabric, fault, victim);
   });
-  run_on(fabric, kRanks, 16384, [&](std::unique_ptr<Communicator> c) {
+  run_on(fabric, kRanks, {.slot_bytes = 16384}, [&](std::unique_ptr<Communicator> c) {
     const Rank rank = c->rank();
     ASSERT_TRUE(c->barrier().ok());
     const bool dies = fault == Fault::die && rank == victim;
@@ -150,6 +158,46 @@ TEST_P(Faults, InTheMiddleOfAllReduceAreNamedByEverySurvivor) {
     run_with_fault(seed, GetParam());
     if (HasFailure()) return;
   }
+}
+
+// Rank 2 leaves because of rank 0, before rank 1 has ever met it, or found out about rank 0.
+TEST(VerbsJobs, WhoLeavesBecauseOfALossIsNotBlamedForIt) {
+  FabricOptions options;
+  options.retry_s = 0.01;
+  const auto fabric = std::make_shared<Fabric>(options);
+  std::atomic<bool> left = false, over = false;
+  std::atomic<int> met = 0;
+  const Setting setting{.slow = 1};
+  run_on(fabric, 3, setting, [&](std::unique_ptr<Communicator> c) {
+    float sent = 1, got[2] = {};
+    const auto to = [&](Rank peer) { return send_to(peer, &sent, 1, DataType::float32); };
+    const auto from = [&](Rank peer) {
+      return receive_from(peer, &got[peer == 0 ? 0 : peer - 1], 1, DataType::float32);
+    };
+    const bool first = c->rank() == 0;
+    const std::vector<Transfer> hello =
+        first ? std::vector{to(1), to(2), from(1), from(2)} : std::vector{to(0), from(0)};
+    EXPECT_TRUE(c->run(hello).ok());
+    ++met;
+    while (met < 3) std::this_thread::yield();
+    if (first) {
+      fabric->pull(0);
+      ++met;
+      while (!over) std::this_thread::yield();
+      return;
+    }
+    while (met < 4) std::this_thread::yield();
+    if (c->rank() == 1)
+      while (!left) std::this_thread::yield();
+    const std::vector<Transfer> rest =
+        c->rank() == 2 ? std::vector{to(0), from(0)} : std::vector{to(0), from(0), to(2)};
+    const Status status = c->run(rest);
+    EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
+    EXPECT_EQ(status.peer(), 0) << status.to_string();
+    const bool leaves_first = c->rank() == 2;
+    c.reset();
+    (leaves_first ? left : over) = true;
+  });
 }
 
 std::string fault_name(const testing::TestParamInfo<Fault>& info) {

@@ -113,6 +113,7 @@ TEST(TcpFaults, AHostThatTakesNoConnectionIsSilent) {
   const SocketAddress refusing = local_address(nobody).take();
   Times times;
   times.connect = times.retry_max = 0.1;  // both addresses are tried again and again
+  times.gone = 0.2;
   const auto silence_of = [&](const std::vector<SocketAddress>& there) {
     const auto low = make_tcp(config_of(0, 2), times).take();
     if (!low->join({low->address(), encode(RankAddress{"one host", 1, there})}).ok()) return -1.0;

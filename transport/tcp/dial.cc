@@ -14,10 +14,6 @@
 namespace weft::tcp {
 namespace {
 
-// The peer's addresses come from its listeners: that all of them refuse means that it is gone.
-// Once might be a host that is short of something.
-constexpr int kRefusedRoundsMax = 3;
-
 // Until it says hello a caller has sent nothing that would have to be acknowledged, so that only
 // signs of life tell a cut cable from a peer that is busy.
 constexpr SignsOfLife kCalling{.idle = 1, .between = 1, .unanswered = 30};
@@ -132,7 +128,7 @@ void Dial::answered(Answer answer) {
   if (answer != Answer::welcome) {
     // It is the right rank, and calls us: its connection will come; if not, we call again.
     if (answer == Answer::crossed || answer == Answer::connected) return pause();
-    return answer == Answer::closed ? give_up(gone()) : failed(said(text(answer)));
+    return answer == Answer::closed ? refused() : failed(said(text(answer)));
   }
   const FrameHeader start = encode(Frame{});
   const ssize_t sent = ::send(socket_.get(), start.data(), start.size(), MSG_NOSIGNAL);
@@ -152,13 +148,26 @@ void Dial::failed(const Status& why) {
                candidates_[at_].to_string() + ": " + std::string(why.message()) + "; trying on.");
   if (why.code() == Code::peer_lost) ++refusals_;
   if (++at_ == candidates_.size()) {
-    refused_rounds_ = refusals_ == at_ ? refused_rounds_ + 1 : 0;
-    if (refused_rounds_ == kRefusedRoundsMax) return give_up(gone());
+    if (refusals_ == at_) return refused();
+    refused_since_ns_.reset();
     at_ = refusals_ = 0;
     return pause();
   }
   drop();
   due_ns_ = 0;  // at the next tick
+}
+
+// The peer's addresses come from its listeners: that all of them refuse means that it is gone, but
+// once might be a host that is short of something. And who is gone may have left because of another
+// rank's loss. It told those whom it was connected with; this rank is to find that loss itself,
+// before it blames who left.
+void Dial::refused() {
+  const int64_t now_ns = steady_clock().now_ns();
+  const int64_t since_ns = refused_since_ns_.value_or(now_ns);
+  refused_since_ns_ = since_ns;
+  if (static_cast<double>(now_ns - since_ns) * 1e-9 >= hub_.times.gone) return give_up(gone());
+  at_ = refusals_ = 0;
+  pause();
 }
 
 void Dial::give_up(Status why) {

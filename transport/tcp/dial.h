@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,7 @@ class Dial final : public Pollable {
   void answered(Answer answer);
   // Goes on to the next address, or pauses after the last.
   void failed(const Status& why);
+  void refused();
   void give_up(Status why);
   void pause();
   void drop();
@@ -62,8 +64,8 @@ class Dial final : public Pollable {
   int64_t due_ns_ = 0;
   WatchedFd socket_;
   size_t at_ = 0;
-  size_t refusals_ = 0;     // in this round
-  int refused_rounds_ = 0;  // in which all addresses refused, without a break
+  size_t refusals_ = 0;                      // in this round
+  std::optional<int64_t> refused_since_ns_;  // by all addresses, without a break
   double pause_s_;
   double warn_after_s_ = 5;
   int64_t began_ns_, reacted_ns_;

@@ -22,6 +22,7 @@ struct Times {
   double answer = 10;   // for a listener to say something, and for a caller to say hello
   double retry = 0.02;  // before all addresses are tried again; doubles each time, up to
   double retry_max = 1;
+  double gone = 0.5;  // for all addresses to refuse, until a rank that never was met counts as gone
   double vanish = 30;  // for a host to acknowledge what was sent to it
   double close = 2;    // for more of what is on its way to arrive, when the transport is destroyed
 };
