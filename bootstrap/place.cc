@@ -60,12 +60,14 @@ class KnownPlace final : public Announcement {
       : targets_(std::move(targets)), advice_(std::move(advice)) {
     place_.job = std::move(job);
   }
-  explicit KnownPlace(Place place) : place_(std::move(place)) {}
+  explicit KnownPlace(Place place, bool listens) : place_(std::move(place)), listens_(listens) {}
 
   std::string advice() const override { return advice_; }
   bool certain() const override {
     return targets_.empty() ? place_.addresses.size() == 1 : split(targets_, ',').size() == 1;
   }
+
+  bool listens() const override { return listens_; }
 
   Result<std::optional<Place>> look(const Deadline& deadline) override {
     if (place_.addresses.empty()) {
@@ -86,6 +88,7 @@ class KnownPlace final : public Announcement {
   std::string targets_;
   std::string advice_;
   Place place_;  // addresses are empty until the names could be resolved
+  bool listens_ = false;
   int64_t look_again_ns_ = 0;
 };
 
@@ -224,7 +227,10 @@ std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
   return std::make_unique<KnownPlace>(std::move(targets), std::move(job), std::move(advice));
 }
 std::unique_ptr<Announcement> known_place(Place place) {
-  return std::make_unique<KnownPlace>(std::move(place));
+  return std::make_unique<KnownPlace>(std::move(place), false);
+}
+std::unique_ptr<Announcement> listening_place(Place place) {
+  return std::make_unique<KnownPlace>(std::move(place), true);
 }
 
 Status check_targets(std::string_view targets) {

@@ -37,6 +37,9 @@ class Announcement {
   // job's name is then a mistake to report at once. False where an announcement may be stale or one
   // of several.
   virtual bool certain() const { return true; }
+  // Whether somebody listened there before it was announced: where all addresses refuse, nobody is
+  // going to.
+  virtual bool listens() const { return false; }
   // What to tell a user where the store was not found; a sentence, or empty.
   virtual std::string advice() const { return {}; }
 };
@@ -48,6 +51,8 @@ inline constexpr double kResolve_s = 5;  // that names may take
 std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
                                           std::string advice = {});
 std::unique_ptr<Announcement> known_place(Place place);
+// Where somebody listened before the place was known.
+std::unique_ptr<Announcement> listening_place(Place place);
 
 // Whether each of them can be read so.
 Status check_targets(std::string_view targets);

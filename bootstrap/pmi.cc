@@ -109,6 +109,7 @@ class PmiAnnouncement final : public Announcement {
     return exchange_by_pmi(fd_, id_text(*place_), deadline).status();
   }
 
+  bool listens() const override { return true; }
   Result<std::optional<Place>> look(const Deadline& deadline) override {
     if (!place_) {
       const Result<std::string> text = exchange_by_pmi(fd_, std::nullopt, deadline);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -18,6 +19,7 @@ constexpr int64_t kStrangerRetryNs =
     500 * kMillisecond;  // after an answer that was not the store's
 constexpr int64_t kLookNs = 50 * kMillisecond;
 constexpr int64_t kNextAddressNs = 500 * kMillisecond;  // where one keeps silent
+constexpr int64_t kGoneNs = 500 * kMillisecond;         // where all refuse
 
 int64_t now_ns() { return steady_clock().now_ns(); }
 
@@ -33,6 +35,7 @@ struct Attempt {
   wire::Offer offer;               // what it was answered with
   bool connecting = false;
   bool tried = false;
+  bool refused = false;  // the last time
   int64_t retry_at_ns = 0;
   int64_t retry_after_ns = kFirstRetryNs;
 };
@@ -103,6 +106,7 @@ class StoreClient final : public Rendezvous {
       for (Attempt& attempt : attempts_)
         if (!attempt.connection.open() && now_ns() >= attempt.retry_at_ns) WEFT_TRY(start(attempt));
       WEFT_TRY(wait_for_welcome(blob, deadline));
+      if (!store_.open() && is_gone()) return gone();
       if (!store_.open() && deadline.expired()) return nobody_there();
     }
     attempts_.clear();
@@ -134,7 +138,7 @@ class StoreClient final : public Rendezvous {
     Result<Fd> socket = start_connect(attempt.address);
     if (!socket.ok()) {
       const bool in_vain = lacks_descriptors() && !is_trying();
-      put_off(attempt, socket.status().message());
+      put_off(attempt, socket.status());
       return in_vain ? cannot_connect(socket.status()) : Status();
     }
     attempt.connection = Connection(socket.take());
@@ -155,8 +159,13 @@ class StoreClient final : public Rendezvous {
         config_.rank);
   }
 
+  void put_off(Attempt& attempt, const Status& why) {
+    put_off(attempt, why.message());
+    attempt.refused = why.code() == Code::peer_lost;
+  }
   void put_off(Attempt& attempt, std::string_view why) {
     problem_ = concat(attempt.address.to_string(), ": ", why);
+    attempt.refused = false;
     attempt.connection.close();
     attempt.connecting = false;
     attempt.retry_at_ns = now_ns() + attempt.retry_after_ns;
@@ -188,7 +197,7 @@ class StoreClient final : public Rendezvous {
   Status serve(Attempt& attempt, const std::string& blob, const Deadline& deadline) {
     if (attempt.connecting) {
       if (const Status why = finish_connecting(attempt); !why.ok()) {
-        put_off(attempt, why.message());
+        put_off(attempt, why);
         return {};
       }
     }
@@ -287,6 +296,28 @@ class StoreClient final : public Rendezvous {
     put_off(attempt, why);
   }
 
+  // Whether whoever listened does not any more: once might be a host that is short of something.
+  bool is_gone() {
+    const bool refused = announcement_->listens() && !attempts_.empty() &&
+                         std::all_of(attempts_.begin(), attempts_.end(),
+                                     [](const Attempt& attempt) { return attempt.refused; });
+    if (!refused) refused_since_ns_ = std::numeric_limits<int64_t>::max();
+    refused_since_ns_ = std::min(refused_since_ns_, now_ns());
+    return refused && now_ns() - refused_since_ns_ > kGoneNs;
+  }
+
+  Status gone() const {
+    std::string where;
+    for (const Attempt& attempt : attempts_)
+      where.append(where.empty() ? "" : ", ").append(attempt.address.to_string());
+    return Status(
+        Code::peer_lost,
+        concat("Rank ", config_.rank, " could not meet the other ranks: nobody listens at ", where,
+               " any more, so who did has ended or died; see its output for the "
+               "reason."),
+        0);
+  }
+
   Status nobody_there() const {
     return Status(
         Code::timeout,
@@ -355,7 +386,8 @@ class StoreClient final : public Rendezvous {
   Nonce offered_{};    // of the last offer to it
   Nonce offered_before_{};
   uint32_t round_ = 0;
-  std::string problem_;  // why the last attempt failed
+  std::string problem_;           // why the last attempt failed
+  int64_t refused_since_ns_ = 0;  // by all addresses
   Thinned warnings_;
   Status failure_;
   RendezvousStats stats_;

@@ -237,10 +237,11 @@ class AtKeeper final : public Announcement {
   AtKeeper(const Known& id, int rank, int size, std::string place)
       : place_(std::move(place)),
         keeper_(make_store_client({.rank = rank, .size = size, .job = "", .key = id.key},
-                                  known_place(id.place))) {}
+                                  listening_place(id.place))) {}
 
   Status announce(const Deadline& deadline) override { return ask(deadline).status(); }
   void withdraw() override { keeper_.reset(); }  // the keeper sees that
+  bool listens() const override { return true; }
 
   Result<std::optional<Place>> look(const Deadline& deadline) override {
     if (found_) return found_;

@@ -2,10 +2,13 @@
 // id and the secret, tells nobody else anything, and the ranks believe nobody else.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -260,6 +263,47 @@ TEST(Keeper, TellsThatRankZeroIsGone) {
   EXPECT_EQ(late.status().code(), Code::peer_lost) << late.status().to_string();
   EXPECT_TRUE(contains(late.status().message(), "Rank 0 ended"));
   EXPECT_FALSE(soon.expired());
+}
+
+// Rank 0 goes when another one knows where it is, but has not been welcomed there.
+TEST(Keeper, IsNotNeededToFindThatRankZeroIsGone) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "a process forked beside threads can start none under ThreadSanitizer";
+#endif
+  using std::chrono_literals::operator""ms;
+  const auto id = make_id({});
+  const pid_t rank_0 = ::fork();
+  if (rank_0 == 0) {
+    (void)meet(*id, 0, 3);
+    ::_exit(0);
+  }
+  std::this_thread::sleep_for(1000ms);  // it has said where it is
+  ::kill(rank_0, SIGSTOP);
+  Together ranks;
+  ranks.add([&] {
+    const Table table = meet(*id, 1, 3);
+    EXPECT_EQ(table.status().code(), Code::peer_lost) << table.status().to_string();
+    EXPECT_EQ(table.status().peer(), 0);
+    EXPECT_TRUE(contains(table.status().message(), "nobody listens at "));
+  });
+  std::this_thread::sleep_for(300ms);
+  ::kill(rank_0, SIGKILL);
+  ::waitpid(rank_0, nullptr, 0);
+}
+
+// Whoever made the id is gone, and with it what it would have told.
+TEST(Keeper, ThatIsGoneIsNotWaitedFor) {
+  Fd once = listen_on(SocketAddress::parse("127.0.0.1:0").take()).take();
+  const ncclUniqueId id = kept_at(*make_id({}), {local_address(once).take()});
+  once.reset();
+  for (const int rank : {0, 1}) {
+    const Deadline soon = Deadline::after(5);
+    const Table table = meet(id, rank, 2);
+    EXPECT_EQ(table.status().code(), Code::peer_lost) << table.status().to_string();
+    EXPECT_TRUE(contains(table.status().message(), "The maker of the unique id: Rank "));
+    EXPECT_TRUE(contains(table.status().message(), "nobody listens at 127.0.0.1:"));
+    EXPECT_FALSE(soon.expired());
+  }
 }
 
 // Lines about strangers thin out, and what they send costs no memory.
