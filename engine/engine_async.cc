@@ -160,6 +160,7 @@ void Engine::admit() {
     if (!failed && occupied.collective() && groups == 0) break;  // nothing but collectives
     groups -= op.is_group;
     if (!failed && !occupied.admits(op)) {
+      op.moved = true;  // when it begins, as what it waits for has ended then
       occupied.add(op);
       ++i;
       continue;

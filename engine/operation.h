@@ -45,7 +45,7 @@ struct Operation {
   uint64_t number = 0;    // of the recorder
   bool waited = false;    // long enough to look around
   // Counts from when an asynchronous call was made, a blocking one began to wait (most never do),
-  // and anew from when something of it moved.
+  // and anew from when something of it, or one that it waited behind, moved.
   std::optional<Deadline> deadline;
   bool moved = false;            // since then
   int64_t blocked_since_ns = 0;  // 0: not known to be blocked

@@ -180,6 +180,28 @@ TEST_P(Order, CallsThatMoveGoOn) {
   });
 }
 
+// Each waits its turn, and then as long for its peer as it may.
+TEST_P(Order, CallsThatWaitedForOthersBeginWithAllOfTheirTime) {
+  run_ranks(cluster(2, 1), [](Communicator& c) {
+    std::array<int, 4> numbers{};
+    ASSERT_TRUE(c.barrier().ok());
+    if (c.rank() == 1) {
+      for (int i = 0; i < 4; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        ASSERT_TRUE(c.send(0, &i, 1, DataType::int32).ok());
+      }
+      return;
+    }
+    std::vector<Work> works;
+    for (int& number : numbers) {
+      const Transfer one = receive_from(1, &number, 1, DataType::int32);
+      works.push_back(c.start(std::span(&one, 1)));
+    }
+    for (const Work& work : works) EXPECT_TRUE(work.wait().ok()) << work.wait().to_string();
+    EXPECT_EQ(numbers, (std::array<int, 4>{0, 1, 2, 3}));
+  });
+}
+
 TEST_P(Order, CallsThatWaitForOthersKeepTheirDeadlines) {
   run_ranks(cluster(2, 30), [](Communicator& c) {
     ASSERT_TRUE(c.barrier().ok());
