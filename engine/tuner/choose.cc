@@ -35,27 +35,43 @@ std::string_view in_rank_order_over_links(const Call& call, size_t bytes) {
   return "direct_one_shot";
 }
 
-std::string_view over_links(const Call& call, int ranks, size_t bytes) {
+int asked_radix(const Options& options) { return options.radix > 0 ? options.radix : 2; }
+
+// Whether links hold as many chunks as a message of it carries.
+bool links_have_room(std::string_view algorithm, const Collective& c, const Surroundings& around,
+                     const Options& options) {
+  constexpr size_t kLargestElement = 16;
+  const size_t chunks = static_cast<size_t>(
+      find_algorithm(algorithm)->build(c, 0, {.radix = asked_radix(options)}).message_chunks);
+  const size_t half = around.slot_bytes * static_cast<size_t>(around.slots / 2);
+  return around.slot_bytes == 0 || half / chunks >= kLargestElement;
+}
+
+std::string_view over_links(const Collective& c, size_t bytes, const Surroundings& around,
+                            const Options& options) {
+  const int ranks = c.ranks;
   const bool small = bytes <= kLinkSmallBytes;
   const bool few = ranks <= kFewRanks;
   // Those exchange with all others at once what in a ring would wait for its way round.
   const bool handful = ranks == 3 || ranks == 4;
-  const bool tiny = bytes <= kTinyBlock && !few;
-  const auto blocks_of_many = [&](std::string_view by_logarithm) {
-    return (small && few) || handful ? "direct_one_shot" : tiny ? by_logarithm : "ring";
+  const auto few_steps = [&](std::string_view by_logarithm, std::string_view else_by) {
+    const bool tiny = bytes <= kTinyBlock && !few;
+    return tiny && links_have_room(by_logarithm, c, around, options) ? by_logarithm : else_by;
   };
-  switch (call.kind) {
+  const bool at_once = (small && few) || handful;
+  switch (c.kind) {
     case Kind::all_reduce:
       if (small) return "recursive_doubling";
       return handful ? "direct_two_shot" : ranks > kManyRanks ? "double_tree" : "ring";
     case Kind::barrier: return "recursive_doubling";
     case Kind::reduce:
     case Kind::broadcast: return small || ranks == 2 ? "knomial" : "double_tree";
-    case Kind::all_gather: return blocks_of_many("bruck");
-    case Kind::reduce_scatter: return blocks_of_many("halving_doubling");
+    case Kind::all_gather: return at_once ? "direct_one_shot" : few_steps("bruck", "ring");
+    case Kind::reduce_scatter:
+      return at_once ? "direct_one_shot" : few_steps("halving_doubling", "ring");
     case Kind::gather:
-    case Kind::scatter: return small && !few ? "knomial" : "direct_one_shot";
-    case Kind::all_to_all: return tiny ? "bruck" : "pairwise";
+    case Kind::scatter: return "direct_one_shot";
+    case Kind::all_to_all: return few_steps("bruck", "pairwise");
     default: return "pairwise";
   }
 }
@@ -74,29 +90,32 @@ bool between_buffers(const Call& call, const Surroundings& around) {
   return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
 }
 
-// Whether windows have room, and steps that fold take so many operands. Very many ranks that are to
-// tell each other little do not connect each with every other one for it.
-bool can_use_windows(std::string_view algorithm, const Collective& c, size_t bytes,
-                     const Surroundings& around) {
+// Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
+bool may_ll(const Call& call) { return !call.varying; }
+
+// Whether windows have room, and steps that fold take so many operands. Windows connect every rank
+// with every other one: where there are very many, that has to pay.
+bool can_use_windows(std::string_view algorithm, const Call& call, const Surroundings& around,
+                     const Options& options) {
   if (!around.windows) return false;
-  const bool all_with_all = c.kind == Kind::all_gather || c.kind == Kind::all_to_all;
-  if (all_with_all && c.ranks > kManyRanks && bytes <= kTinyBlock) return false;
+  const bool to_one = call.kind == Kind::gather || call.kind == Kind::scatter;
+  if (around.ranks > kManyRanks && (to_one || message_bytes(call) <= kTinyBlock)) return false;
   const Algorithm& a = *find_algorithm(algorithm);
-  return a.suits(c) && slots_in_window(a, c) <= around.room.slots;
+  const Collective c = collective_of(call, around);
+  const bool lines = options.protocol == "ll" && may_ll(call);
+  return a.suits(c) &&
+         slots_in_window(a, c, options.lanes) <= (lines ? around.room.lines : around.room.slots);
 }
 
-std::string_view by_table(const Call& call, const Surroundings& around, bool rank_order) {
+std::string_view by_table(const Call& call, const Surroundings& around, const Options& options) {
   const size_t bytes = message_bytes(call);
   if (call.kind == Kind::exchange) return "exchange";
   if (pair_sizes(call)) return call.kind == Kind::all_to_all ? "pairwise" : "direct_one_shot";
   const std::string_view windowed = over_windows(call, bytes);
-  if (can_use_windows(windowed, collective_of(call, around), bytes, around)) return windowed;
-  if (rank_order && reduces(call.kind)) return in_rank_order_over_links(call, bytes);
-  return over_links(call, around.ranks, bytes);
+  if (can_use_windows(windowed, call, around, options)) return windowed;
+  if (options.deterministic && reduces(call.kind)) return in_rank_order_over_links(call, bytes);
+  return over_links(collective_of(call, around), bytes, around, options);
 }
-
-// Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
-bool may_ll(const Call& call) { return !call.varying; }
 
 size_t asked_segment(const Options& options) {
   return options.chunk_bytes > 0 ? options.chunk_bytes : options.slot_bytes;
@@ -107,7 +126,7 @@ Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
              const Surroundings& around, const Options& options) {
   Choice choice;
   choice.algorithm = &algorithm;
-  choice.radix = options.radix > 0 ? options.radix : 2;
+  choice.radix = asked_radix(options);
   if (options.lanes > 0 && call.kind != Kind::exchange)
     choice.copies = copies_of(algorithm, options.lanes);
   choice.segment_bytes = asked_segment(options);
@@ -116,7 +135,7 @@ Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
   if (algorithm.windows && algorithm.lines && may_ll(call))
     choice.ll = options.protocol == "ll" ||
                 (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)) &&
-                 slots_in_window(algorithm, c) <= around.room.lines);
+                 slots_in_window(algorithm, c, options.lanes) <= around.room.lines);
   return choice;
 }
 
@@ -257,7 +276,7 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   if (between_buffers(call, around))
     return usual(*find_algorithm("zero_copy"), call, c, around, options);
   const std::vector<Offer>* const priced = offers(call, around, options);
-  const Algorithm* algorithm = find_algorithm(by_table(call, around, options.deterministic));
+  const Algorithm* algorithm = find_algorithm(by_table(call, around, options));
   if (priced && !priced->empty()) return cheapest(*priced, algorithm, call, c);
   if (algorithm->suits(c)) return usual(*algorithm, call, c, around, options);
   return unsupported(describe(call) + " cannot be folded in rank order on " +

@@ -24,14 +24,15 @@ constexpr size_t kWindowSegmentLeast = 64 * 1024, kWindowSegmentMost = 128 * 102
 bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (!algorithm.suits(demand.collective)) return false;
   if (algorithm.windows && !demand.windows) return false;
-  if (slots_in_window(algorithm, demand.collective) > demand.room.slots) return false;
+  if (slots_in_window(algorithm, demand.collective, demand.copies) > demand.room.slots)
+    return false;
   if (algorithm.registered) return false;  // not a matter of price: see choose()
   return !demand.rank_order || !reduces(demand.collective.kind) || algorithm.canonical;
 }
 
 bool can_ll(const Algorithm& algorithm, const Demand& demand) {
   return algorithm.windows && algorithm.lines &&
-         slots_in_window(algorithm, demand.collective) <= demand.room.lines;
+         slots_in_window(algorithm, demand.collective, demand.copies) <= demand.room.lines;
 }
 
 }  // namespace
@@ -41,14 +42,14 @@ bool usually_ll(const Algorithm& algorithm, size_t block_bytes) {
   return algorithm.windows && algorithm.lines && block_bytes <= kOneLine;
 }
 
-int slots_in_window(const Algorithm& algorithm, const Collective& c) {
-  if (!algorithm.windows) return 0;
-  const Program program = algorithm.build(c, 0, {});
-  return program.window_slots * program.window_halves;
-}
-
 int copies_of(const Algorithm& algorithm, int lanes) {
   return algorithm.windows ? std::min(lanes, kWindowLanesMax) : lanes;
+}
+
+int slots_in_window(const Algorithm& algorithm, const Collective& c, int lanes) {
+  if (!algorithm.windows) return 0;
+  const Program program = algorithm.build(c, 0, {});
+  return program.window_slots * program.window_halves * copies_of(algorithm, std::max(1, lanes));
 }
 
 size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes) {

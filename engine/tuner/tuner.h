@@ -70,11 +70,11 @@ class Tuner {
 // Whether lines beat payload and signal where prices say nothing: one line does.
 bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
 
-// How much of a window's room the algorithm takes.
-int slots_in_window(const Algorithm& algorithm, const Collective& c);
-
 // Copies of the algorithm's lanes where `lanes` are asked for.
 int copies_of(const Algorithm& algorithm, int lanes);
+
+// How much of a window's room the algorithm takes, where so many lanes are asked for (0: none are).
+int slots_in_window(const Algorithm& algorithm, const Collective& c, int lanes);
 
 // Elements of a chunk in one round, in bytes, where nothing else is asked for; of links with slots
 // of `slot_bytes`.

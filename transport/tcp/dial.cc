@@ -127,7 +127,9 @@ void Dial::read_answer() {
 void Dial::answered(Answer answer) {
   if (answer != Answer::welcome) {
     // It is the right rank, and calls us: its connection will come; if not, we call again.
-    if (answer == Answer::crossed || answer == Answer::connected) return pause();
+    const bool lives = answer == Answer::crossed || answer == Answer::connected;
+    if (lives) refused_since_ns_.reset();
+    if (lives) return pause();
     return answer == Answer::closed ? refused() : failed(said(text(answer)));
   }
   const FrameHeader start = encode(Frame{});

@@ -264,58 +264,74 @@ TEST(Tuner, LeavesDirectExchangesOfAFew) {
   }
 }
 
-std::string_view chosen(Kind kind, size_t count, const Surroundings& around) {
+Choice choice_of(Kind kind, size_t count, const Surroundings& around, const Options& options = {}) {
   const float x = 0;
   float y = 0;
   Call call{.kind = kind, .input = &x, .output = &y, .count = count};
   call.type = DataType::float32;
-  const auto choice = choose(call, around, {});
-  return choice.ok() ? choice->algorithm->name : "";
+  const auto choice = choose(call, around, options);
+  EXPECT_TRUE(choice.ok()) << choice.status().to_string();
+  return choice.ok() ? *choice : Choice{};
 }
+std::string_view chosen(Kind kind, size_t count, const Surroundings& around,
+                        const Options& options = {}) {
+  const Choice choice = choice_of(kind, count, around, options);
+  return choice.algorithm ? choice.algorithm->name : "";
+}
+
+constexpr size_t kLittle = 2, kMuch = 1 << 20;  // elements
 
 // A step folds 64 operands; what only moves needs no more than room in windows.
 TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
   const Surroundings around{.ranks = 512, .windows = true, .room = {.slots = 16'384, .lines = 256}};
-  const size_t little = 2, much = 1 << 20;
-  for (const size_t count : {little, much}) {
-    EXPECT_EQ(chosen(Kind::broadcast, count, around), "window_one_shot") << count;
-    EXPECT_EQ(chosen(Kind::scatter, count, around), "window_one_shot") << count;
-  }
+  for (const Kind kind : {Kind::all_gather, Kind::all_to_all, Kind::broadcast})
+    EXPECT_EQ(chosen(kind, kMuch, around), "window_one_shot");
   // A connection with every other rank has to pay.
-  for (const Kind kind : {Kind::all_gather, Kind::all_to_all}) {
-    EXPECT_EQ(chosen(kind, little, around), "bruck");
-    EXPECT_EQ(chosen(kind, much, around), "window_one_shot");
+  for (const Kind kind : {Kind::all_gather, Kind::all_to_all})
+    EXPECT_EQ(chosen(kind, kLittle, around), "bruck");
+  EXPECT_EQ(chosen(Kind::broadcast, kLittle, around), "knomial");
+  for (const size_t count : {kLittle, kMuch}) {
+    EXPECT_EQ(chosen(Kind::scatter, count, around), "direct_one_shot");
+    EXPECT_EQ(chosen(Kind::gather, count, around), "direct_one_shot");
   }
   Surroundings narrow = around;
   narrow.room.slots = 1024;  // less than a slot for each receiver in each half
-  EXPECT_EQ(chosen(Kind::all_to_all, much, narrow), "pairwise");
-  EXPECT_EQ(chosen(Kind::all_gather, much, narrow), "window_one_shot");
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, narrow), "pairwise");
+  EXPECT_EQ(chosen(Kind::all_gather, kMuch, narrow), "window_one_shot");
 }
 
-TEST(Choose, SendsLinesWhereWindowsHaveRoomForThem) {
-  const float x = 0;
-  float y = 0;
-  Call call{.kind = Kind::all_to_all, .input = &x, .output = &y, .count = 2};
-  call.type = DataType::float32;
-  Surroundings around{.ranks = 64, .windows = true, .room = {.lines = 256}};
-  EXPECT_TRUE(choose(call, around, {})->ll);
-  around.ranks = 65;
-  call.kind = Kind::scatter;
-  EXPECT_FALSE(choose(call, around, {})->ll);
-  call.kind = Kind::gather;
-  EXPECT_TRUE(choose(call, around, {})->ll);
+// A slot for each receiver, four halves, and as many lanes as are asked for.
+TEST(Choose, TakesNoMoreOfWindowsThanThereIs) {
+  Surroundings around{.ranks = 64, .windows = true, .room = {.slots = 1024, .lines = 256}};
+  Options options, asked;
+  EXPECT_TRUE(choice_of(Kind::all_to_all, kLittle, around).ll);
+  options.lanes = 2;
+  EXPECT_FALSE(choice_of(Kind::all_to_all, kLittle, around, options).ll);
+  EXPECT_EQ(chosen(Kind::all_to_all, kLittle, around, options), "window_one_shot");
+  options.lanes = 5;
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, options), "pairwise");
+  asked.protocol = "ll";
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "window_one_shot");
+  asked.lanes = 2;
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "pairwise");
+}
 
+TEST(Tuner, TakesNoMoreOfWindowsThanThereIs) {
   Network n = network(kMicro, kMicro);
   n.node_cores = 512;
   Tuner tuner(n);
-  around.tuner = &tuner;
-  around.slot_bytes = 64 << 10;
-  around.slots = 8;
-  call.kind = Kind::all_to_all;
-  for (const Offer& offer : *offers(call, around, {})) EXPECT_FALSE(offer.ll);
-  around.room.slots = 64;
-  for (const Offer& offer : *offers(call, around, {}))
-    EXPECT_NE(offer.algorithm->name, "window_one_shot");
+  Demand demand{.collective = {Kind::all_to_all, 64, 0, false}, .windows = true};
+  demand.slot_bytes = 64 << 10;
+  demand.slots = 8;
+  demand.room.lines = 256;
+  EXPECT_TRUE(offer_of(tuner.offers(demand, 64), "window_one_shot")->ll);
+  demand.room.lines = 255;
+  EXPECT_FALSE(offer_of(tuner.offers(demand, 64), "window_one_shot")->ll);
+  demand.room.slots = 255;
+  EXPECT_EQ(offer_of(tuner.offers(demand, 64), "window_one_shot"), nullptr);
+  demand.room.slots = 256;
+  demand.copies = 2;
+  EXPECT_EQ(offer_of(tuner.offers(demand, 64), "window_one_shot"), nullptr);
 }
 
 // Over links, a logarithm of steps where a ring's would be what takes the time.
@@ -329,6 +345,13 @@ TEST(Choose, TakesFewStepsOnManyRanks) {
     EXPECT_EQ(chosen(Kind::all_to_all, 256, around), "bruck");
     EXPECT_EQ(chosen(Kind::all_to_all, 1 << 20, around), "pairwise");
   }
+  // Links that cannot carry a message of many blocks.
+  Surroundings narrow = many;
+  narrow.slot_bytes = 64;
+  narrow.slots = 2;
+  EXPECT_EQ(chosen(Kind::all_gather, 1, narrow), "ring");
+  EXPECT_EQ(chosen(Kind::reduce_scatter, 1, narrow), "ring");
+  EXPECT_EQ(chosen(Kind::all_to_all, 1, narrow), "pairwise");
   EXPECT_EQ(chosen(Kind::all_reduce, 1 << 20, some), "ring");
   EXPECT_EQ(chosen(Kind::all_reduce, 1 << 20, many), "double_tree");
 }
