@@ -279,6 +279,35 @@ TEST_P(Order, RanksThatWaitForEachOtherBlameNobodyElse) {
   });
 }
 
+// Rank 0 goes, then rank 2 because of it, which rank 1 has never met and asks for after both.
+TEST_P(Order, WhoLeavesBecauseOfALossIsNotBlamedForIt) {
+  std::atomic<int> gone = 0;
+  const auto wait_for = [&](int count) {
+    while (gone < count) std::this_thread::yield();
+  };
+  run_bare_ranks(cluster(3, 10), [&](Rendezvous& meet) {
+    auto made = Communicator::create(meet, cluster(3, 10).options);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    std::unique_ptr<Communicator> c = made.take();
+    int out = 1, in[2] = {};
+    const auto to = [&](Rank peer) { return send_to(peer, &out, 1, DataType::int32); };
+    const auto from = [&](Rank peer) {
+      return receive_from(peer, &in[peer == 2], 1, DataType::int32);
+    };
+    const std::vector<Transfer> meet_0{to(0), from(0)}, meet_both{to(1), from(1), to(2), from(2)},
+        last{from(0), to(2)};
+    EXPECT_TRUE(c->run(c->rank() == 0 ? meet_both : meet_0).ok());
+    wait_for(c->rank() == 1 ? 2 : c->rank() / 2);
+    const Status status = c->rank() == 0   ? Status()
+                          : c->rank() == 1 ? c->run(last)
+                                           : c->run(std::span(meet_0).last(1));
+    EXPECT_EQ(status.ok(), c->rank() == 0);
+    EXPECT_TRUE(status.ok() || status.peer() == 0) << status.to_string();
+    c.reset();
+    ++gone;
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Media, Order, Values("shm", "tcp"),
                          [](const auto& medium) { return medium.param; });
 

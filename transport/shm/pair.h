@@ -126,6 +126,7 @@ class Pair {
 
   bool sendable() const { return state_ == State::connected && !outbox_.empty(); }
   void connect();
+  void refused(int error);
   bool take_socket(Fd socket);
   Outgoing home_frame() const;
   bool check_hello(const Frame& frame);
@@ -145,7 +146,8 @@ class Pair {
   Fd socket_;
   bool same_process_ = false;
   int refusals_ = 0;
-  bool bye_ = false;  // the peer said goodbye
+  std::optional<int64_t> refused_since_ns_;  // as nobody listens
+  bool bye_ = false;                         // the peer said goodbye
   std::deque<Outgoing> outbox_;
   Status status_;
 };
