@@ -165,8 +165,12 @@ int verify_catalog(const Arguments& args, Shelf& shelf) {
 }
 
 int verify_what_is_asked(const Arguments& args, Shelf& shelf) {
-  if (!args.file.empty()) return verify_file(args.file, args);
-  if (names_file(args.algorithm)) return verify_file(args.algorithm, args);
+  const bool of_file = !args.file.empty() || names_file(args.algorithm);
+  if (of_file && (args.all || args.sequences))
+    return fail(invalid_argument(
+        "--all and --sequences are of the algorithms that are built in; a file is verified by "
+        "itself, without them."));
+  if (of_file) return verify_file(args.file.empty() ? args.algorithm : args.file, args);
   const bool asked = args.all || args.sequences || !args.kind.empty() || !args.algorithm.empty();
   if (!asked)
     return fail(invalid_argument(

@@ -25,6 +25,12 @@ def refused(*arguments, saying, status=2):
 folder = pathlib.Path(tempfile.mkdtemp())
 one, two = folder / "one.json", folder / "two.json"
 
+# What could not be written is not told as if it had been.
+for arguments in (["list"], ["verify", "--algorithm", "ring"], ["simulate", "--collective", "all_reduce", "--ranks", "4"]):
+    with open("/dev/full", "w") as full:
+        lost = subprocess.run([sys.argv[1], *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert lost.returncode == 2 and "did not take all" in lost.stderr, (arguments, lost)
+
 # Everything that is built in, for every collective, root and form: out, in, and out again.
 names = [line.split(":")[0] for line in well("list").splitlines() if not line.startswith(" ")]
 assert len(names) > 15, names
@@ -49,6 +55,8 @@ case = ("--collective", "broadcast", "--ranks", "5", "--root", "2")
 assert well("show", "--algorithm", one, *case) == well("show", "--algorithm", "knomial", "--radix", "3", *case)
 assert "broadcast of 5 ranks, root 4: proven, in place too" in well("verify", one)
 assert well("verify", "--algorithm", one) == well("verify", one)
+for flag in ("--sequences", "--all"):
+    refused("verify", one, flag, saying="a file is verified by itself")
 well("export", "--algorithm", "ring", "--ranks", "2-4", "-o", two)
 lines = well("verify", two, "--ranks", "3", "--collective", "broadcast", "--slots", "5").splitlines()
 assert len(lines) == 4 and all("broadcast of 3 ranks" in line for line in lines[1:]), lines
