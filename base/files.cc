@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -89,6 +90,16 @@ Status write_text(const std::string& path, std::string_view text) {
   const Status status = system_error(path);
   fs::remove(draft, error);
   return status;
+}
+
+Status can_write(const std::string& path) {
+  std::error_code error;
+  errno = EISDIR;
+  if (fs::is_directory(path, error)) return system_error(path);
+  const fs::path folder = fs::weakly_canonical(path, error).parent_path();
+  const bool may = replaceable(path) ? ::access(folder.c_str(), W_OK | X_OK) == 0
+                                     : ::access(path.c_str(), W_OK) == 0;
+  return may ? Status() : system_error(path);
 }
 
 Status write_text_in_folder(const std::string& path, std::string_view text) {

@@ -26,7 +26,9 @@ Status check_file_size(uint64_t bytes);
 // Writes it whole or not at all, in place of what was there. What is there and no regular file (a
 // pipe, a terminal) is written to.
 Status write_text(const std::string& path, std::string_view text);
-// The same, and makes the folder that the file is in.
+// Whether that may be tried: an error that names the path where it cannot be written to now.
+Status can_write(const std::string& path);
+// write_text(), and makes the folder that the file is in.
 Status write_text_in_folder(const std::string& path, std::string_view text);
 
 }  // namespace weft

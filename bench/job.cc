@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "bench/gpu_floor.h"
 #include "bench/plot.h"
@@ -184,6 +185,7 @@ RunInfo describe_run(const BenchOptions& options, const Job& job) {
 Result<int> run_all(const BenchOptions& options, const Job& job) {
   RunInfo info = describe_run(options, job);
   const bool reports = job.rank == 0;
+  if (reports) WEFT_TRY(check_writable(options));
   if (reports && !options.plot_file.empty()) WEFT_TRY(find_gnuplot(job.environment).status());
   Result<Team> team = job.make_team(options);
   if (!team.ok()) return team.status();
@@ -245,6 +247,18 @@ int run_job(const BenchOptions& options, const Job& job) {
   complain(concat("rank ", job.rank, ": ", status.status().to_string()));
   const Code code = status.status().code();
   return code == Code::invalid_argument || code == Code::unsupported ? kExitUsage : kExitFailed;
+}
+
+Status check_writable(const BenchOptions& options) {
+  const std::pair<const char*, const std::string&> files[] = {
+      {"-J/--output_file", options.output_file},
+      {"--plot", options.plot_file},
+      {"--trace", options.trace_file}};
+  for (const auto& [flag, file] : files)
+    if (!file.empty())
+      if (const Status status = can_write(file); !status.ok())
+        return invalid_argument(std::string(status.message())).within(flag);
+  return {};
 }
 
 void complain(std::string_view message) {

@@ -119,7 +119,20 @@ Result<Start> how_to_start(const BenchOptions& options, const Membership& member
         concat("--threads starts ranks of its own, but this process is part of a "
                "job of ",
                member.size, " ranks (", member.launcher, "); leave --threads out."));
+  if (options.hosts > 1 && !ours)
+    return invalid_argument(
+        concat("--hosts is played by ranks that weft-bench starts, but this process is part of a "
+               "job of ",
+               member.size, " ranks (", member.launcher, "); leave --hosts out."));
   return Start::join;
+}
+
+// Before anything is measured; of a job that others start, rank 0 looks (job.cc).
+Status fit_to_start(const BenchOptions& options) {
+  if (const int ranks = ranks_to_start(options); options.hosts > ranks)
+    return invalid_argument(concat("--hosts ", options.hosts, " is more than there are ranks, ",
+                                   ranks, "; give more --ranks."));
+  return check_writable(options);
 }
 
 std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank) {
@@ -157,6 +170,8 @@ int launch(const BenchOptions& asked, const Environment& environment, const Make
   const Result<Membership> member = membership_from(environment);
   Result<Start> start = member.ok() ? how_to_start(options, *member) : member.status();
   if (start.ok() && options.gpu_memory) start = place_on_gpus(options, *start);
+  if (start.ok() && *start != Start::join)
+    if (Status fits = fit_to_start(options); !fits.ok()) start = std::move(fits);
   if (!start.ok()) {
     complain(start.status().message());
     return kExitUsage;

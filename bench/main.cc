@@ -1,4 +1,7 @@
 // weft-bench: measures and checks collectives; --help says how.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "bench/check_prices.h"
@@ -12,6 +15,14 @@ namespace bench = weft::bench;
 
 namespace {
 
+// Else a connection, or what is to be measured, would take the place of one that is closed, and
+// what is printed. Writing to these fails.
+void occupy_standard_descriptors() {
+  for (int fd = 0; fd <= 2; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDONLY) != fd)
+      ::_exit(bench::kExitFailed);
+}
+
 // The exit status, once what was printed is out. A stream remembers what it could not write.
 int told(int status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
@@ -24,6 +35,7 @@ int told(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  occupy_standard_descriptors();
   const weft::Environment environment = weft::Environment::of_process();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const weft::Result<bench::BenchOptions> options = bench::parse_options(arguments, environment);

@@ -8,7 +8,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
-#include "plot/gnuplot.h"
+#include "bench/options_check.h"
 
 namespace weft::bench {
 namespace {
@@ -315,23 +315,6 @@ Status store_here(const Flags& f, BenchOptions& o) {
                port);
 }
 
-// What has no meaning where data is in GPUs' memory.
-Status check_for_gpus(const BenchOptions& o) {
-  const std::pair<bool, const char*> refused[] = {
-      {o.communicator_buffers,
-       "--buffers communicator: what a communicator allocates is the host's memory"},
-      {!o.peers.empty(), "--vs: libraries are compared on the host's memory"},
-      {o.tune || o.check_prices || o.prices || o.explain,
-       "--tune, --check-prices, --explain: there are no prices for GPUs"},
-      {!o.trace_file.empty(), "--trace: what lanes do on a GPU is not noted"},
-      {o.blocking && o.graph_launches > 0,
-       "-z/--blocking 1 with -G/--cudagraph: nothing waits there"},
-  };
-  for (const auto& [is, what] : refused)
-    if (is) return invalid_argument(concat(what, "; leave that or --device cuda out."));
-  return {};
-}
-
 Status store_device(const Flags& f, BenchOptions& o) {
   constexpr std::string_view kDevices[] = {"cpu", "cuda"};
   std::string device;
@@ -418,7 +401,8 @@ Status store_all(const Flags& f, BenchOptions& o) {
   const bool bound = o.engine.algorithm != "auto" || o.engine.protocol != "auto";
   o.skip_unsupported = bound && o.operations.size() > 1;
   WEFT_TRY(store_ranks(f, o));
-  if (!o.plot_file.empty()) WEFT_TRY(check_plot_file(o.plot_file));
+  WEFT_TRY(check_destinations(o));
+  WEFT_TRY(check_purposes(o));
   return store_comparison(f, o);
 }
 
@@ -437,6 +421,10 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   declare_run(app, flags, options);
   declare_engine(app, flags);
   app.footer(concat("Collectives: ", accepted_operations(), ".\n", kFooter));
+  const CLI::Validator something(
+      [](std::string& value) { return value.empty() ? "an empty value says nothing" : ""; }, "");
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0) option->check(something);
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {

@@ -81,6 +81,13 @@ int tune(const BenchOptions& options, const Environment& environment) {
     complain("--tune has no place for its file: set HOME, XDG_CACHE_HOME, or --tuning FILE.");
     return kExitUsage;
   }
+  const Result<Membership> member = membership_from(environment);
+  if (member.ok() && member->size > 1) {
+    complain(concat(
+        "--tune measures the whole machine, by itself, but this process is part of a job of ",
+        member->size, " ranks (", member->launcher, "); call it without a launcher."));
+    return kExitUsage;
+  }
   const Result<MeasuredTuning> measured = measure();
   const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
   if (!written.ok()) {

@@ -54,4 +54,6 @@ def schedule(ranks, radix):
 
 
 radix, *ranks = map(int, sys.argv[1:])
+if radix < 2 or not ranks or min(ranks) < 1:
+    sys.exit("recursive_multiplying.py RADIX RANKS...: a radix of 2 or more, and numbers of ranks")
 json.dump({"name": "recursive_multiplying", "schedules": [schedule(n, radix) for n in ranks]}, sys.stdout)

@@ -112,6 +112,23 @@ TEST(Files, LargerThanTheLimitAreRefusedWithoutASignal) {
 }
 
 // Ranks that are threads may write the same file at the same time.
+TEST(Files, CanBeTriedBeforeTheyAreWritten) {
+  const std::string folder = testing::TempDir() + "weft-can-write-" + std::to_string(::getpid());
+  std::filesystem::create_directory(folder);
+  EXPECT_TRUE(can_write(folder + "/new").ok());
+  EXPECT_FALSE(std::filesystem::exists(folder + "/new"));
+  ASSERT_TRUE(write_text(folder + "/old", "x").ok());
+  EXPECT_TRUE(can_write(folder + "/old").ok());
+  EXPECT_EQ(*read_text(folder + "/old"), "x");
+  EXPECT_TRUE(can_write("/dev/null").ok());
+  for (const std::string& path : {folder, folder + "/none/new", folder + "/old/new"}) {
+    const Status status = can_write(path);
+    EXPECT_EQ(status.code(), Code::system) << path;
+    EXPECT_TRUE(status.message().starts_with(path)) << status.message();
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Files, AreWrittenWholeByEveryThread) {
   constexpr int kThreads = 4, kTimes = 200;
   const Folder folder;

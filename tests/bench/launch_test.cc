@@ -39,6 +39,7 @@ TEST(Launch, InAJobOfOneItMayStartRanks) {
 TEST(Launch, ContradictionsAreErrors) {
   EXPECT_EQ(start({"--ranks", "2"}, member_of("openmpi", 4)), std::nullopt);
   EXPECT_EQ(start({"--threads"}, member_of("openmpi", 4)), std::nullopt);
+  EXPECT_EQ(start({"--hosts", "2"}, member_of("openmpi", 4)), std::nullopt);
   EXPECT_EQ(start({"--ranks", "4", "--here", "0-1", "--meet", "a:1"}, member_of("openmpi", 4)),
             std::nullopt);
 }

@@ -124,8 +124,16 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
   };
   const std::vector<Wrong> cases{
       {{"all_reduced"}, {"COLLECTIVE", "all_reduced", "all_reduce", "barrier"}},
-      {{""}, {"COLLECTIVE", "\"\" is not one of", "all_reduce"}},
-      {{"-o", ""}, {"-o/--op", "\"\" is not one of"}},
+      {{""}, {"COLLECTIVE", "an empty value"}},
+      {{"-o", ""}, {"--op", "an empty value"}},
+      {{"-J", ""}, {"--output_file", "an empty value"}},
+      {{"-n", ""}, {"--iters", "an empty value"}},
+      {{"-N", "0", "-J", "x.json"}, {"-J/--output_file", "-N 0"}},
+      {{"-J", "x", "--trace", "x"}, {"-J/--output_file and --trace are both x"}},
+      {{"--plot", "x.svg", "--trace", "x.svg"}, {"--plot and --trace are both x.svg"}},
+      {{"--tune", "-J", "x"}, {"--tune", "-J"}},
+      {{"--check-prices", "--vs", "openmpi"}, {"--check-prices and --vs"}},
+      {{"--explain", "--vs", "openmpi"}, {"--explain", "--vs"}},
       {{"-b", "12Q"}, {"-b/--minbytes", "12Q", "64K"}},
       {{"-e", "-5"}, {"-e/--maxbytes", "-5"}},
       {{"-b", "2K", "-e", "1K"}, {"-b/--minbytes 2K", "-e/--maxbytes 1K"}},

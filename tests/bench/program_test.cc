@@ -74,6 +74,33 @@ TEST(Program, OutputThatIsLostIsAFailure) {
   }
 }
 
+// A connection in the place of standard output would be told the results.
+TEST(Program, OutputThatIsClosedIsAFailure) {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const Ended ended =
+        run("sh -c '" WEFT_BENCH_PROGRAM,
+            "all_reduce -e 4 -n 1 --no-floor --transport " + transport + " <&- >&-'");
+    EXPECT_EQ(ended.status, 3) << ended.output;
+  }
+}
+
+TEST(Program, FilesThatCannotBeWrittenAreKnownBeforeAnythingIsMeasured) {
+  for (const std::string flag : {"-J /no/such/x.json", "--trace /tmp", "--plot /no/such/x.svg"})
+    for (const std::string ranks : {"", "--threads"}) {
+      const Ended ended = weft_bench("all_reduce -e 4 -n 1 --no-floor " + flag + " " + ranks);
+      EXPECT_EQ(ended.status, 2) << flag << "\n" << ended.output;
+      EXPECT_NE(ended.output.find(flag.substr(flag.find(' ') + 1)), std::string::npos)
+          << ended.output;
+      EXPECT_EQ(ended.output.find("float32"), std::string::npos) << ended.output;
+    }
+}
+
+TEST(Program, ExplainsThatSomeCallsHaveNoPrices) {
+  const Ended ended = weft_bench("barrier,all_reduce --threads -e 4 -n 1 --no-floor --explain");
+  EXPECT_NE(ended.output.find("by table: such calls have no prices"), std::string::npos);
+  EXPECT_NE(ended.output.find("by table: nothing is known"), std::string::npos) << ended.output;
+}
+
 TEST(Program, OneAlgorithmWhereItCan) {
   const Ended ended = weft_bench(std::string("all --algorithm ring --threads") + kSmall);
   EXPECT_EQ(ended.status, 0) << ended.output;
@@ -104,7 +131,7 @@ TEST(Program, Traces) {
   EXPECT_TRUE(names.contains("all_reduce float32 sum, 1536 bytes"));
   EXPECT_TRUE(names.contains("recv_reduce_copy_send chunk 1"));
   const Ended ended = weft_bench("all_reduce -e 4 -n 1 --no-floor --trace /nowhere/x.json");
-  EXPECT_EQ(ended.status, 3) << ended.output;
+  EXPECT_EQ(ended.status, 2) << ended.output;
   EXPECT_NE(ended.output.find("--trace: /nowhere/x.json"), std::string::npos);
 }
 
@@ -127,9 +154,9 @@ TEST(Program, OneMachinePlaysTwoHosts) {
 
 TEST(Program, WrongArgumentsEndWithTwo) {
   for (const char* arguments :
-       {"nonsense", "-b x", "--ranks 0", "--gpus 0", "reduce -r 9 --ranks 2 -e 4",
-        "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4", "all --algorithm rung -e 4",
-        "gather --algorithm ring -e 4 --threads"}) {
+       {"nonsense", "-b x", "--ranks 0", "--ranks 2 --hosts 3 -e 4", "--gpus 0",
+        "reduce -r 9 --ranks 2 -e 4", "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4",
+        "all --algorithm rung -e 4", "gather --algorithm ring -e 4 --threads"}) {
     const Ended ended = weft_bench(arguments);
     EXPECT_EQ(ended.status, 2) << arguments << "\n" << ended.output;
     EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;

@@ -1,0 +1,60 @@
+#include "bench/options_check.h"
+
+#include <utility>
+
+#include "base/text.h"
+#include "plot/gnuplot.h"
+
+namespace weft::bench {
+
+// What has no meaning where data is in GPUs' memory.
+Status check_for_gpus(const BenchOptions& o) {
+  const std::pair<bool, const char*> refused[] = {
+      {o.communicator_buffers,
+       "--buffers communicator: what a communicator allocates is the host's memory"},
+      {!o.peers.empty(), "--vs: libraries are compared on the host's memory"},
+      {o.tune || o.check_prices || o.prices || o.explain,
+       "--tune, --check-prices, --explain: there are no prices for GPUs"},
+      {!o.trace_file.empty(), "--trace: what lanes do on a GPU is not noted"},
+      {o.blocking && o.graph_launches > 0,
+       "-z/--blocking 1 with -G/--cudagraph: nothing waits there"},
+  };
+  for (const auto& [is, what] : refused)
+    if (is) return invalid_argument(concat(what, "; leave that or --device cuda out."));
+  return {};
+}
+
+// Results are written at the end, each file by itself.
+Status check_destinations(const BenchOptions& o) {
+  if (!o.plot_file.empty()) WEFT_TRY(check_plot_file(o.plot_file));
+  const std::pair<const char*, const std::string&> files[] = {
+      {"-J/--output_file", o.output_file}, {"--plot", o.plot_file}, {"--trace", o.trace_file}};
+  for (const auto& [flag, file] : files) {
+    if (file.empty()) continue;
+    if (o.cycles == 0)
+      return invalid_argument(concat(flag,
+                                     ": -N 0 runs until it is stopped, and the file would be ",
+                                     "written after that; give -N a number."));
+    for (const auto& [other, same] : files)
+      if (other != flag && same == file)
+        return invalid_argument(
+            concat(flag, " and ", other, " are both ", file, "; name two files."));
+  }
+  return {};
+}
+
+// What a call of weft-bench is for, and what goes with it.
+Status check_purposes(const BenchOptions& o) {
+  const bool files = !o.output_file.empty() || !o.plot_file.empty() || !o.trace_file.empty();
+  if (o.tune && (o.check_prices || !o.peers.empty() || o.explain || files))
+    return invalid_argument(
+        "--tune measures the machine and nothing else; leave --check-prices, --vs, --explain, -J, "
+        "--plot and --trace out.");
+  if (o.check_prices && !o.peers.empty())
+    return invalid_argument("--check-prices and --vs exclude each other; give one.");
+  if (o.explain && !o.peers.empty())
+    return invalid_argument("--explain says nothing beside --vs; give one.");
+  return {};
+}
+
+}  // namespace weft::bench
