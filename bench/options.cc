@@ -309,10 +309,12 @@ Status store_here(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store(kFlag, parse_int(last, o.first_here, o.ranks - 1), last_here));
   o.ranks_here = last_here - o.first_here + 1;
   const size_t colon = o.meet.rfind(':');
+  if (colon == std::string::npos)
+    return invalid_argument(
+        concat("--meet: \"", o.meet, "\" has no port; give HOST:PORT, the same ", "on all hosts."));
   int port = 0;
   return store("--meet (HOST:PORT, the same on all hosts)",
-               parse_int(colon == std::string::npos ? "" : o.meet.substr(colon + 1), 1, 65535),
-               port);
+               parse_int(o.meet.substr(colon + 1), 1, 65535), port);
 }
 
 Status store_device(const Flags& f, BenchOptions& o) {

@@ -46,8 +46,11 @@ Result<Library> find_program(const std::string& word, size_t equals) {
   Library library;
   library.name = word.substr(0, equals);
   library.program = word.substr(equals + 1);
-  if (library.name.empty() || !is_program(library.program))
-    return invalid_argument(concat("--vs: \"", word, "\": a name, then a program is wanted."));
+  if (library.name.empty())
+    return invalid_argument(concat("--vs: \"", word, "\": NAME=PROGRAM is wanted."));
+  if (!is_program(library.program))
+    return invalid_argument(concat("--vs: \"", word, "\": there is no program ", library.program,
+                                   " that could be started; give its path."));
   return library;
 }
 

@@ -140,8 +140,8 @@ int main(int argc, char** argv) {
   weft::Asked asked;
   app.add_option("paths", asked.paths, "Dumps, or folders of dumps")->required();
   app.add_flag("--json", asked.json, "Findings as JSON");
-  app.add_option("--operations", asked.operations,
-                 "Print the last so many operations of each rank");
+  app.add_option("--operations", asked.operations, "Print the last so many operations of each rank")
+      ->check(CLI::Range(1, 1'000'000));
   app.footer(
       "Exit status: 0 where nothing is wrong, 1 where something is, 2 where nothing is in what "
       "could "

@@ -124,7 +124,7 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
   };
   const std::vector<Wrong> cases{
       {{"all_reduced"}, {"COLLECTIVE", "all_reduced", "all_reduce", "barrier"}},
-      {{""}, {"COLLECTIVE", "an empty value"}},
+      {{""}, {"collective", "an empty value"}},
       {{"-o", ""}, {"--op", "an empty value"}},
       {{"-J", ""}, {"--output_file", "an empty value"}},
       {{"-n", ""}, {"--iters", "an empty value"}},
