@@ -43,16 +43,18 @@ void add_tuning(const Options& options, Greeting& greeting) {
     log_line(LogLevel::warning, 0, concat("ignored: ", tuning.status().message()));
 }
 
-// Null where rank 0 knows no prices, or not for such a job.
-Result<std::shared_ptr<const Network>> network_from(const Greeting& greeting,
-                                                    const std::vector<int>& hosts,
-                                                    const Options& options) {
-  if (greeting.tuning.empty()) return std::shared_ptr<const Network>();
+// Null where rank 0 knows no prices, or not for such a job. `known`: of the communicator that it is
+// split off, or null; the same network has the same prices.
+Result<std::shared_ptr<Tuner>> tuner_from(const Greeting& greeting, const std::vector<int>& hosts,
+                                          const Options& options,
+                                          const std::shared_ptr<Tuner>& known) {
+  if (greeting.tuning.empty()) return std::shared_ptr<Tuner>();
   const Result<Tuning> tuning = tuning_from_json(greeting.tuning);
   if (!tuning.ok()) return tuning.status();
   Result<Network> network = network_of_job(*tuning, hosts, options.transport);
-  if (!network.ok()) return std::shared_ptr<const Network>();
-  return std::shared_ptr<const Network>(std::make_shared<Network>(network.take()));
+  if (!network.ok()) return std::shared_ptr<Tuner>();
+  if (known && known->network() == *network) return known;
+  return std::make_shared<Tuner>(network.take());
 }
 
 // For whether all ranks have a device.
@@ -114,9 +116,9 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   const auto greetings = read_greetings(texts, options.algorithm);
   if (!greetings.ok()) return greetings.status();
   made.hosts = number_hosts(*greetings);
-  auto network = network_from(greetings->front(), made.hosts, options);
-  if (!network.ok()) return network.status();
-  config.network = network.take();
+  auto tuner = tuner_from(greetings->front(), made.hosts, options, config.tuner);
+  if (!tuner.ok()) return tuner.status();
+  config.tuner = tuner.take();
   config.tuning = greetings->front().tuning;
   config.name = greetings->front().name;
   if (!config.key) config.key = meet.key();

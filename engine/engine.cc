@@ -53,7 +53,6 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       no_memory_work_(Work::failed(no_memory_)),
       reserve_(new (std::nothrow) std::byte[kReserveBytes]),
       shared_(*media_),
-      tuner_(config_.network ? std::make_unique<Tuner>(*config_.network) : nullptr),
       neighbours_(ranks_beside(host_of_rank_, media_->me())),
       crowded_(more_than_cores(neighbours_)),
       driver_(own_->driver),

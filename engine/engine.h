@@ -56,8 +56,8 @@ struct CreateConfig {
   MakeTransport make;              // tests put simulated ones here
   bool manual_progress = false;    // no thread: asynchronous calls move when poll() is called
   std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
-  std::shared_ptr<const Network> network = nullptr;             // null: no prices are known
-  // The tuning of which those came, as the first communicator's rank 0 read it; nullopt: not yet.
+  std::shared_ptr<Tuner> tuner = nullptr;                       // null: no prices are known
+  // The tuning of which those come, as the first communicator's rank 0 read it; nullopt: not yet.
   std::optional<std::string> tuning = {};
   Lineage lineage = {};  // of a shrunk communicator; empty: it is its own
   // This rank's, for calls on device memory; null: there is none, and why not.
@@ -283,7 +283,6 @@ class Engine final : public Communicator {
   std::unique_ptr<std::byte[]> reserve_;  // for what has to be said and done without memory
   SharedState shared_;
   PlanCache plans_;
-  std::unique_ptr<Tuner> tuner_;  // null: no prices are known
   PlanCache::Key key_;
   Recorder recorder_;
   uint64_t sequence_ = 0;  // collective calls begun

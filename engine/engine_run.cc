@@ -163,7 +163,7 @@ Surroundings Engine::surroundings() const {
   if (const auto& imported = config_.imported)
     around.own = &imported->algorithm, around.own_serves = imported->serves;
   around.room = room_in(media_->window_layout());
-  around.tuner = tuner_.get();
+  around.tuner = config_.tuner.get();
   around.slot_bytes = link_shape().slot_bytes;
   around.slots = static_cast<int>(link_shape().slots);
   return around;

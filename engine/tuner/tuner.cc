@@ -71,8 +71,9 @@ const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
   const Key key{d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.room.slots,
                 d.room.lines,      d.rank_order,       d.slot_bytes,      d.slots,   d.radix,
                 d.copies,          d.segment_bytes,    d.may_ll,          d.must_ll, rounded};
-  const auto [at, fresh] = known_.try_emplace(key);
-  if (fresh) at->second = price(d, rounded);
+  const std::lock_guard lock(mutex_);
+  auto at = known_.find(key);
+  if (at == known_.end()) at = known_.emplace(key, price(d, rounded)).first;
   return at->second;
 }
 

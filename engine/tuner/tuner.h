@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -52,7 +53,8 @@ class Tuner {
   explicit Tuner(Network network) : network_(std::move(network)) {}
 
   // What can run it, the cheapest first; `bytes` is the size as the columns of weft-bench count it.
-  // Sizes up to the same power of two get the same answer, found once.
+  // Sizes up to the same power of two get the same answer, found once, for as long as the tuner
+  // lives. Communicators that were split off one another share a tuner: any thread may ask.
   const std::vector<Offer>& offers(const Demand& demand, size_t bytes);
   const Network& network() const { return network_; }
 
@@ -64,6 +66,7 @@ class Tuner {
   using Key = std::tuple<Kind, int, Rank, bool, int, int, bool, size_t, int, int, int, size_t, bool,
                          bool, size_t>;
   const Network network_;
+  std::mutex mutex_;  // also while prices are found
   std::map<Key, std::vector<Offer>> known_;
 };
 

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+#include <vector>
+
 #include "engine/tuner/choose.h"
 #include "engine/tuner/simulate.h"
 #include "tests/support/sanitized.h"
@@ -169,6 +172,28 @@ TEST(Tuner, LeavesLanesThatWereAskedFor) {
   const auto& offers = tuner.offers(d, 1 << 20);
   EXPECT_EQ(offer_of(offers, "ring")->copies, 16);
   EXPECT_EQ(offer_of(offers, "window_two_shot")->copies, 8);  // as many as windows have cells for
+}
+
+// By communicators that share it, each in a thread of its own.
+TEST(Tuner, IsAskedByManyThreads) {
+  Tuner shared(network(kMicro, kMicro)), alone(network(kMicro, kMicro));
+  Demand demand{.collective = {Kind::all_reduce, 4, 0, false}, .windows = true};
+  demand.slot_bytes = 64 << 10;
+  demand.slots = 8;
+  const auto names = [&demand](Tuner& tuner) {
+    std::vector<std::string_view> found;
+    for (const size_t bytes : {8, 4096, 1 << 20})
+      for (const Offer& offer : tuner.offers(demand, bytes)) found.push_back(offer.algorithm->name);
+    return found;
+  };
+  const auto expected = names(alone);
+  std::vector<std::vector<std::string_view>> found(4);
+  {
+    std::vector<std::jthread> threads;
+    for (auto& mine : found) threads.emplace_back([&] { mine = names(shared); });
+  }
+  for (const auto& mine : found) EXPECT_EQ(mine, expected);
+  EXPECT_EQ(&shared.offers(demand, 8), &shared.offers(demand, 7));
 }
 
 TEST(Tuner, IsAskedByChoose) {
