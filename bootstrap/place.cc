@@ -60,13 +60,12 @@ class KnownPlace final : public Announcement {
       : targets_(std::move(targets)), advice_(std::move(advice)) {
     place_.job = std::move(job);
   }
-  explicit KnownPlace(Place place, bool listens) : place_(std::move(place)), listens_(listens) {}
+  KnownPlace(Place place, bool listens) : place_(std::move(place)), listens_(listens) {}
 
   std::string advice() const override { return advice_; }
   bool certain() const override {
     return targets_.empty() ? place_.addresses.size() == 1 : split(targets_, ',').size() == 1;
   }
-
   bool listens() const override { return listens_; }
 
   Result<std::optional<Place>> look(const Deadline& deadline) override {

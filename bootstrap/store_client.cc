@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -19,7 +18,7 @@ constexpr int64_t kStrangerRetryNs =
     500 * kMillisecond;  // after an answer that was not the store's
 constexpr int64_t kLookNs = 50 * kMillisecond;
 constexpr int64_t kNextAddressNs = 500 * kMillisecond;  // where one keeps silent
-constexpr int64_t kGoneNs = 500 * kMillisecond;         // where all refuse
+constexpr double kGone_s = 0.5;                         // where all refuse
 
 int64_t now_ns() { return steady_clock().now_ns(); }
 
@@ -301,9 +300,9 @@ class StoreClient final : public Rendezvous {
     const bool refused = announcement_->listens() && !attempts_.empty() &&
                          std::all_of(attempts_.begin(), attempts_.end(),
                                      [](const Attempt& attempt) { return attempt.refused; });
-    if (!refused) refused_since_ns_ = std::numeric_limits<int64_t>::max();
-    refused_since_ns_ = std::min(refused_since_ns_, now_ns());
-    return refused && now_ns() - refused_since_ns_ > kGoneNs;
+    if (!refused) gone_.reset();
+    if (refused && !gone_) gone_ = Deadline::after(kGone_s);
+    return refused && gone_->expired();
   }
 
   Status gone() const {
@@ -313,8 +312,7 @@ class StoreClient final : public Rendezvous {
     return Status(
         Code::peer_lost,
         concat("Rank ", config_.rank, " could not meet the other ranks: nobody listens at ", where,
-               " any more, so who did has ended or died; see its output for the "
-               "reason."),
+               " any more, so who did has ended or died; see its output for the reason."),
         0);
   }
 
@@ -387,7 +385,7 @@ class StoreClient final : public Rendezvous {
   Nonce offered_before_{};
   uint32_t round_ = 0;
   std::string problem_;           // why the last attempt failed
-  int64_t refused_since_ns_ = 0;  // by all addresses
+  std::optional<Deadline> gone_;  // since all addresses refuse: when nobody counts as there
   Thinned warnings_;
   Status failure_;
   RendezvousStats stats_;

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -17,7 +16,7 @@ namespace weft::shm {
 namespace {
 
 constexpr int kRefusalsMax = 50;  // one or two are usual: invariant 2
-constexpr int64_t kGone_ns = 500'000'000;
+constexpr double kGone_s = 0.5;
 
 ConstBytes bytes_of(const Frame& frame) { return std::as_bytes(std::span(&frame, 1)); }
 Bytes bytes_of(Frame& frame) { return std::as_writable_bytes(std::span(&frame, 1)); }
@@ -76,7 +75,7 @@ void Pair::connect() {
     if (errno == EAGAIN || errno == EINTR) return;  // its queue is full: later
     return refused(errno);
   }
-  refused_since_ns_.reset();
+  gone_.reset();
   if (is_foreign(socket)) return lose("belongs to another user, and shares no memory with us.");
   if (!take_socket(std::move(socket))) return;
   Outgoing hello{make_hello(context_), nullptr};
@@ -90,9 +89,8 @@ void Pair::connect() {
 // Nobody listens there any more. Who left may have done so because of another rank's loss, of which
 // this one, which it never met, is to hear before it blames who left.
 void Pair::refused(int error) {
-  const int64_t now_ns = steady_clock().now_ns();
-  if (!refused_since_ns_) refused_since_ns_ = now_ns;
-  if (now_ns - *refused_since_ns_ < kGone_ns) return;  // again later
+  if (!gone_) gone_ = Deadline::after(kGone_s);
+  if (!gone_->expired()) return;  // again later
   lose("has closed its communicator, perhaps because it failed, or has ended: connecting to " +
        address_.to_string() + " failed: " + std::strerror(error) + ".");
 }

@@ -24,6 +24,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/origin_process.h"
 #include "base/socket.h"
@@ -146,8 +147,8 @@ class Pair {
   Fd socket_;
   bool same_process_ = false;
   int refusals_ = 0;
-  std::optional<int64_t> refused_since_ns_;  // as nobody listens
-  bool bye_ = false;                         // the peer said goodbye
+  std::optional<Deadline> gone_;  // since nobody listens: when the peer counts as lost
+  bool bye_ = false;              // the peer said goodbye
   std::deque<Outgoing> outbox_;
   Status status_;
 };

@@ -127,9 +127,10 @@ void Dial::read_answer() {
 void Dial::answered(Answer answer) {
   if (answer != Answer::welcome) {
     // It is the right rank, and calls us: its connection will come; if not, we call again.
-    const bool lives = answer == Answer::crossed || answer == Answer::connected;
-    if (lives) refused_since_ns_.reset();
-    if (lives) return pause();
+    if (answer == Answer::crossed || answer == Answer::connected) {
+      gone_.reset();
+      return pause();
+    }
     return answer == Answer::closed ? refused() : failed(said(text(answer)));
   }
   const FrameHeader start = encode(Frame{});
@@ -151,7 +152,7 @@ void Dial::failed(const Status& why) {
   if (why.code() == Code::peer_lost) ++refusals_;
   if (++at_ == candidates_.size()) {
     if (refusals_ == at_) return refused();
-    refused_since_ns_.reset();
+    gone_.reset();
     at_ = refusals_ = 0;
     return pause();
   }
@@ -164,10 +165,8 @@ void Dial::failed(const Status& why) {
 // rank's loss. It told those whom it was connected with; this rank is to find that loss itself,
 // before it blames who left.
 void Dial::refused() {
-  const int64_t now_ns = steady_clock().now_ns();
-  const int64_t since_ns = refused_since_ns_.value_or(now_ns);
-  refused_since_ns_ = since_ns;
-  if (static_cast<double>(now_ns - since_ns) * 1e-9 >= hub_.times.gone) return give_up(gone());
+  if (!gone_) gone_ = Deadline::after(hub_.times.gone);
+  if (gone_->expired()) return give_up(gone());
   at_ = refusals_ = 0;
   pause();
 }

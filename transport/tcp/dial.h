@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/socket.h"
 #include "transport/tcp/frame.h"
@@ -64,8 +65,8 @@ class Dial final : public Pollable {
   int64_t due_ns_ = 0;
   WatchedFd socket_;
   size_t at_ = 0;
-  size_t refusals_ = 0;                      // in this round
-  std::optional<int64_t> refused_since_ns_;  // by all addresses, without a break
+  size_t refusals_ = 0;           // in this round
+  std::optional<Deadline> gone_;  // since all addresses refuse: when the peer counts as gone
   double pause_s_;
   double warn_after_s_ = 5;
   int64_t began_ns_, reacted_ns_;
