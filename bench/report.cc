@@ -136,10 +136,9 @@ std::string titles_text(Operation operation, const BenchOptions& options) {
 }
 
 std::string explanation_text(const Row& row) {
-  const Kind kind = info(row.what.operation).kind;
-  const bool priced =
-      kind != Kind::exchange && kind != Kind::barrier && !info(row.what.operation).varying;
-  if (!priced) return "#   chosen by table: such calls have no prices\n";
+  const OperationInfo& operation = info(row.what.operation);
+  if (!has_prices(Call{.kind = operation.kind, .varying = operation.varying}))
+    return "#   chosen by table: such calls have no prices\n";
   if (row.info.prices.empty())
     return "#   chosen by table: nothing is known of this machine's prices (weft-bench --tune)\n";
   std::string text = "#   us by price:";

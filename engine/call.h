@@ -90,6 +90,15 @@ inline bool is_empty(const Call& call) {
          call.kind != Kind::exchange;
 }
 
+// Whether sizes are known to the two ends of a pair only: no choice may go by them.
+inline bool pair_sizes(const Call& call) {
+  return call.varying && call.kind != Kind::all_gather && call.kind != Kind::reduce_scatter;
+}
+// Whether such calls are chosen by price where prices are known.
+inline bool has_prices(const Call& call) {
+  return call.kind != Kind::exchange && call.kind != Kind::barrier && !pair_sizes(call);
+}
+
 // A barrier as what it is run as, an all_reduce of a byte: from one to another that the caller of
 // this has. Other calls as they are.
 Call with_barrier_bytes(const Call& call, const std::byte* from, std::byte* to);

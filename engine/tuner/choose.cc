@@ -234,10 +234,6 @@ size_t message_bytes(const Call& call) {
   return elements * size_of(call.type);
 }
 
-bool pair_sizes(const Call& call) {
-  return call.varying && call.kind != Kind::all_gather && call.kind != Kind::reduce_scatter;
-}
-
 bool may_use_registered(const Call& call, Surroundings around, const Options& options) {
   around.registered = true;
   const auto asked = wished(call, collective_of(call, around), around, options);
@@ -248,10 +244,7 @@ bool may_use_registered(const Call& call, Surroundings around, const Options& op
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
   const Collective c = collective_of(call, around);
-  // Ranks that do not know the same sizes would not come to the same prices.
-  const bool priced =
-      call.kind != Kind::exchange && call.kind != Kind::barrier && !pair_sizes(call);
-  if (!around.tuner || !priced || around.ranks < 2) return nullptr;
+  if (!around.tuner || !has_prices(call) || around.ranks < 2) return nullptr;
   Demand demand;
   demand.collective = c;
   demand.windows = around.windows;

@@ -25,8 +25,6 @@ struct Surroundings {
 
 // Bytes that one rank contributes to, or takes from, one block.
 size_t message_bytes(const Call& call);
-// Whether sizes are known to the two ends of a pair only: no choice may go by them.
-bool pair_sizes(const Call& call);
 
 // What could run the call, the cheapest first; null where nothing is known of prices, or the kind
 // of call leaves no choice.

@@ -33,6 +33,23 @@ std::vector<std::string> words(const std::string& text) {
   return list;
 }
 
+TEST(Report, ExplainsByPriceWhatIsChosenByPrice) {
+  Row row = example();
+  row.what.operation = Operation::all_gather_v;  // whose sizes all ranks know
+  EXPECT_NE(explanation_text(row).find("nothing is known"), std::string::npos);
+  CallInfo::Price& price = row.info.prices.emplace_back();
+  price.algorithm = "ring";
+  price.seconds = 2e-6;
+  EXPECT_NE(explanation_text(row).find("us by price: ring    2.00"), std::string::npos)
+      << explanation_text(row);
+  row.info.prices.clear();
+  for (const Operation operation :
+       {Operation::all_to_all_v, Operation::barrier, Operation::groups}) {
+    row.what.operation = operation;
+    EXPECT_NE(explanation_text(row).find("no prices"), std::string::npos);
+  }
+}
+
 // The columns of nccl-tests, at the same places, so that scripts that read those can read ours.
 TEST(Report, RowHasTheColumnsOfNcclTests) {
   const std::vector<std::string> expected{
