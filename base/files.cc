@@ -102,6 +102,13 @@ Status can_write(const std::string& path) {
   return may ? Status() : system_error(path);
 }
 
+Status finish_standard_output() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return Status(Code::system,
+                "standard output did not take all that was printed; see that its disk has room and "
+                "its reader stays");
+}
+
 Status write_text_in_folder(const std::string& path, std::string_view text) {
   std::error_code error;
   const fs::path folder = fs::path(path).parent_path();

@@ -28,6 +28,9 @@ Status check_file_size(uint64_t bytes);
 Status write_text(const std::string& path, std::string_view text);
 // Whether that may be tried: an error that names the path where it cannot be written to now.
 Status can_write(const std::string& path);
+// An error where standard output has not taken all that was printed. To be asked at the end; a
+// stream remembers what it could not write.
+Status finish_standard_output();
 // write_text(), and makes the folder that the file is in.
 Status write_text_in_folder(const std::string& path, std::string_view text);
 

@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "base/clock.h"
-#include "base/files.h"
 #include "base/text.h"
 #include "bench/gpu_floor.h"
+#include "bench/options_check.h"
 #include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/run.h"
@@ -247,18 +247,6 @@ int run_job(const BenchOptions& options, const Job& job) {
   complain(concat("rank ", job.rank, ": ", status.status().to_string()));
   const Code code = status.status().code();
   return code == Code::invalid_argument || code == Code::unsupported ? kExitUsage : kExitFailed;
-}
-
-Status check_writable(const BenchOptions& options) {
-  const std::pair<const char*, const std::string&> files[] = {
-      {"-J/--output_file", options.output_file},
-      {"--plot", options.plot_file},
-      {"--trace", options.trace_file}};
-  for (const auto& [flag, file] : files)
-    if (!file.empty())
-      if (const Status status = can_write(file); !status.ok())
-        return invalid_argument(std::string(status.message())).within(flag);
-  return {};
 }
 
 void complain(std::string_view message) {

@@ -44,9 +44,6 @@ struct Job {
 // Prints the report on rank 0 and problems on every rank; gives the exit status.
 int run_job(const BenchOptions& options, const Job& job);
 
-// Whether the files that are asked for can be written; named by their flags where not.
-Status check_writable(const BenchOptions& options);
-
 // "weft-bench: ..." on standard error.
 void complain(std::string_view message);
 

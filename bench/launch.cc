@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "bench/options_check.h"
 #include "bench/price_job.h"
 #include "bootstrap/local_job.h"
 #include "engine/device/cuda.h"

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "base/files.h"
+#include "base/text.h"
 #include "bench/check_prices.h"
 #include "bench/job.h"
 #include "bench/launch.h"
@@ -23,12 +25,11 @@ void occupy_standard_descriptors() {
       ::_exit(bench::kExitFailed);
 }
 
-// The exit status, once what was printed is out. A stream remembers what it could not write.
+// The exit status, once what was printed is out.
 int told(int status) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  bench::complain(
-      "standard output did not take all that was printed; see that its disk has room and its "
-      "reader stays, or write the results to a file (-J)");
+  const weft::Status finished = weft::finish_standard_output();
+  if (finished.ok()) return status;
+  bench::complain(weft::concat(finished.message(), ", or write the results to a file (-J)"));
   return status == bench::kExitOk ? bench::kExitFailed : status;
 }
 

@@ -311,7 +311,7 @@ Status store_here(const Flags& f, BenchOptions& o) {
   const size_t colon = o.meet.rfind(':');
   if (colon == std::string::npos)
     return invalid_argument(
-        concat("--meet: \"", o.meet, "\" has no port; give HOST:PORT, the same ", "on all hosts."));
+        concat("--meet: \"", o.meet, "\" has no port; give HOST:PORT, the same on all hosts."));
   int port = 0;
   return store("--meet (HOST:PORT, the same on all hosts)",
                parse_int(o.meet.substr(colon + 1), 1, 65535), port);

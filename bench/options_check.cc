@@ -1,7 +1,6 @@
 #include "bench/options_check.h"
 
-#include <utility>
-
+#include "base/files.h"
 #include "base/text.h"
 #include "plot/gnuplot.h"
 
@@ -24,13 +23,18 @@ Status check_for_gpus(const BenchOptions& o) {
   return {};
 }
 
+std::vector<std::pair<const char*, std::string>> destinations(const BenchOptions& o) {
+  std::vector<std::pair<const char*, std::string>> files{
+      {"-J/--output_file", o.output_file}, {"--plot", o.plot_file}, {"--trace", o.trace_file}};
+  std::erase_if(files, [](const auto& file) { return file.second.empty(); });
+  return files;
+}
+
 // Results are written at the end, each file by itself.
 Status check_destinations(const BenchOptions& o) {
   if (!o.plot_file.empty()) WEFT_TRY(check_plot_file(o.plot_file));
-  const std::pair<const char*, const std::string&> files[] = {
-      {"-J/--output_file", o.output_file}, {"--plot", o.plot_file}, {"--trace", o.trace_file}};
+  const auto files = destinations(o);
   for (const auto& [flag, file] : files) {
-    if (file.empty()) continue;
     if (o.cycles == 0)
       return invalid_argument(concat(flag,
                                      ": -N 0 runs until it is stopped, and the file would be ",
@@ -45,8 +49,8 @@ Status check_destinations(const BenchOptions& o) {
 
 // What a call of weft-bench is for, and what goes with it.
 Status check_purposes(const BenchOptions& o) {
-  const bool files = !o.output_file.empty() || !o.plot_file.empty() || !o.trace_file.empty();
-  if (o.tune && (o.check_prices || !o.peers.empty() || o.explain || files))
+  const bool more = o.check_prices || !o.peers.empty() || o.explain || !destinations(o).empty();
+  if (o.tune && more)
     return invalid_argument(
         "--tune measures the machine and nothing else; leave --check-prices, --vs, --explain, -J, "
         "--plot and --trace out.");
@@ -54,6 +58,13 @@ Status check_purposes(const BenchOptions& o) {
     return invalid_argument("--check-prices and --vs exclude each other; give one.");
   if (o.explain && !o.peers.empty())
     return invalid_argument("--explain says nothing beside --vs; give one.");
+  return {};
+}
+
+Status check_writable(const BenchOptions& o) {
+  for (const auto& [flag, file] : destinations(o))
+    if (const Status status = can_write(file); !status.ok())
+      return invalid_argument(std::string(status.message())).within(flag);
   return {};
 }
 

@@ -111,7 +111,6 @@ TEST(Files, LargerThanTheLimitAreRefusedWithoutASignal) {
   EXPECT_EQ(read_text(path).take(), std::string(1000, 'x'));
 }
 
-// Ranks that are threads may write the same file at the same time.
 TEST(Files, CanBeTriedBeforeTheyAreWritten) {
   const std::string folder = testing::TempDir() + "weft-can-write-" + std::to_string(::getpid());
   std::filesystem::create_directory(folder);
@@ -129,6 +128,7 @@ TEST(Files, CanBeTriedBeforeTheyAreWritten) {
   std::filesystem::remove_all(folder);
 }
 
+// Ranks that are threads may write the same file at the same time.
 TEST(Files, AreWrittenWholeByEveryThread) {
   constexpr int kThreads = 4, kTimes = 200;
   const Folder folder;
