@@ -15,7 +15,7 @@
 #include "bench/machine.h"
 #include "bench/prices.h"
 #include "bootstrap/cpus.h"
-#include "engine/measure.h"
+#include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
 
 namespace weft::bench {

@@ -8,7 +8,7 @@
 #include "bench/job.h"
 #include "bench/machine.h"
 #include "bootstrap/rendezvous.h"
-#include "engine/measure.h"
+#include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
 
 namespace weft::bench {

@@ -64,10 +64,9 @@ Result<Simulation> Simulation::make(const Trial& trial, const Network& network) 
   return Simulation(trial, std::move(played), std::make_unique<Plan>(plan.take()));
 }
 
-// Messages of several chunks are played as if all were there.
 int Simulation::pieces_used(double bytes) const {
   const double block = block_bytes(trial_.collective, bytes);
-  if (!trial_.short_blocks || plan_->message_chunks > 1 || block <= 0) return plan_->pieces;
+  if (!trial_.short_blocks || block <= 0) return plan_->pieces;
   const double piece = std::ceil(block / plan_->pieces / kGranule) * kGranule;
   return std::min(plan_->pieces, static_cast<int>(std::ceil(block / piece)));
 }

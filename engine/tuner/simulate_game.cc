@@ -34,6 +34,7 @@ Game::Game(const Plan& plan, const Trial& trial, const Network& network, const S
     if (rank.lanes++ == 0) rank.first_lane = static_cast<int>(l);
   }
   set_rates();
+  find_empty_messages();
 }
 
 // Whether the executor runs it by short steps (executor/short_steps.h).
@@ -91,6 +92,17 @@ void Game::set_rates() {
           std::min(ranks_[r].inside_rate, rate_at(window_rates(network_.inside, one_way), message));
     ranks_[r].fresh_rate = network_.memory_rate(core.call);
     ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round));
+  }
+}
+
+void Game::find_empty_messages() {
+  empty_messages_.resize(plan_.ops.size());
+  for (size_t begin = 0, end = 0; begin < plan_.ops.size(); begin = end) {
+    bool none = true;
+    do {
+      none &= empty(plan_.ops[end], 0);
+    } while (!plan_.ops[end++].ends);
+    for (size_t i = begin; i < end; ++i) empty_messages_[i] = none;
   }
 }
 
@@ -209,7 +221,7 @@ bool Game::may_begin(int lane, const Op& op, double& ready) {
   LaneState& state = state_of(lane);
   if (!signalled(lane, op, state)) return false;
   ready = std::max(ready, state.signalled);
-  if (empty(op, state.time)) return true;
+  if (message_is_empty(op, state.time)) return true;
   if (op.from >= 0) {
     LinkState& link = links_[static_cast<size_t>(op.from)];
     if (link.sent == link.received) return link.receiver = lane, false;
@@ -295,8 +307,8 @@ void Game::end(int lane, double now) {
   ++steps_;
   if (trace_)
     trace_->push_back({of.rank, of.number, state.op - of.begin, state.round, state.began, now});
-  if (!empty(op, state.time)) {
-    state.message += sizes_.round_bytes;
+  if (!message_is_empty(op, state.time)) {
+    if (!empty(op, state.time)) state.message += sizes_.round_bytes;
     if (op.ends) pass_on(op, state, now);
   }
   if (op.ends) post(op, now);
@@ -318,44 +330,60 @@ void Game::next(int lane, LaneState& state, double now) {
   if (--ranks_[static_cast<size_t>(of.rank)].left == 0) end_call(of.rank, now);
 }
 
-// Both ends know the sizes: of an empty chunk there is no message.
 bool Game::empty(const Op& op, int time) const {
   return sizes_.pieces_used < plan_.pieces &&
          chunk_at(op, time, plan_.chunks) % plan_.pieces >= sizes_.pieces_used;
 }
 
+// Both ends know the sizes: of chunks that are all empty there is no message. A message of several
+// is no loop.
+bool Game::message_is_empty(const Op& op, int time) const {
+  if (op.begins && op.ends) return empty(op, time);
+  return empty_messages_[static_cast<size_t>(&op - plan_.ops.data())];
+}
+
 // How long the step keeps its core.
 double Game::time_of(const Op& op, int lane) const {
-  double time = step_s_;
-  if (empty(op, lanes_[static_cast<size_t>(lane)].time)) return time;
-  const double bytes = sizes_.round_bytes;
-  const double parts = op.lines ? lines_of(bytes) : 1;  // looked for, and folded, one by one
-  time += (parts - 1) * step_s_;
-  if (op.folds) time += parts * network_.fold_s;
-  time += op.hears * network_.inside.recv_s + op.tells * network_.inside.send_s;
-  const double streamed = sizes_.streams ? op.results : 0;
-  if (streamed > 0) time += streamed * bytes / network_.stream_rate;
+  const int turn = lanes_[static_cast<size_t>(lane)].time;
+  if (message_is_empty(op, turn)) return step_s_;
   const RankState& rank = ranks_[static_cast<size_t>(played(lane).rank)];
-  if (rank.fresh_rate > 0)
-    time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
-  if (rank.window_rate > 0) time += op.shared * bytes / rank.window_rate;
+  const bool nothing = empty(op, turn);
+  const double bytes = nothing ? 0 : sizes_.round_bytes;
+  double time = step_s_ + (nothing ? 0 : chunk_time(op, rank));
+  time += op.hears * network_.inside.recv_s + op.tells * network_.inside.send_s;
   if (op.from >= 0)
-    time += message_time(op, plan_.links[static_cast<size_t>(op.from)], rank, false);
-  if (op.to >= 0) time += message_time(op, plan_.links[static_cast<size_t>(op.to)], rank, true);
+    time += message_time(op, plan_.links[static_cast<size_t>(op.from)], rank, false, bytes);
+  if (op.to >= 0)
+    time += message_time(op, plan_.links[static_cast<size_t>(op.to)], rank, true, bytes);
   return time;
 }
 
-double Game::message_time(const Op& op, const Link& link, const RankState& rank, bool sends) const {
+// What the rank does with a chunk's bytes.
+double Game::chunk_time(const Op& op, const RankState& rank) const {
+  const double bytes = sizes_.round_bytes;
+  const double parts = op.lines ? lines_of(bytes) : 1;  // looked for, and folded, one by one
+  double time = (parts - 1) * step_s_;
+  if (op.folds) time += parts * network_.fold_s;
+  const double streamed = sizes_.streams ? op.results : 0;
+  if (streamed > 0) time += streamed * bytes / network_.stream_rate;
+  if (rank.fresh_rate > 0)
+    time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
+  if (rank.window_rate > 0) time += op.shared * bytes / rank.window_rate;
+  return time;
+}
+
+double Game::message_time(const Op& op, const Link& link, const RankState& rank, bool sends,
+                          double bytes) const {
   const Medium& medium = link.between ? network_.between : network_.inside;
   const double each = sends ? medium.send_s : medium.recv_s;
   // A chunk that is longer than a slot goes in several.
   const double messages = op.begins ? std::ceil(sizes_.round_bytes / trial_.slot_bytes) : 0;
   const double rate = link.in_cache ? 0 : link.between ? rank.between_rate : rank.inside_rate;
-  return messages * each + (rate > 0 ? sizes_.round_bytes / rate : 0);
+  return messages * each + (rate > 0 ? bytes / rate : 0);
 }
 
 double Game::tail_of(const Op& op, const LaneState& state) const {
-  if (op.to < 0 || !op.ends || empty(op, state.time)) return 0;
+  if (op.to < 0 || !op.ends || message_is_empty(op, state.time)) return 0;
   const Link& link = plan_.links[static_cast<size_t>(op.to)];
   return (link.between ? network_.between : network_.inside).send_tail_s;
 }

@@ -99,9 +99,13 @@ class Game {
   void end_call(Rank rank, double now);
   bool lease_is_free(const RankState& rank) const;
 
-  bool empty(const Op& op, int time) const;
+  void find_empty_messages();
+  bool empty(const Op& op, int time) const;  // its chunk is
+  bool message_is_empty(const Op& op, int time) const;
   double time_of(const Op& op, int lane) const;
-  double message_time(const Op& op, const Link& link, const RankState& rank, bool sends) const;
+  double chunk_time(const Op& op, const RankState& rank) const;
+  double message_time(const Op& op, const Link& link, const RankState& rank, bool sends,
+                      double bytes) const;
   double tail_of(const Op& op, const LaneState& state) const;
   void pass_on(const Op& op, LaneState& state, double now);
   void send(const Op& op, double bytes, double now);
@@ -116,6 +120,7 @@ class Game {
   std::vector<SimulatedStep>* trace_ = nullptr;
 
   std::vector<RankState> ranks_;
+  std::vector<bool> empty_messages_;  // by op, of several chunks
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::vector<double> arrives_, free_;  // by link, by message modulo slots

@@ -107,12 +107,13 @@ class Planner {
   }
 
   void add_streams(const Step& step, Rank rank, Op& op) {
+    const bool by_slots = !op.begins || !op.ends || !moves_only(step);
     if (step.from.used()) {
-      op.again += message_streams(step.from.peer, rank);
+      op.again += slot_streams(step.from.peer, rank, by_slots);
       touched(rank).receives = true;
     }
     if (step.to.used()) {
-      op.again += message_streams(rank, step.to.peer);
+      op.again += slot_streams(rank, step.to.peer, by_slots);
       touched(rank).sends = true;
     }
     for (const Operand& source : step.sources) add_stream(source, step, rank, op);
@@ -141,10 +142,20 @@ class Planner {
     }
   }
 
-  // What a medium's rate for ranks says covers the slots, too.
-  double message_streams(Rank from, Rank to) const {
-    const bool covered = !path(network_, from, to, all_, plan_.ranks).medium->rank_rates.empty();
-    return covered && !in_cache(from, to) ? 0 : 1;
+  // From memory, or to memory, without doing anything else (executor/plan.cc).
+  static bool moves_only(const Step& step) {
+    if (step.from.used() == step.to.used()) return false;
+    return step.to.used() ? step.sources.size() == 1 && step.targets.empty()
+                          : step.sources.empty() && step.targets.size() == 1 && !step.finish;
+  }
+
+  // What a rank moves into or out of a slot. A medium's rate for ranks covers slots where memory is
+  // mapped; else it is that of messages without slots, and those that have one are read and written
+  // there once more.
+  double slot_streams(Rank from, Rank to, bool by_slots) const {
+    const Medium& way = *path(network_, from, to, all_, plan_.ranks).medium;
+    if (way.rank_rates.empty() || in_cache(from, to)) return 1;
+    return !way.mapped && by_slots ? 2 : 0;
   }
 
   bool in_cache(Rank a, Rank b) const {

@@ -1,6 +1,4 @@
 // Measured prices have the right order of magnitude, and communicators choose by them, alike.
-#include "engine/measure.h"
-
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <thread>
 
 #include "bootstrap/cpus.h"
+#include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/busy_cores.h"
 #include "tests/support/cluster.h"

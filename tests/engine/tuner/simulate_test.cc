@@ -6,34 +6,11 @@
 
 #include "engine/tuner/bound.h"
 #include "engine/tuner/simulate_cores.h"
+#include "tests/engine/tuner/simulations.h"
 #include "tests/support/sanitized.h"
 
 namespace weft {
 namespace {
-
-// One node in which messages have a latency and steps a time, and nothing else costs anything.
-Network plain() {
-  Network network;
-  network.name = "plain";
-  network.step_s = 1 * kMicro;
-  network.inside.latency_s = 10 * kMicro;
-  return network;
-}
-
-Trial trial_of(const char* algorithm, Kind kind, int ranks) {
-  Trial trial;
-  trial.algorithm = find_algorithm(algorithm);
-  trial.collective = {kind, ranks, 0, false};
-  return trial;
-}
-
-Simulated run(const Trial& trial, const Network& network, double bytes) {
-  const Result<Simulation> simulation = Simulation::make(trial, network);
-  EXPECT_TRUE(simulation.ok()) << simulation.status().message();
-  const Result<Simulated> simulated = simulation->run(bytes);
-  EXPECT_TRUE(simulated.ok()) << simulated.status().message();
-  return *simulated;
-}
 
 TEST(Simulate, RingTakesItsHops) {
   for (const int n : {2, 3, 8, 17}) {
@@ -68,12 +45,25 @@ TEST(Simulate, ShortBlocksHaveFewerPieces) {
   EXPECT_EQ(empty, 21);
 }
 
-// -- calls that follow each other -----------------------------------------------------------------
-
-double pace(Trial trial, const Network& network, double bytes) {
-  trial.repeated = true;
-  return run(trial, network, bytes).seconds;
+// Of the messages of halving_doubling, which hold several pieces, those are sent that hold one of
+// some bytes: three on the way to the owner of the only one, and three back.
+TEST(Simulate, OfPiecesThatAreAllEmptyThereIsNoMessage) {
+  Trial trial = trial_of("halving_doubling", Kind::all_reduce, 4);
+  trial.short_blocks = true;
+  Network dear = plain();
+  dear.inside.send_s = dear.inside.recv_s = 100 * kMicro;
+  const Result<Simulation> simulation = Simulation::make(trial, dear);
+  ASSERT_TRUE(simulation.ok());
+  for (const auto& [bytes, ends_of_messages] : {std::pair(64, 12), std::pair(256, 32)}) {
+    std::vector<SimulatedStep> trace;
+    ASSERT_TRUE(simulation->run(bytes, &trace).ok());
+    int dear_steps = 0;
+    for (const SimulatedStep& step : trace) dear_steps += step.end_s - step.begin_s > 50 * kMicro;
+    EXPECT_EQ(dear_steps, ends_of_messages) << bytes;
+  }
 }
+
+// -- calls that follow each other -----------------------------------------------------------------
 
 TEST(Simulate, ARootRunsAheadAsFarAsItsLinksReach) {
   Trial trial = trial_of("knomial", Kind::broadcast, 2);
@@ -154,166 +144,8 @@ TEST(Simulate, CoresThatAreEnoughAreNoMatter) {
   EXPECT_NEAR(run(trial, network, 64).seconds, run(trial, plain(), 64).seconds, 1e-12);
 }
 
-// -- what ranks do --------------------------------------------------------------------------------
-
-TEST(Simulate, FoldsCostMoreThanCopies) {
-  Network network = plain();
-  const Trial trial = trial_of("knomial", Kind::reduce, 2);
-  const double copies = run(trial, network, 8).seconds;
-  network.fold_s = 3 * kMicro;
-  EXPECT_NEAR(run(trial, network, 8).seconds, copies + 3 * kMicro, 1e-12);
-}
-
-TEST(Simulate, LinesSaveASignalAndCostAStepEach) {
-  Network network = plain();
-  network.inside.recv_s = 2 * kMicro;
-  Trial trial = trial_of("window_one_shot", Kind::all_reduce, 2);
-  const double simple = run(trial, network, 8).seconds;
-  trial.ll = true;
-  EXPECT_NEAR(run(trial, network, 8).seconds, simple - 2 * kMicro, 1e-9);
-  EXPECT_GT(run(trial, network, 8 * 248).seconds, simple);
-}
-
-TEST(Simulate, ShortMessagesAreSlowerByTheByte) {
-  const Trial trial = trial_of("ring", Kind::all_reduce, 2);
-  Network both = plain(), slow = plain(), fast = plain();
-  both.inside.rank_rates = {{1024, 1e6}, {64 << 10, 1e9}};
-  slow.inside.rank_rates = {{1, 1e6}};
-  fast.inside.rank_rates = {{1, 1e9}};
-  EXPECT_EQ(run(trial, both, 2048).seconds, run(trial, slow, 2048).seconds);
-  EXPECT_EQ(run(trial, both, 2 << 20).seconds, run(trial, fast, 2 << 20).seconds);
-  EXPECT_GT(run(trial, slow, 2 << 20).seconds, 100 * run(trial, fast, 2 << 20).seconds);
-}
-
-TEST(Simulate, WindowsHaveARateOfTheirOwn) {
-  Network links = plain(), both = plain();
-  links.inside.rank_rates = both.inside.rank_rates = {{1, 1e9}};
-  both.inside.window_rates = {{1, 2e9}};
-  const Trial ring = trial_of("ring", Kind::all_reduce, 2),
-              windows = trial_of("window_one_shot", Kind::all_gather, 2);
-  EXPECT_EQ(run(ring, both, 1 << 20).seconds, run(ring, links, 1 << 20).seconds);
-  EXPECT_LT(run(windows, both, 1 << 20).seconds, 0.6 * run(windows, links, 1 << 20).seconds);
-}
-
-// Over links and over windows, at both ends.
-TEST(Simulate, RanksThatOnlySendOrOnlyReceiveGoByRatesOfTheirOwn) {
-  const Network same = [] {
-    Network n = plain();
-    n.inside.rank_rates = n.inside.window_rates = {{1, 1e9}};
-    return n;
-  }();
-  for (const auto& [algorithm, exchange] :
-       {std::pair("knomial", "ring"), std::pair("window_one_shot", "window_one_shot")}) {
-    Network apart = same;
-    apart.inside.rank_one_way_rates = apart.inside.window_one_way_rates = {{1, 4e9}};
-    const auto seconds = [](const Trial& trial, const Network& network) {
-      return run(trial, network, 1 << 20).seconds;
-    };
-    for (const Kind kind : {Kind::broadcast, Kind::reduce}) {
-      const Trial trial = trial_of(algorithm, kind, 2);
-      EXPECT_LT(seconds(trial, apart), 0.35 * seconds(trial, same)) << algorithm;
-    }
-    const Trial both = trial_of(exchange, Kind::all_reduce, 2);
-    EXPECT_EQ(seconds(both, apart), seconds(both, same)) << exchange;
-  }
-}
-
-TEST(Simulate, AMessageIsOnItsWayBeforeItsSenderIsDone) {
-  Network network = plain();
-  network.inside.send_s = 30 * kMicro;
-  const Trial once = trial_of("knomial", Kind::broadcast, 2),
-              twice = trial_of("knomial", Kind::all_reduce, 2);
-  const double one = run(once, network, 8).seconds, two = run(twice, network, 8).seconds;
-  const double calls = pace(once, network, 8);
-  network.inside.send_tail_s = 5 * kMicro;
-  EXPECT_NEAR(run(once, network, 8).seconds, one - 5 * kMicro, 1e-12);
-  EXPECT_NEAR(run(twice, network, 8).seconds, two - 10 * kMicro, 1e-12);
-  EXPECT_NEAR(pace(once, network, 8), calls, 1e-12);  // the sender has to do it all the same
-  network.inside.send_tail_s = 20 * kMicro;           // the receiver is done before the sender
-  EXPECT_NEAR(run(once, network, 8).seconds, 32 * kMicro, 1e-12);  // the root's two steps
-}
-
-// Over links and over windows.
-TEST(Simulate, WhatCrossesBetweenRanksOfACoreIsInItsCache) {
-  for (const char* algorithm : {"ring", "window_two_shot"}) {
-    const Trial trial = trial_of(algorithm, Kind::all_reduce, 2);
-    Network network = plain();
-    network.inside.rank_rates = {{1, 1e6}};
-    network.memory = {{1, 1e9}};
-    const auto seconds = [&](int cores, bool mapped) {
-      network.node_cores = cores;
-      network.inside.mapped = mapped;
-      return run(trial, network, 1 << 20).seconds;
-    };
-    EXPECT_EQ(seconds(2, true), seconds(2, false)) << algorithm;
-    EXPECT_LT(seconds(1, true), 0.8 * seconds(1, false)) << algorithm;
-  }
-}
-
-// Each copy of a lane reads and writes what no other does: memory is as dear as with one.
-TEST(Simulate, CopiesOfLanesSaveNoMemory) {
-  for (const char* algorithm : {"ring", "window_two_shot", "double_tree"}) {
-    Trial trial = trial_of(algorithm, Kind::all_reduce, 2);
-    Network network;
-    network.name = "caches and memory";
-    network.memory = {{1 << 20, 1e15}, {2 << 20, 1e9}};
-    const double one = run(trial, network, 64 << 20).seconds;
-    EXPECT_GT(one, 0.1) << algorithm;  // 128 MiB
-    for (const int copies : {2, 4}) {
-      trial.copies = copies;
-      EXPECT_NEAR(run(trial, network, 64 << 20).seconds / one, 1, 0.05) << algorithm << copies;
-    }
-  }
-}
-
-// 4 ranks of 2 MiB, input and output, do not fit where those of one do.
-TEST(Simulate, RanksOfACoreShareItsCaches) {
-  for (const char* algorithm : {"ring", "window_two_shot"}) {
-    const Trial trial = trial_of(algorithm, Kind::all_reduce, 4);
-    Network network;
-    network.name = "caches and memory";
-    network.memory = {{4 << 20, 1e15}, {6 << 20, 1e9}};
-    const auto seconds = [&](int cores) {
-      network.node_cores = cores;
-      return run(trial, network, 1 << 20).seconds;
-    };
-    EXPECT_LT(seconds(0), 1e-6) << algorithm;
-    EXPECT_EQ(seconds(4), seconds(0)) << algorithm;
-    EXPECT_GT(seconds(1), 4e-3) << algorithm;
-  }
-}
-
-// Two lanes to two neighbours, each with slots of 512 KiB in all: twice that where ranks share.
-TEST(Simulate, LinksThatGoRoundInMuchMemoryAreNoFasterThanWindows) {
-  Network network = plain();
-  network.inside.rank_rates = {{1, 8e9}};
-  network.inside.window_rates = {{1, 1e9}};
-  Trial trial = trial_of("ring", Kind::all_reduce, 4);
-  trial.slots = 8;
-  trial.slot_bytes = 64 << 10;
-  trial.copies = 2;
-  const auto seconds = [&](int cores, double bytes) {
-    network.node_cores = cores;
-    return run(trial, network, bytes).seconds;
-  };
-  const double own = seconds(4, 1 << 20), shared = seconds(2, 1 << 20), small = seconds(2, 4096);
-  network.inside.window_rates = {{1, 8e9}};
-  EXPECT_EQ(seconds(4, 1 << 20), own);
-  EXPECT_LT(seconds(2, 1 << 20), 0.5 * shared);
-  EXPECT_EQ(seconds(2, 4096), small);  // messages that fill little of their slots
-}
-
-TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
-  Network network = plain();
-  network.memory = {{1, 1e9}};
-  const Trial trial = trial_of("ring", Kind::all_gather, 4);
-  const double cached = run(trial, network, 64 << 20).seconds;
-  network.stream_rate = 4e9;
-  EXPECT_LT(run(trial, network, 64 << 20).seconds, 0.9 * cached);
-  const double small = run(trial, network, 1 << 20).seconds;
-  network.stream_rate = 0;
-  EXPECT_EQ(run(trial, network, 1 << 20).seconds, small);
-}
+// -- what networks are like
+// ------------------------------------------------------------------------
 
 TEST(Simulate, NeedsRoomForItsMessages) {
   Trial trial = trial_of("bruck", Kind::all_gather, 64);  // up to 32 chunks in a message

@@ -1,9 +1,9 @@
-// What a link between two ranks of this machine costs (engine/measure.h).
+// What a link between two ranks of this machine costs (engine/measure/node.h).
 #pragma once
 
 #include <string_view>
 
-#include "engine/measure_threads.h"
+#include "engine/measure/threads.h"
 #include "engine/tuner/network.h"
 
 namespace weft::measuring {

@@ -1,4 +1,4 @@
-#include "engine/measure.h"
+#include "engine/measure/node.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,8 @@
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
-#include "engine/measure_links.h"
-#include "engine/measure_threads.h"
+#include "engine/measure/links.h"
+#include "engine/measure/threads.h"
 
 namespace weft {
 namespace {

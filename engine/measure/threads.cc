@@ -1,4 +1,4 @@
-#include "engine/measure_threads.h"
+#include "engine/measure/threads.h"
 
 #include <sched.h>
 #include <time.h>

@@ -1,5 +1,5 @@
-// How the parts of the machine are measured (engine/measure.h): threads that begin together, each
-// on a core of its own, and the least of several times.
+// How the parts of the machine are measured (engine/measure/node.h): threads that begin together,
+// each on a core of its own, and the least of several times.
 #pragma once
 
 #include <cstdint>

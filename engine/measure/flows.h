@@ -1,0 +1,34 @@
+// How fast bytes get from the memory of one rank to that of another.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "engine/measure/pair.h"
+
+namespace weft::measuring {
+
+// Of memory that a flow comes from, and goes to: so many messages, one after the other.
+inline constexpr size_t kSpan = 4;
+
+// Messages of one length: of ranks that both send and receive, and from one to the other only.
+struct Flow {
+  size_t bytes = 0;
+  bool windows = false;                                // that carry them, not links
+  double both_s = std::numeric_limits<double>::max();  // least seconds for one out and one in,
+  double one_s = both_s;                               // and for one, of one way only
+};
+
+// Of the lengths that links and windows carry. Short messages are slower by the byte than long
+// ones.
+std::vector<Flow> flows_of_links(const Pair& pair);
+std::vector<Flow> flows_of_windows();
+// Messages that are under way in links, both ways, while one is awaited: then latency is hidden.
+// Two in a socket would be more than a core's cache holds, unlike in most calls.
+inline int flow_ahead(const Pair& pair) { return pair.shares_memory() ? 1 : 0; }
+
+// Measures once more. In memory that is shared, whichever way of writing is faster: plans find it,
+// too.
+void measure(Watch& watch, Pair& pair, Flow& flow);
+
+}  // namespace weft::measuring

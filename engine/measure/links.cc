@@ -1,0 +1,170 @@
+#include "engine/measure/links.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "engine/measure/flows.h"
+#include "engine/measure/pair.h"
+#include "engine/schedule/window_lap.h"
+
+namespace weft::measuring {
+namespace {
+
+// -- messages without bytes --------------------------------------------------------------------
+
+struct alignas(128) Flag {
+  std::atomic<uint64_t> value{0};
+};
+
+double measure_flag_hop(Watch& watch) {
+  constexpr uint64_t kTrips = 3000;
+  const bool one_core = usable_cpus().size() == 1;
+  return least(watch.until, [&watch, one_core] {
+    Flag flags[2];
+    const double seconds = together(watch, 2, own_core, [&](int me) {
+      for (uint64_t i = 1; i <= kTrips; ++i) {
+        if (me == 0) flags[1].value.store(i, std::memory_order_release);
+        uint64_t spins = 0;
+        while (flags[me].value.load(std::memory_order_acquire) < i) relax(++spins, one_core);
+        if (me == 1) flags[0].value.store(i, std::memory_order_release);
+      }
+    });
+    return seconds / (2 * kTrips);
+  });
+}
+
+// Seconds that a rank itself was busy with a message, and that it took in all.
+struct Trip {
+  double whole = 0, send = 0, recv = 0;
+};
+
+// The lower quartile: contention of the two ends belongs to a link, that with other programs does
+// not.
+Trip typical(std::vector<Trip> trips) {
+  std::sort(trips.begin(), trips.end(),
+            [](const Trip& a, const Trip& b) { return a.whole < b.whole; });
+  return trips[trips.size() / 4];
+}
+
+// Messages that both send at once, and then receive, as the ranks of most schedules do.
+Trip measure_exchange(Watch& watch, Pair& pair, size_t bytes, int times) {
+  double sending = 0, receiving = 0;
+  const double seconds = together(watch, 2, own_core, [&](int me) {
+    SendLink& out = pair.out(me);
+    RecvLink& in = pair.in(me);
+    for (int i = 0; i < times; ++i) {
+      if (!pair.await(me, [&] { return !out.reserve().empty(); })) return;
+      double begin = now_s();
+      out.commit(bytes, 0);
+      if (me == 0) sending += now_s() - begin;
+      if (!pair.await(me, [&] { return begin = now_s(), in.peek() != nullptr; })) return;
+      in.release();
+      if (me == 0) receiving += now_s() - begin;
+    }
+  });
+  return {seconds / times, sending / times, receiving / times};
+}
+
+// A message there and one back, in turn: seconds for each.
+double measure_turns(Watch& watch, Pair& pair, size_t bytes, int times) {
+  const double seconds = together(watch, 2, own_core, [&](int me) {
+    SendLink& out = pair.out(me);
+    RecvLink& in = pair.in(me);
+    for (int i = 0; i < 2 * times; ++i) {
+      if (i % 2 == me) {
+        if (!pair.await(me, [&] { return !out.reserve().empty(); })) return;
+        out.commit(bytes, 0);
+      } else {
+        if (!pair.await(me, [&] { return in.peek() != nullptr; })) return;
+        in.release();
+      }
+    }
+  });
+  return seconds / (2 * times);
+}
+
+// -- messages of many bytes --------------------------------------------------------------------
+
+// Without what a rank pays for each message, and for reading or writing its own memory.
+Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
+             const Network& network) {
+  const auto bytes = static_cast<double>(flow.bytes);
+  const double own_s = messages * bytes / network.memory_rate(messages * kSpan * bytes);
+  const double moving_s = std::max(whole_s - messages_s - own_s, own_s / 10);
+  return {bytes, messages * bytes / moving_s};
+}
+// Over sockets each message is awaited (flows.h).
+Rate exchange_rate(const Flow& flow, const Network& network) {
+  const Medium& medium = network.inside;
+  const double awaited_s = medium.mapped ? 0 : medium.latency_s;
+  return rate_of(flow, 2, flow.both_s, medium.send_s + medium.recv_s + awaited_s, network);
+}
+// One way, the slower of the two ends is what is seen.
+Rate one_way_rate(const Flow& flow, const Network& network) {
+  return rate_of(flow, 1, flow.one_s, std::max(network.inside.send_s, network.inside.recv_s),
+                 network);
+}
+
+// What each byte more of a short message adds: whatever else those cost is the link's, which
+// windows are without.
+std::vector<Rate> exchange_rates_of_windows(const std::vector<Flow>& flows,
+                                            const Network& network) {
+  std::vector<Rate> rates;
+  for (const Flow& flow : flows) rates.push_back(exchange_rate(flow, network));
+  const Flow &shorter = flows[0], &longer = flows[1];
+  const double bytes = static_cast<double>(longer.bytes - shorter.bytes);
+  const double seconds = std::max(longer.both_s - shorter.both_s, longer.both_s / 4);
+  rates[0].rate = rates[1].rate = 2 * bytes / seconds;
+  return rates;
+}
+
+}  // namespace
+
+Status measure_links(std::string_view transport, Watch& watch, Network& network) {
+  Result<Pair> pair = Pair::make(transport, kWindowLapBytes);
+  if (!pair.ok()) return pair.status();
+  const bool in_shared_memory = pair->shares_memory();
+  measure_exchange(watch, *pair, 8, 10);  // connects
+  constexpr int kTimes = 500;
+  std::vector<Flow> links = flows_of_links(*pair), windows;
+  if (in_shared_memory) windows = flows_of_windows();
+  std::vector<Trip> trips;
+  std::vector<double> turns;
+  for (int i = 0; i < kRepeats && (i == 0 || !watch.until.expired()); ++i) {
+    pair->be_patient();
+    trips.push_back(measure_exchange(watch, *pair, 8, kTimes));
+    turns.push_back(measure_turns(watch, *pair, 8, kTimes));
+    for (std::vector<Flow>* flows : {&links, &windows})
+      for (Flow& flow : *flows) measure(watch, *pair, flow);
+  }
+  WEFT_TRY(pair->status());
+  Medium& medium = network.inside;
+  medium.mapped = in_shared_memory;
+  const double clock = least({}, [] {  // what reading it adds to every part
+    const double begin = now_s();
+    for (int i = 0; i < 1000; ++i) now_s();
+    return (now_s() - begin) / 1000;
+  });
+  const Trip trip = typical(trips);
+  medium.send_s = std::max(0.0, trip.send - clock);
+  medium.recv_s = std::max(0.0, trip.recv - clock);
+  medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
+  // The other end has a message of a socket before its sender's system call is over.
+  std::sort(turns.begin(), turns.end());
+  if (!in_shared_memory)
+    medium.send_tail_s = std::clamp(trip.whole - turns[turns.size() / 4], 0.0, medium.send_s);
+  for (const Flow& flow : links) {
+    medium.rank_rates.push_back(exchange_rate(flow, network));
+    medium.rank_one_way_rates.push_back(one_way_rate(flow, network));
+  }
+  if (!in_shared_memory) return watch.failed;
+  // A flag alone says how soon another core can see something; messages that cross add to it.
+  medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
+  medium.window_rates = exchange_rates_of_windows(windows, network);
+  for (const Flow& flow : windows)
+    medium.window_one_way_rates.push_back(one_way_rate(flow, network));
+  return watch.failed;
+}
+
+}  // namespace weft::measuring
