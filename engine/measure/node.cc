@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <vector>
 
 #include "engine/communicator.h"
@@ -17,74 +18,126 @@ using namespace measuring;
 
 // -- a rank's own time -------------------------------------------------------------------------
 
-// A call of `steps` that each copy eight bytes, or fold them `sources` times; of short steps, or,
-// as it has a second lane, not.
-Result<double> seconds_of_steps(const Deadline& until, int steps, size_t sources,
-                                bool short_steps) {
-  Media media(0, 1, {}, 0);
-  SharedState shared(media);
-  CpuExecutor executor(media, shared);
-  const double input = 1;
-  double output = 0;
-  Program program;
-  Step step;
-  step.sources.assign(sources, Operand{.buffer = Buffer::input});
-  step.targets = {Operand{.buffer = Buffer::output}};
-  program.lanes.emplace_back().steps.assign(static_cast<size_t>(steps), step);
-  if (!short_steps) program.lanes.emplace_back().steps.assign(1, step);
-  const Call call{.kind = Kind::all_reduce, .count = 1, .type = DataType::float64};
-  PlanRequest request;
-  request.collective = {call.kind, 1, 0, false};
-  request.type = call.type;
-  request.links = Media::kUsualLinks;
-  request.segment_bytes = request.links.slot_bytes;
-  auto plan = lower(request, program, Layout(request.collective, 0, call, 1), media);
-  if (!plan.ok()) return plan.status();
-  const Binding binding{.input = reinterpret_cast<const std::byte*>(&input),
-                        .output = reinterpret_cast<std::byte*>(&output)};
-  constexpr int kCalls = 1000;
-  return least(until, [&] {
-    const double begin = now_s();
-    for (int i = 0; i < kCalls; ++i) {
-      executor.binding() = binding;
-      executor.identity() = {};
-      executor.start(**plan);
-      while (executor.poll() != CpuExecutor::Progress::done) {
-      }
-    }
-    return (now_s() - begin) / kCalls;
+// Seconds of each of `calls` calls, of a rank on every core at once: cores that share more than
+// memory are slower where both are busy, as they are in a job.
+template <class Rank>
+double seconds_of_calls(Watch& watch, std::vector<std::unique_ptr<Rank>>& ranks, int calls) {
+  return least(watch.until, [&] {
+    return together(watch, static_cast<int>(ranks.size()), own_core,
+                    [&](int i) {
+                      for (int call = 0; call < calls; ++call)
+                        ranks[static_cast<size_t>(i)]->call();
+                    }) /
+           calls;
   });
 }
 
-// A call of a communicator, which is one copy where there is one rank.
-Result<double> seconds_of_call(const Deadline& until) {
-  auto alone = make_rendezvous({}, {});
-  if (!alone.ok()) return alone.status();
-  Options options;
-  options.tuning = "off";
-  auto communicator = Communicator::create(**alone, options);
-  if (!communicator.ok()) return communicator.status();
-  const double input = 1;
-  double output = 0;
-  Status status;
-  constexpr int kCalls = 1000;
-  const double seconds = least(until, [&] {
-    const double begin = now_s();
-    for (int i = 0; i < kCalls && status.ok(); ++i)
-      status = (*communicator)->broadcast(&input, &output, 1, DataType::float64, 0);
-    return (now_s() - begin) / kCalls;
-  });
-  if (!status.ok()) return status;
+// Calls of `steps` that each copy eight bytes, or fold them `sources` times; of short steps, or,
+// as there is a second lane, not.
+struct StepsSpec {
+  int steps = 1;
+  size_t sources = 1;
+  bool short_steps = false;
+};
+class Steps {
+ public:
+  static Result<std::unique_ptr<Steps>> make(const StepsSpec& spec) {
+    std::unique_ptr<Steps> made(new Steps);
+    Program program;
+    Step step;
+    step.sources.assign(spec.sources, Operand{.buffer = Buffer::input});
+    step.targets = {Operand{.buffer = Buffer::output}};
+    program.lanes.emplace_back().steps.assign(static_cast<size_t>(spec.steps), step);
+    if (!spec.short_steps) program.lanes.emplace_back().steps.assign(1, step);
+    const Call call{.kind = Kind::all_reduce, .count = 1, .type = DataType::float64};
+    PlanRequest request;
+    request.collective = {call.kind, 1, 0, false};
+    request.type = call.type;
+    request.links = Media::kUsualLinks;
+    request.segment_bytes = request.links.slot_bytes;
+    auto plan = lower(request, program, Layout(request.collective, 0, call, 1), made->media_);
+    if (!plan.ok()) return plan.status();
+    made->plan_ = plan.take();
+    return made;
+  }
+
+  void call() {
+    executor_.binding() = {.input = reinterpret_cast<const std::byte*>(&input_),
+                           .output = reinterpret_cast<std::byte*>(&output_)};
+    executor_.identity() = {};
+    executor_.start(*plan_);
+    while (executor_.poll() != CpuExecutor::Progress::done) {
+    }
+  }
+
+ private:
+  Steps() = default;
+  Media media_{0, 1, {}, 0};
+  SharedState shared_{media_};
+  CpuExecutor executor_{media_, shared_};
+  std::unique_ptr<Plan> plan_;
+  double input_ = 1, output_ = 0;
+};
+
+Result<double> seconds_of_steps(Watch& watch, const StepsSpec& spec) {
+  std::vector<std::unique_ptr<Steps>> ranks(usable_cpus().size());
+  for (auto& rank : ranks) {
+    auto made = Steps::make(spec);
+    if (!made.ok()) return made.status();
+    rank = made.take();
+  }
+  constexpr int kSteps = 64'000;
+  return seconds_of_calls(watch, ranks, kSteps / (spec.steps + 7));
+}
+
+// Calls of a communicator, which are one copy where there is one rank.
+class CallsAlone {
+ public:
+  static Result<std::unique_ptr<CallsAlone>> make() {
+    auto alone = make_rendezvous({}, {});
+    if (!alone.ok()) return alone.status();
+    Options options;
+    options.tuning = "off";
+    auto communicator = Communicator::create(**alone, options);
+    if (!communicator.ok()) return communicator.status();
+    std::unique_ptr<CallsAlone> made(new CallsAlone);
+    made->communicator_ = communicator.take();
+    return made;
+  }
+
+  void call() {
+    if (status_.ok())
+      status_ = communicator_->broadcast(&input_, &output_, 1, DataType::float64, 0);
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  CallsAlone() = default;
+  std::unique_ptr<Communicator> communicator_;
+  Status status_;
+  double input_ = 1, output_ = 0;
+};
+
+Result<double> seconds_of_call(Watch& watch) {
+  std::vector<std::unique_ptr<CallsAlone>> ranks(usable_cpus().size());
+  for (auto& rank : ranks) {
+    auto made = CallsAlone::make();
+    if (!made.ok()) return made.status();
+    rank = made.take();
+  }
+  const double seconds = seconds_of_calls(watch, ranks, 2000);
+  for (const auto& rank : ranks)
+    if (!rank->status().ok()) return rank->status();
   return seconds;
 }
 
-Status measure_steps(const Deadline& until, Network& network) {
+Status measure_steps(Watch& watch, Network& network) {
   constexpr int kMany = 65;
-  const auto one = seconds_of_steps(until, 1, 1, false),
-             many = seconds_of_steps(until, kMany, 1, false),
-             folds = seconds_of_steps(until, kMany, 2, false),
-             one_short = seconds_of_steps(until, 1, 1, true),
-             many_short = seconds_of_steps(until, kMany, 1, true), call = seconds_of_call(until);
+  const auto one = seconds_of_steps(watch, {1, 1, false}),
+             many = seconds_of_steps(watch, {kMany, 1, false}),
+             folds = seconds_of_steps(watch, {kMany, 2, false}),
+             one_short = seconds_of_steps(watch, {1, 1, true}),
+             many_short = seconds_of_steps(watch, {kMany, 1, true}), call = seconds_of_call(watch);
   for (const auto* measured : {&one, &many, &folds, &one_short, &many_short, &call})
     if (!measured->ok()) return measured->status();
   network.step_s = std::max(0.0, (*many - *one) / (kMany - 1));
@@ -143,7 +196,7 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
   node.node_cores = static_cast<int>(cores);
   Watch watch;
   watch.until = Deadline::after(budget_s);
-  WEFT_TRY(measure_steps(watch.until, node));
+  WEFT_TRY(measure_steps(watch, node));
   node.switch_s = measure_switch(watch);
   constexpr size_t kLargest = 64 << 20;
   for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)
