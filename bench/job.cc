@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -20,6 +21,7 @@ namespace weft::bench {
 namespace {
 
 constexpr int64_t kWarmUpNs = 20'000'000;
+constexpr double kSavedEvery_s = 1;
 
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -101,7 +103,7 @@ class Reporter {
   void end(const Totals& totals) {
     if (!reports_) return;
     if (options_.json_lines) return print_line("totals", to_json(totals));
-    print(footer_text(totals));
+    print(footer_text(totals, options_.checks > 0));
   }
   const std::vector<Row>& rows() const { return rows_; }
 
@@ -146,12 +148,35 @@ Status warm_up(Communicator& control) {
   }
 }
 
-Status run_cycles(const BenchOptions& options, Runner& runner, Reporter& reporter, Rank me) {
+Status run_cycles(const BenchOptions& options, Runner& runner, const Runner::Sink& sink, Rank me) {
   Progress progress(me == 0 && Progress::wanted());
   for (int cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle)
-    WEFT_TRY(runner.run([&](const Row& row) { reporter.add(row); }, progress));
+    WEFT_TRY(runner.run(sink, progress));
   return {};
 }
+
+// What there is of -J while more is to come: then whoever ends the job, or loses a rank of it, has
+// all but the last second. A pipe would get it more than once.
+class SavedRows {
+ public:
+  explicit SavedRows(const std::string& file) : file_(file) {
+    std::error_code none;
+    wanted_ = !file.empty() && (std::filesystem::is_regular_file(file, none) ||
+                                !std::filesystem::exists(file, none));
+  }
+  bool due() const { return wanted_ && next_.expired(); }
+  // What cannot be written now is told at the end, when it is tried again.
+  void save(const RunInfo& run, const std::vector<Row>& rows, const Totals& totals) {
+    if (!wanted_ || rows.empty()) return;
+    (void)write_json(file_, to_json(run, rows, totals, /*complete=*/false));
+    next_ = Deadline::after(kSavedEvery_s);
+  }
+
+ private:
+  const std::string& file_;
+  bool wanted_ = false;
+  Deadline next_ = Deadline::after(kSavedEvery_s);
+};
 
 Status write_trace(const Tracer& tracer, const RunInfo& run) {
   if (tracer.lost_some())
@@ -164,7 +189,7 @@ Status write_files(const RunInfo& run, const Environment& environment, const std
                    const Totals& totals, const Tracer& tracer) {
   const BenchOptions& options = run.options;
   if (!options.output_file.empty())
-    WEFT_TRY(write_json(options.output_file, to_json(run, rows, totals)));
+    WEFT_TRY(write_json(options.output_file, to_json(run, rows, totals, /*complete=*/true)));
   if (!options.trace_file.empty()) WEFT_TRY(write_trace(tracer, run));
   if (options.plot_file.empty()) return {};
   return draw(chart_of(rows, run), options.plot_file, environment);
@@ -211,8 +236,16 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
   Tracer tracer(*team->measured, team->control());
   Runner runner({*team->measured, team->control(), options, **place, info.calibration,
                  options.trace_file.empty() ? nullptr : &tracer});
-  WEFT_TRY(run_cycles(options, runner, reporter, job.rank));
   const Totals& totals = runner.totals();
+  SavedRows saved(options.output_file);
+  const auto add = [&](const Row& row) {
+    reporter.add(row);
+    if (saved.due()) saved.save(info, reporter.rows(), totals);
+  };
+  if (Status ran = run_cycles(options, runner, add, job.rank); !ran.ok()) {
+    saved.save(info, reporter.rows(), totals);
+    return ran;
+  }
   reporter.end(totals);
   if (reports) WEFT_TRY(write_files(info, job.environment, reporter.rows(), totals, tracer));
   WEFT_TRY(team->control().barrier());  // nobody leaves while another one still works

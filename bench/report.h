@@ -82,7 +82,7 @@ std::string titles_text(Operation operation, const BenchOptions& options);
 std::string row_text(const Row& row);
 // Why it ran what it ran: what the cost model says of everything that could have run.
 std::string explanation_text(const Row& row);
-std::string footer_text(const Totals& totals);
+std::string footer_text(const Totals& totals, bool checked);
 
 // The line a terminal shows while waiting: "[3/120] all_reduce float32 sum".
 class Progress {

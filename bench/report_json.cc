@@ -169,10 +169,12 @@ Json to_json(const Totals& totals) {
           {"average_busbw_gbps", totals.average_bus_gbps()}};
 }
 
-Json to_json(const RunInfo& run, const std::vector<Row>& rows, const Totals& totals) {
+Json to_json(const RunInfo& run, const std::vector<Row>& rows, const Totals& totals,
+             bool complete) {
   Json list = Json::array();
   for (const Row& row : rows) list.push_back(to_json(row));
   return {{"format", "weft-bench 1"},
+          {"complete", complete},
           {"run", to_json(run)},
           {"rows", list},
           {"totals", to_json(totals)}};

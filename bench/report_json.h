@@ -11,9 +11,9 @@ nlohmann::ordered_json to_json(const RunInfo& run);
 nlohmann::ordered_json to_json(const Row& row);
 nlohmann::ordered_json to_json(const Totals& totals);
 
-// {"format", "run", "rows", "totals"}
+// {"format", "complete", "run", "rows", "totals"}; not complete: more rows were to come.
 nlohmann::ordered_json to_json(const RunInfo& run, const std::vector<Row>& rows,
-                               const Totals& totals);
+                               const Totals& totals, bool complete);
 
 Status write_json(const std::string& path, const nlohmann::ordered_json& value);
 

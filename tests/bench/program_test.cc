@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "base/text.h"
 #include "tests/support/busy_cores.h"
 #include "tests/support/contains.h"
 #include "tests/support/sanitized.h"
@@ -255,6 +256,21 @@ TEST(Program, WritesJson) {
   EXPECT_TRUE(json["rows"][0]["out_of_place"].contains("rank0_iteration_us"));
   EXPECT_TRUE(json["rows"][0]["floor_us"].is_number());
   EXPECT_EQ(json["totals"]["out_of_bounds"], 0);
+}
+
+// Rows go to the file while more are to come.
+TEST(Program, WhatWasMeasuredBeforeItWasInterruptedIsInTheFile) {
+  const std::string path = concat(testing::TempDir(), "interrupted-", ::getpid(), ".json");
+  const Ended ended = run("timeout -s INT 6 " WEFT_BENCH_PROGRAM,
+                          "all_reduce --ranks 2 -d all -o all -b 4 -e 1M -f 2 -n 200 --no-floor -J " + path);
+  EXPECT_NE(ended.status, 0) << ended.output;
+  std::ifstream file(path);
+  const auto all = nlohmann::json::parse(file, nullptr, false);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(all.is_discarded());
+  EXPECT_EQ(all["complete"], false);
+  EXPECT_GT(all["rows"].size(), 0u);
+  EXPECT_EQ(all["totals"]["rows"], all["rows"].size());
 }
 
 TEST(Program, WritesJsonByLine) {

@@ -86,7 +86,7 @@ TEST(Report, TotalsCountEveryFault) {
   totals.add(example());
   EXPECT_EQ(totals.faults, 4u);
   EXPECT_DOUBLE_EQ(totals.average_bus_gbps(), (2.25 + 0.02) / 2);
-  EXPECT_NE(footer_text(totals).find("# Out of bounds values : 4 FAILED"), std::string::npos);
+  EXPECT_NE(footer_text(totals, true).find("# Out of bounds values : 4 FAILED"), std::string::npos);
   Row differs = example();
   differs.in_place.reset();
   differs.digests_differ = true;
@@ -94,8 +94,9 @@ TEST(Report, TotalsCountEveryFault) {
   EXPECT_EQ(totals.faults, 5u);
   totals = {};
   totals.skipped_undefined = 6;
-  EXPECT_NE(footer_text(totals).find("# Out of bounds values : 0 OK"), std::string::npos);
-  EXPECT_NE(footer_text(totals).find("6 rows"), std::string::npos);
+  EXPECT_NE(footer_text(totals, true).find("# Out of bounds values : 0 OK"), std::string::npos);
+  EXPECT_NE(footer_text(totals, true).find("6 rows"), std::string::npos);
+  EXPECT_NE(footer_text(totals, false).find("values : not checked"), std::string::npos);
 }
 
 TEST(Report, HeaderNamesRanks) {
@@ -132,7 +133,7 @@ TEST(ReportJson, HoldsWhatRepeatsTheRun) {
   run.environment = {{"WEFT_LANES", "2"}};
   Totals totals;
   totals.add(example());
-  const auto json = nlohmann::json::parse(to_json(run, {example()}, totals).dump());
+  const auto json = nlohmann::json::parse(to_json(run, {example()}, totals, true).dump());
   EXPECT_EQ(json["run"]["command_line"], (std::vector<std::string>{"reduce", "-n", "20"}));
   EXPECT_EQ(json["run"]["options"]["seed"], 42);
   EXPECT_EQ(json["run"]["options"]["engine"]["algorithm"], "ring");
