@@ -261,8 +261,9 @@ TEST(Program, WritesJson) {
 // Rows go to the file while more are to come.
 TEST(Program, WhatWasMeasuredBeforeItWasInterruptedIsInTheFile) {
   const std::string path = concat(testing::TempDir(), "interrupted-", ::getpid(), ".json");
-  const Ended ended = run("timeout -s INT 6 " WEFT_BENCH_PROGRAM,
-                          "all_reduce --ranks 2 -d all -o all -b 4 -e 1M -f 2 -n 200 --no-floor -J " + path);
+  const Ended ended =
+      run("timeout -s INT 6 " WEFT_BENCH_PROGRAM,
+          "all_reduce --ranks 2 -d all -o all -b 4 -e 1M -f 2 -n 200 --no-floor -J " + path);
   EXPECT_NE(ended.status, 0) << ended.output;
   std::ifstream file(path);
   const auto all = nlohmann::json::parse(file, nullptr, false);
