@@ -8,7 +8,7 @@
 
 namespace weft::measuring {
 
-// Of memory that a flow comes from, and goes to: so many messages, one after the other.
+// The memory that a flow comes from, and goes to, is so many messages long.
 inline constexpr size_t kSpan = 4;
 
 // Messages of one length: of ranks that both send and receive, and from one to the other only.
@@ -28,7 +28,7 @@ std::vector<Flow> flows_of_windows();
 inline int flow_ahead(const Pair& pair) { return pair.shares_memory() ? 1 : 0; }
 
 // Measures once more. In memory that is shared, whichever way of writing is faster: plans find it,
-// too.
+// too. Where the pair's status is not ok afterwards, nothing may be done with it any more.
 void measure(Watch& watch, Pair& pair, Flow& flow);
 
 }  // namespace weft::measuring

@@ -135,10 +135,13 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
     pair->be_patient();
     trips.push_back(measure_exchange(watch, *pair, 8, kTimes));
     turns.push_back(measure_turns(watch, *pair, 8, kTimes));
+    WEFT_TRY(pair->status());
     for (std::vector<Flow>* flows : {&links, &windows})
-      for (Flow& flow : *flows) measure(watch, *pair, flow);
+      for (Flow& flow : *flows) {
+        measure(watch, *pair, flow);
+        WEFT_TRY(pair->status());
+      }
   }
-  WEFT_TRY(pair->status());
   Medium& medium = network.inside;
   medium.mapped = in_shared_memory;
   const double clock = least({}, [] {  // what reading it adds to every part
