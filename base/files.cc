@@ -39,14 +39,6 @@ Result<std::string> read_all(const File& file, const std::string& path, size_t m
   }
 }
 
-// A file, or nothing; of a link, what it leads to.
-bool replaceable(const std::string& path) {
-  std::error_code error;
-  const fs::file_type type = fs::status(path, error).type();
-  return type == fs::file_type::regular ||
-         (type == fs::file_type::not_found && !fs::is_symlink(path, error));
-}
-
 bool write_bytes(const std::string& path, std::string_view bytes) {
   std::ofstream file(path, std::ios::binary);
   file << bytes;
@@ -55,6 +47,13 @@ bool write_bytes(const std::string& path, std::string_view bytes) {
 }
 
 }  // namespace
+
+bool replaceable(const std::string& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  return type == fs::file_type::regular ||
+         (type == fs::file_type::not_found && !fs::is_symlink(path, error));
+}
 
 Result<std::string> read_text(const std::string& path, size_t most) {
   return read_all(File(std::fopen(path.c_str(), "rb"), &std::fclose), path, most);

@@ -23,8 +23,11 @@ Result<std::string> read_regular(const std::string& path, size_t most = kFileByt
 // one is made so large: the system ends who tries without a word (SIGXFSZ). Shared memory counts.
 Status check_file_size(uint64_t bytes);
 
-// Writes it whole or not at all, in place of what was there. What is there and no regular file (a
-// pipe, a terminal) is written to.
+// A file, or nothing; of a link, what it leads to. What else there may be (a pipe, a terminal)
+// keeps all that is written to it.
+bool replaceable(const std::string& path);
+// Writes it whole or not at all, in place of what was there; where that is not replaceable(), to
+// it.
 Status write_text(const std::string& path, std::string_view text);
 // Whether that may be tried: an error that names the path where it cannot be written to now.
 Status can_write(const std::string& path);

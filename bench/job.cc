@@ -6,9 +6,9 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/text.h"
 #include "bench/gpu_floor.h"
 #include "bench/options_check.h"
@@ -159,11 +159,8 @@ Status run_cycles(const BenchOptions& options, Runner& runner, const Runner::Sin
 // all but the last second. A pipe would get it more than once.
 class SavedRows {
  public:
-  explicit SavedRows(const std::string& file) : file_(file) {
-    std::error_code none;
-    wanted_ = !file.empty() && (std::filesystem::is_regular_file(file, none) ||
-                                !std::filesystem::exists(file, none));
-  }
+  explicit SavedRows(const std::string& file)
+      : file_(file), wanted_(!file.empty() && replaceable(file)) {}
   bool due() const { return wanted_ && next_.expired(); }
   // What cannot be written now is told at the end, when it is tried again.
   void save(const RunInfo& run, const std::vector<Row>& rows, const Totals& totals) {
@@ -174,7 +171,7 @@ class SavedRows {
 
  private:
   const std::string& file_;
-  bool wanted_ = false;
+  const bool wanted_;
   Deadline next_ = Deadline::after(kSavedEvery_s);
 };
 

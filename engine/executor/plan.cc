@@ -6,6 +6,7 @@
 
 #include "engine/executor/lowering.h"
 #include "engine/schedule/lines.h"
+#include "engine/schedule/moves.h"
 #include "engine/schedule/window_lap.h"
 
 namespace weft {
@@ -170,11 +171,11 @@ class Lowering {
     add_signals(step, lowered);
     add_readers(lowered);
     if (!lowered.begins || !lowered.ends) return {};  // several chunks share the slots
-    if (lowered.to && step.sources.size() == 1 && !lowered.from && step.targets.empty())
+    if (only_sends(step))
       lowered.sends_memory = lowered.to->traits().send_from_memory && !plan_->scales &&
                              !(step.finish && plan_->divisor != 1) &&
                              step.sources[0].buffer != Buffer::window;
-    if (lowered.from && step.sources.empty() && !lowered.to && step.targets.size() == 1)
+    if (only_receives(step))
       lowered.receives_memory = lowered.from->traits().recv_into_memory && !step.finish;
     return {};
   }

@@ -155,14 +155,14 @@ double with_ends(Pair& pair, const Flow& flow, Use use) {
 std::vector<Flow> flows_of_links(const Pair& pair) {
   std::vector<Flow> flows;
   for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10})
-    if (bytes <= pair.shape().slot_bytes) flows.push_back({bytes, false});
+    if (bytes <= pair.shape().slot_bytes) flows.push_back({bytes, false, !pair.shares_memory()});
   return flows;
 }
 
 std::vector<Flow> flows_of_windows() {
   std::vector<Flow> flows;
   for (const size_t bytes : {1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10})
-    flows.push_back({bytes, true});
+    flows.push_back({bytes, true, false});
   return flows;
 }
 
@@ -173,7 +173,7 @@ void measure(Watch& watch, Pair& pair, Flow& flow) {
     if (past_caches && !pair.shares_memory()) continue;
     if (!pair.status().ok()) return;  // transfers may be under way to memory that is gone
     const double both_s = with_ends(pair, flow, [&](auto* ends) {
-      return both_ways(watch, ends, flow_ahead(pair), messages, past_caches);
+      return both_ways(watch, ends, flow.awaited ? 0 : 1, messages, past_caches);
     });
     if (!pair.status().ok()) return;
     const double one_s = with_ends(

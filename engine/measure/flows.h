@@ -14,7 +14,10 @@ inline constexpr size_t kSpan = 4;
 // Messages of one length: of ranks that both send and receive, and from one to the other only.
 struct Flow {
   size_t bytes = 0;
-  bool windows = false;                                // that carry them, not links
+  bool windows = false;  // that carry them, not links
+  // One at a time, both ways: then latency is in it. Two in a socket would be more than a core's
+  // cache holds, unlike in most calls; elsewhere another one is under way meanwhile.
+  bool awaited = false;
   double both_s = std::numeric_limits<double>::max();  // least seconds for one out and one in,
   double one_s = both_s;                               // and for one, of one way only
 };
@@ -23,9 +26,6 @@ struct Flow {
 // ones.
 std::vector<Flow> flows_of_links(const Pair& pair);
 std::vector<Flow> flows_of_windows();
-// Messages that are under way in links, both ways, while one is awaited: then latency is hidden.
-// Two in a socket would be more than a core's cache holds, unlike in most calls.
-inline int flow_ahead(const Pair& pair) { return pair.shares_memory() ? 1 : 0; }
 
 // Measures once more. In memory that is shared, whichever way of writing is faster: plans find it,
 // too. Where the pair's status is not ok afterwards, nothing may be done with it any more.

@@ -94,10 +94,9 @@ Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
   const double moving_s = std::max(whole_s - messages_s - own_s, own_s / 10);
   return {bytes, messages * bytes / moving_s};
 }
-// Over sockets each message is awaited (flows.h).
 Rate exchange_rate(const Flow& flow, const Network& network) {
   const Medium& medium = network.inside;
-  const double awaited_s = medium.mapped ? 0 : medium.latency_s;
+  const double awaited_s = flow.awaited ? medium.latency_s : 0;
   return rate_of(flow, 2, flow.both_s, medium.send_s + medium.recv_s + awaited_s, network);
 }
 // One way, the slower of the two ends is what is seen.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,19 @@ namespace {
 using namespace measuring;
 
 // -- a rank's own time -------------------------------------------------------------------------
+
+// What `make` gives, for every core.
+template <class Rank>
+Result<std::vector<std::unique_ptr<Rank>>> one_per_core(
+    const std::function<Result<std::unique_ptr<Rank>>()>& make) {
+  std::vector<std::unique_ptr<Rank>> ranks(usable_cpus().size());
+  for (auto& rank : ranks) {
+    auto made = make();
+    if (!made.ok()) return made.status();
+    rank = made.take();
+  }
+  return ranks;
+}
 
 // Seconds of each of `calls` calls, of a rank on every core at once: cores that share more than
 // memory are slower where both are busy, as they are in a job.
@@ -80,14 +94,10 @@ class Steps {
 };
 
 Result<double> seconds_of_steps(Watch& watch, const StepsSpec& spec) {
-  std::vector<std::unique_ptr<Steps>> ranks(usable_cpus().size());
-  for (auto& rank : ranks) {
-    auto made = Steps::make(spec);
-    if (!made.ok()) return made.status();
-    rank = made.take();
-  }
+  auto ranks = one_per_core<Steps>([&] { return Steps::make(spec); });
+  if (!ranks.ok()) return ranks.status();
   constexpr int kSteps = 64'000;
-  return seconds_of_calls(watch, ranks, kSteps / (spec.steps + 7));
+  return seconds_of_calls(watch, *ranks, kSteps / (spec.steps + 7));
 }
 
 // Calls of a communicator, which are one copy where there is one rank.
@@ -119,14 +129,10 @@ class CallsAlone {
 };
 
 Result<double> seconds_of_call(Watch& watch) {
-  std::vector<std::unique_ptr<CallsAlone>> ranks(usable_cpus().size());
-  for (auto& rank : ranks) {
-    auto made = CallsAlone::make();
-    if (!made.ok()) return made.status();
-    rank = made.take();
-  }
-  const double seconds = seconds_of_calls(watch, ranks, 2000);
-  for (const auto& rank : ranks)
+  auto ranks = one_per_core<CallsAlone>(CallsAlone::make);
+  if (!ranks.ok()) return ranks.status();
+  const double seconds = seconds_of_calls(watch, *ranks, 2000);
+  for (const auto& rank : *ranks)
     if (!rank->status().ok()) return rank->status();
   return seconds;
 }

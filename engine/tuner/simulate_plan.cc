@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/algorithms/words.h"
 #include "engine/schedule/lines.h"
+#include "engine/schedule/moves.h"
 #include "engine/schedule/window_lap.h"
 
 namespace weft::simulation {
@@ -107,7 +108,8 @@ class Planner {
   }
 
   void add_streams(const Step& step, Rank rank, Op& op) {
-    const bool by_slots = !op.begins || !op.ends || !moves_only(step);
+    const bool by_memory = only_sends(step) || (only_receives(step) && !step.finish);
+    const bool by_slots = !op.begins || !op.ends || !by_memory;  // as in executor/plan.cc
     if (step.from.used()) {
       op.again += slot_streams(step.from.peer, rank, by_slots);
       touched(rank).receives = true;
@@ -140,13 +142,6 @@ class Planner {
       op.fresh += fresh;
       op.again += 1 - fresh;
     }
-  }
-
-  // From memory, or to memory, without doing anything else (executor/plan.cc).
-  static bool moves_only(const Step& step) {
-    if (step.from.used() == step.to.used()) return false;
-    return step.to.used() ? step.sources.size() == 1 && step.targets.empty()
-                          : step.sources.empty() && step.targets.size() == 1 && !step.finish;
   }
 
   // What a rank moves into or out of a slot. A medium's rate for ranks covers slots where memory is
