@@ -9,6 +9,7 @@
 #include "base/socket.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/poller.h"
+#include "transport/tcp/slot_pool.h"
 #include "transport/tcp/tls.h"
 #include "transport/transport.h"
 
@@ -44,6 +45,7 @@ struct Hub {
   const Times times;
   std::unique_ptr<TlsContext> tls;  // where connections are encrypted
   Poller poller;
+  SlotPool pool;
   // Something came or changed since the last wait(): who drives the links should look before it
   // sleeps, because what came may belong to a link other than the one that was looked at.
   bool news = false;

@@ -1,7 +1,7 @@
 #include "transport/tcp/link.h"
 
 #include <algorithm>
-#include <new>
+#include <utility>
 
 #include "base/text.h"
 #include "transport/shape.h"
@@ -10,7 +10,6 @@
 namespace weft::tcp {
 namespace {
 
-constexpr std::align_val_t kAlign{64};
 constexpr uint64_t kTicketToken = uint64_t{1} << 63;  // else the token is the number of a slot
 
 Status abandoned(LinkId id, const Pair& pair) {
@@ -29,12 +28,6 @@ Status no_memory(LinkId id, LinkShape shape, const Pair& pair) {
 
 }  // namespace
 
-std::byte* SlotMemory::get(size_t bytes) {
-  if (!memory_) memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlign, std::nothrow)));
-  return memory_.get();
-}
-void SlotMemory::Free::operator()(std::byte* memory) const { ::operator delete(memory, kAlign); }
-
 TcpSendLink::TcpSendLink(Pair& pair, LinkId id, LinkShape shape)
     : SendLink(shape), pair_(pair), id_(id), slots_(shape.slots), unwritten_(shape.slots) {}
 
@@ -47,19 +40,20 @@ bool TcpSendLink::has_credit() {
 
 Bytes TcpSendLink::reserve() {
   if (!has_credit()) return {};
-  // Fewer than `slots` messages are under way, so one of the buffers is not busy.
-  while (slots_[current_].busy) current_ = (current_ + 1) % slots_.size();
-  if (std::byte* const memory = slots_[current_].memory.get(shape_.slot_bytes))
-    return {memory, shape_.slot_bytes};
+  if (!reserved_) reserved_ = pair_.pool().take(shape_.slot_bytes);
+  if (reserved_) return {reserved_.get(), shape_.slot_bytes};
   status_ = no_memory(id_, shape_, pair_);
   return {};
 }
 
 void TcpSendLink::commit(size_t bytes, uint64_t tag) {
-  Slot& slot = slots_[current_];
-  WEFT_CHECK(bytes <= shape_.slot_bytes && !slot.busy);
-  slot.busy = true;
-  transmit({slot.memory.get(shape_.slot_bytes), bytes}, tag, current_);
+  WEFT_CHECK(bytes <= shape_.slot_bytes && reserved_);
+  // As many as a peer that lies about what it has released makes them.
+  const auto at = std::find(slots_.begin(), slots_.end(), nullptr);
+  const auto token = static_cast<uint64_t>(at - slots_.begin());
+  std::byte* const memory = reserved_.get();
+  (at == slots_.end() ? slots_.emplace_back() : *at) = std::move(reserved_);
+  transmit({memory, bytes}, tag, token);
 }
 
 std::optional<Ticket> TcpSendLink::send(ConstBytes memory, uint64_t tag) {
@@ -83,7 +77,7 @@ void TcpSendLink::sent(uint64_t token) {
   if (token & kTicketToken)
     unwritten_[(token ^ kTicketToken) % shape_.slots] = false;
   else
-    slots_[token].busy = false;
+    pair_.pool().give(std::move(slots_[token]), shape_.slot_bytes);
 }
 
 bool TcpSendLink::done(Ticket ticket) {
@@ -131,6 +125,11 @@ bool TcpSendLink::released(uint64_t count) {
 TcpRecvLink::TcpRecvLink(Pair& pair, LinkId id, LinkShape shape)
     : RecvLink(shape), pair_(pair), id_(id), places_(shape.slots), posted_(shape.slots) {}
 
+std::byte* TcpRecvLink::slot_of(Place& place) {
+  if (!place.slot) place.slot = pair_.pool().take(shape_.slot_bytes);
+  return place.slot.get();
+}
+
 // The next message, where it is in a slot and all posted before it have arrived.
 const Message* TcpRecvLink::arrived() {
   Place& next = place(claim_);
@@ -157,6 +156,7 @@ void TcpRecvLink::consume(Place& consumed) {
   const uint64_t was_owed = owed();
   consumed.state = State::consumed;
   consumed.posted = false;
+  if (consumed.slot) pair_.pool().give(std::move(consumed.slot), shape_.slot_bytes);
   --ready_;
   while (place(released_).state == State::consumed) {
     place(released_).state = State::empty;
@@ -239,7 +239,7 @@ Result<std::byte*> TcpRecvLink::begin(const Frame& frame) {
     to.posted = false;  // it goes to the slot and stays there: the link is dead
   }
   if (!to.posted) {
-    memory = to.slot.get(shape_.slot_bytes);
+    memory = slot_of(to);
     if (!memory && status_.ok()) status_ = no_memory(id_, shape_, pair_);
   }
   to.message = Message{{memory, frame.length}, frame.tag};

@@ -17,25 +17,13 @@
 #include <memory>
 #include <vector>
 
+#include "transport/tcp/slot_pool.h"
 #include "transport/tcp/stream.h"
 #include "transport/transport.h"
 
 namespace weft::tcp {
 
 class Pair;
-
-// Memory for a message, 64-byte aligned; not touched before it is used.
-class SlotMemory {
- public:
-  // The same at every call; nullptr where the process has no memory left.
-  std::byte* get(size_t bytes);
-
- private:
-  struct Free {
-    void operator()(std::byte* memory) const;
-  };
-  std::unique_ptr<std::byte[], Free> memory_;
-};
 
 class TcpSendLink final : public SendLink, public FrameOwner {
  public:
@@ -59,11 +47,6 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   bool abandon();
 
  private:
-  // Sending in place needs a buffer that no unwritten message uses; mostly it is the same one.
-  struct Slot {
-    SlotMemory memory;
-    bool busy = false;
-  };
   bool has_credit();
   void transmit(ConstBytes bytes, uint64_t tag, uint64_t token);
 
@@ -72,9 +55,9 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   Status status_;
   uint64_t next_ = 0;  // sequence of the next message
   uint64_t limit_ = 0;
-  size_t unsent_ = 0;  // messages not yet handed to the kernel whole
-  std::vector<Slot> slots_;
-  size_t current_ = 0;
+  size_t unsent_ = 0;                    // messages not yet handed to the kernel whole
+  SlotPool::Memory reserved_;            // for the next message
+  std::vector<SlotPool::Memory> slots_;  // of those committed and not yet written
   Ticket tickets_ = 0;
   std::vector<bool> unwritten_;  // by ticket % slots
 };
@@ -101,7 +84,7 @@ class TcpRecvLink final : public RecvLink {
   // Where messages were still to come to posted memory the link is broken: they go to slots.
   void abandon();
   // Where a message that is coming goes now; nullptr: nowhere, the link is broken.
-  std::byte* slot(uint64_t sequence) { return place(sequence).slot.get(shape_.slot_bytes); }
+  std::byte* slot(uint64_t sequence) { return slot_of(place(sequence)); }
 
   LinkId id() const { return id_; }
   uint64_t owed() const { return released_ - announced_; }
@@ -116,10 +99,12 @@ class TcpRecvLink final : public RecvLink {
     State state = State::empty;
     bool posted = false;  // goes to `memory`, not to the slot
     Bytes memory;
-    SlotMemory slot;
+    SlotPool::Memory slot;
     Message message;
   };
   Place& place(uint64_t sequence) { return places_[sequence % shape_.slots]; }
+  // nullptr where the process has no memory left.
+  std::byte* slot_of(Place& place);
   const Message* arrived();
   void consume(Place& place);
 

@@ -61,6 +61,7 @@ class Pair final : public FrameSink, public FrameOwner {
   // Finds that the other host has vanished, without having closed anything.
   void check_vanished();
 
+  SlotPool& pool() { return hub_.pool; }
   Rank rank() const { return hub_.rank; }
   Rank peer() const { return peer_; }
   std::string who() const;  // "rank 3 (10.0.0.1:4000)"
