@@ -84,13 +84,28 @@ double measure_turns(Watch& watch, Pair& pair, size_t bytes, int times) {
   return seconds / (2 * times);
 }
 
+// A look that finds none.
+double measure_poll(Watch& watch, Pair& pair) {
+  constexpr int kLooks = 1000;
+  return least(watch.until, [&] {
+    return together(watch, 1, own_core,
+                    [&](int) {
+                      for (int i = 0; i < kLooks; ++i) pair.in(0).peek();
+                    }) /
+           kLooks;
+  });
+}
+
 // -- messages of many bytes --------------------------------------------------------------------
 
 // Without what a rank pays for each message, and for reading or writing its own memory.
 Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
              const Network& network) {
   const auto bytes = static_cast<double>(flow.bytes);
-  const double own_s = messages * bytes / network.memory_rate(messages * kSpan * bytes);
+  // In sockets each message lies in memory, too.
+  const int copies = network.inside.mapped ? 1 : 2;
+  const double own_s =
+      copies * messages * bytes / network.memory_rate(messages * (kSpan + copies - 1) * bytes);
   const double moving_s = std::max(whole_s - messages_s - own_s, own_s / 10);
   return {bytes, messages * bytes / moving_s};
 }
@@ -152,6 +167,7 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   medium.send_s = std::max(0.0, trip.send - clock);
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
+  medium.poll_s = measure_poll(watch, *pair);
   // The other end has a message of a socket before its sender's system call is over.
   std::sort(turns.begin(), turns.end());
   if (!in_shared_memory)

@@ -43,6 +43,7 @@ struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
+  double poll_s = 0;              // for a look that finds no message
   double send_tail_s = 0;         // of send_s, while which the message is on its way already
   // At which a rank itself moves bytes into and out of the medium, by the length of a message.
   // Empty: no limit.

@@ -32,6 +32,7 @@ ordered_json json_of(const Medium& medium) {
   write(out, "send_us", medium.send_s, kMicro);
   write(out, "send_tail_us", medium.send_tail_s, kMicro);
   write(out, "recv_us", medium.recv_s, kMicro);
+  write(out, "poll_us", medium.poll_s, kMicro);
   write(out, "rank", kMessage, medium.rank_rates);
   write(out, "rank_one_way", kMessage, medium.rank_one_way_rates);
   write(out, "window", kMessage, medium.window_rates);
@@ -67,13 +68,14 @@ void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& 
 }
 
 void read(JsonObject in, Medium& medium) {
-  in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "rank",
+  in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "poll_us", "rank",
            "rank_one_way", "window", "window_one_way", "mapped"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
   in.read("send_tail_us", medium.send_tail_s, kMicro);
   in.read("recv_us", medium.recv_s, kMicro);
+  in.read("poll_us", medium.poll_s, kMicro);
   read(in, "rank", kMessage, medium.rank_rates);
   read(in, "rank_one_way", kMessage, medium.rank_one_way_rates);
   read(in, "window", kMessage, medium.window_rates);

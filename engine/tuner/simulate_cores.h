@@ -1,9 +1,10 @@
 // The cores of a simulation: who runs on which, and when a rank that became ready gets its turn.
 //
 // A rank that finds nothing to do lets the next one of its core run, and so on round the core, each
-// turn taking Network::switch_s. So a core is with a rank as long as that has something to do; then
-// with the next one that has, after the switches on the way; and where none has, a rank that
-// becomes ready waits until the core comes round to it.
+// turn taking Network::switch_s, and before it Medium::poll_s for finding nothing. So a core is
+// with a rank as long as that has something to do; then with the next one that has, after the
+// switches on the way; and where none has, a rank that becomes ready waits until the core comes
+// round to it.
 #pragma once
 
 #include <algorithm>
@@ -41,17 +42,24 @@ class Cores {
     return (place(rank) - place(core.running) + around) % around;
   }
 
+  // How long a core takes to get to a rank that is ready.
+  double time_to(const Core& core, Rank rank) const {
+    const int turns = turns_to(core, rank);
+    return turns == 0 ? 0 : turns * turn_s() - network_.inside.poll_s;
+  }
+
   // When an idle core gets to a rank that is ready now.
   double turn_of(const Core& core, Rank rank, double now) const {
     const int around = sharers(rank);
     if (around == 1 || network_.switch_s <= 0 || core.running < 0) return now;
     const int turns = turns_to(core, rank);
-    const double first = core.idle_since + turns * network_.switch_s;
-    const double whole = around * network_.switch_s;
+    const double first = core.idle_since + turns * turn_s();
+    const double whole = around * turn_s();
     return first + whole * std::ceil(std::max(0.0, now - first) / whole - 1e-9);
   }
 
  private:
+  double turn_s() const { return network_.switch_s + network_.inside.poll_s; }
   int place(Rank rank) const { return rank % per_node_ / network_.node_cores; }
   // Ranks on the core of `rank`.
   int sharers(Rank rank) const {

@@ -10,12 +10,12 @@
 namespace weft::simulation {
 namespace {
 
-const std::vector<Rate>& link_rates(const Medium& medium, bool one_way) {
+const std::vector<Rate>& rates_of(const Medium& medium, bool one_way) {
   return one_way && !medium.rank_one_way_rates.empty() ? medium.rank_one_way_rates
                                                        : medium.rank_rates;
 }
 const std::vector<Rate>& window_rates(const Medium& medium, bool one_way) {
-  if (medium.window_rates.empty()) return link_rates(medium, one_way);
+  if (medium.window_rates.empty()) return rates_of(medium, one_way);
   return one_way && !medium.window_one_way_rates.empty() ? medium.window_one_way_rates
                                                          : medium.window_rates;
 }
@@ -58,40 +58,54 @@ std::vector<Game::Touch> Game::touches() const {
   }
   const double ring = trial_.slots * std::min(sizes_.round_bytes, trial_.slot_bytes);
   std::vector<bool> senders(plan_.links.size()), receivers(plan_.links.size());
-  const auto add_ring = [&](int link, std::vector<bool>& ends, Rank rank) {
+  const auto add_link = [&](int link, std::vector<bool>& ends, Rank rank) {
     if (link < 0 || ends[static_cast<size_t>(link)]) return;
     ends[static_cast<size_t>(link)] = true;
-    if (!plan_.links[static_cast<size_t>(link)].between) core_of(rank).rings += ring;
+    if (plan_.links[static_cast<size_t>(link)].between) return;
+    if (network_.inside.mapped)
+      core_of(rank).rings += ring;
+    else if (&ends == &senders)
+      core_of(rank).sockets += sizes_.round_bytes * plan_.message_chunks;
   };
   for (const PlayedLane& lane : plan_.lanes)
     for (int i = lane.begin; i < lane.end; ++i) {
       const Op& op = plan_.ops[static_cast<size_t>(i)];
-      add_ring(op.from, receivers, lane.rank);
-      add_ring(op.to, senders, lane.rank);
+      add_link(op.from, receivers, lane.rank);
+      add_link(op.to, senders, lane.rank);
     }
   return cores;
 }
 
+// Those of messages go by what is in one; where a core's links go round in more memory than windows
+// do, they are no faster than these.
+Game::LinkRates Game::link_rates(double message, bool one_way, bool past_laps) const {
+  const Medium& inside = network_.inside;
+  LinkRates rates;
+  rates.inside = rate_at(rates_of(inside, one_way), message);
+  rates.between = rate_at(rates_of(network_.between, one_way), message);
+  if (past_laps)
+    rates.inside = std::min(rates.inside, rate_at(window_rates(inside, one_way), message));
+  return rates;
+}
+
 // The memory's rates go by what the ranks of a core touch in a call, or in a round; what streams
-// past the caches does not count. Those of messages go by what is in one; where a core's links go
-// round in more memory than windows do, they are no faster than these.
+// past the caches does not count.
 void Game::set_rates() {
-  const double message = std::min(sizes_.round_bytes, trial_.slot_bytes);
   const std::vector<Touch> cores = touches();
+  const double most = trial_.slot_bytes;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,
                windows_one_way = touched.writes != touched.reads;
-    ranks_[r].inside_rate = rate_at(link_rates(network_.inside, one_way), message);
-    ranks_[r].between_rate = rate_at(link_rates(network_.between, one_way), message);
+    const Touch& core = cores[static_cast<size_t>(network_.first_of_core(static_cast<Rank>(r)))];
+    const bool past_laps = core.rings > kWindowLapBytes;
+    ranks_[r].one = link_rates(std::min(sizes_.round_bytes, most), one_way, past_laps);
+    ranks_[r].several =
+        link_rates(std::min(sizes_.round_bytes * plan_.message_chunks, most), one_way, past_laps);
     ranks_[r].window_rate =
         rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
-    const Touch& core = cores[static_cast<size_t>(network_.first_of_core(static_cast<Rank>(r)))];
-    if (core.rings > kWindowLapBytes)
-      ranks_[r].inside_rate =
-          std::min(ranks_[r].inside_rate, rate_at(window_rates(network_.inside, one_way), message));
-    ranks_[r].fresh_rate = network_.memory_rate(core.call);
-    ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round));
+    ranks_[r].fresh_rate = network_.memory_rate(core.call + core.sockets);
+    ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round) + core.sockets);
   }
 }
 
@@ -291,7 +305,7 @@ void Game::hand_on(Core& core, double now) {
   const auto next = std::min_element(core.ready.begin(), core.ready.end(), sooner);
   const int lane = *next;
   core.ready.erase(next);
-  const double turn = now + cores_.turns_to(core, played(lane).rank) * network_.switch_s;
+  const double turn = now + cores_.time_to(core, played(lane).rank);
   core.running = played(lane).rank;
   if (turn <= now) return run(lane, now);
   core.free = turn;
@@ -378,7 +392,8 @@ double Game::message_time(const Op& op, const Link& link, const RankState& rank,
   const double each = sends ? medium.send_s : medium.recv_s;
   // A chunk that is longer than a slot goes in several.
   const double messages = op.begins ? std::ceil(sizes_.round_bytes / trial_.slot_bytes) : 0;
-  const double rate = link.in_cache ? 0 : link.between ? rank.between_rate : rank.inside_rate;
+  const LinkRates& rates = op.begins && op.ends ? rank.one : rank.several;
+  const double rate = link.in_cache ? 0 : link.between ? rates.between : rates.inside;
   return messages * each + (rate > 0 ? bytes / rate : 0);
 }
 

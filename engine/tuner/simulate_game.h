@@ -59,22 +59,29 @@ class Game {
     std::vector<double> posts;
     std::vector<int> waiting;
   };
+  // At which a rank moves bytes into messages, and out of them.
+  struct LinkRates {
+    double inside = 0, between = 0;
+  };
   struct RankState {
     int first_lane = 0, lanes = 0;          // of the plan
     int active = 0;                         // lanes that have something to do in a call
     int left = 0;                           // of them, in the call under way
     int ended = 0;                          // calls
     double fresh_rate = 0, again_rate = 0;  // of memory, for what the rank touches in a call
-    double inside_rate = 0, between_rate = 0, window_rate = 0;  // at which it moves bytes
+    LinkRates one, several;                 // of messages of one chunk, and of more
+    double window_rate = 0;
   };
 
   bool is_short(int rounds) const;
   struct Touch {
     double call = 0, round = 0;  // of Input and Output, in bytes
-    double rings = 0;            // of the slots of links inside a node
+    double rings = 0;            // of the slots of links inside a node, where memory is mapped
+    double sockets = 0;          // under way in them, elsewhere
   };
   std::vector<Touch> touches() const;
   void set_rates();
+  LinkRates link_rates(double message, bool one_way, bool past_laps) const;
   void reset(int rounds, int calls);
   void happen(const Event& event);
   void at(double time, int who, Happening what) { events_.push({time, order_++, who, what}); }

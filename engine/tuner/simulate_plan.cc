@@ -145,12 +145,12 @@ class Planner {
   }
 
   // What a rank moves into or out of a slot. A medium's rate for ranks covers slots where memory is
-  // mapped; else it is that of messages without slots, and those that have one are read and written
-  // there once more.
+  // mapped. Else what is under way is written to the socket's memory, and read there, and those
+  // that have a slot are read and written there once more.
   double slot_streams(Rank from, Rank to, bool by_slots) const {
     const Medium& way = *path(network_, from, to, all_, plan_.ranks).medium;
     if (way.rank_rates.empty() || in_cache(from, to)) return 1;
-    return !way.mapped && by_slots ? 2 : 0;
+    return way.mapped ? 0 : by_slots ? 3 : 1;
   }
 
   bool in_cache(Rank a, Rank b) const {

@@ -121,6 +121,23 @@ TEST(Cores, AnIdleCoreComesRoundToWhoIsReady) {
   EXPECT_DOUBLE_EQ(cores.turn_of(core, 2, 10), 11);    // the next turn
   EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10.5), 13);  // after the others'
   EXPECT_DOUBLE_EQ(cores.turn_of(core, 4, 12.5), 15);  // missed its own
+  EXPECT_DOUBLE_EQ(cores.time_to(core, 4), 2);
+}
+
+TEST(Cores, WhoeverFindsNothingHasLookedForIt) {
+  Network network = plain();
+  network.node_cores = 2;
+  network.switch_s = 1;
+  network.inside.poll_s = 0.5;
+  simulation::Cores cores(network, 6);
+  simulation::Core& core = cores.of(0);
+  core.running = 0;
+  core.idle_since = 10;
+  EXPECT_DOUBLE_EQ(cores.turn_of(core, 2, 10), 11.5);
+  EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10.5), 14.5);
+  EXPECT_DOUBLE_EQ(cores.time_to(core, 0), 0);
+  EXPECT_DOUBLE_EQ(cores.time_to(core, 2), 1);    // it is ready, and so is not looked for
+  EXPECT_DOUBLE_EQ(cores.time_to(core, 4), 2.5);  // past 2, which looks
 }
 
 TEST(Simulate, SwitchesAreSharedByTheCallsThatRunAhead) {
