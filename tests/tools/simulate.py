@@ -65,6 +65,8 @@ if shutil.which("gnuplot"):
 refused("--bytes", "8", "--plot", "x.svg", saying="a range of --bytes")
 refused("--bytes", "8-64", "--plot", "x.gif", saying="neither in .svg nor in .png")
 
+for budget in "nan", "inf", "999", "-5":
+    refused("--budget", budget, saying="--budget takes")
 refused("--topology", "/nowhere.json", saying="nvlink")
 refused("--collective", "all_deduce", saying="all_deduce")
 refused("--algorithm", "magic", saying="magic")
