@@ -116,9 +116,13 @@ class PriceJob {
     const Result<double> as_priced = probe();
     if (!as_priced.ok()) return as_priced.status();
     int tries = kTriesOfRound * options_.rounds;
+    const size_t ways = point.ways.size();
     for (int round = 0; round < options_.rounds; ++round)
-      for (size_t i = 0; i < point.ways.size(); ++i)
-        WEFT_TRY(measure(invocation, told->prices[i], *as_priced, tries, point, point.ways[i]));
+      for (size_t i = 0; i < ways; ++i) {
+        // There and back: whoever came first would always come behind the most expensive one.
+        const size_t way = round % 2 == 0 ? i : ways - 1 - i;
+        WEFT_TRY(measure(invocation, told->prices[way], *as_priced, tries, point, point.ways[way]));
+      }
     const Result<Network> after = measure_network();
     if (!after.ok() || job_.rank != 0) return after.status();
     point.message_us = message_s(priced_) * 1e6;
