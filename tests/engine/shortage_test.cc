@@ -43,14 +43,15 @@ void meet(std::atomic<int>& here, int all) {
 
 // All ranks make calls for which rank 1 has no memory; each gets an error of that rank that says
 // so.
-void expect_shortage(size_t count, size_t slot_bytes, const std::string& what) {
+void expect_shortage(size_t count, size_t slot_bytes, size_t chunk_bytes, const std::string& what) {
   if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";
   Cluster cluster;
   cluster.ranks = 4;
   cluster.mode = Mode::processes;
   cluster.options.transport = "tcp";
   cluster.options.algorithm = "recursive_doubling";
-  cluster.options.chunk_bytes = kBytes;
+  cluster.options.chunk_bytes = chunk_bytes;
+  cluster.options.lanes = static_cast<int>(count * sizeof(int32_t) / chunk_bytes);  // all at once
   cluster.options.slot_bytes = slot_bytes;
   cluster.options.slots = 8;
   auto& here = shared_value<std::atomic<int>>();
@@ -61,9 +62,12 @@ void expect_shortage(size_t count, size_t slot_bytes, const std::string& what) {
       return communicator.all_reduce(in.data(), out.data(), elements, DataType::int32,
                                      ReduceOp::sum);
     };
-    ASSERT_TRUE(call(1000).ok());
+    ASSERT_TRUE(call(1).ok());
     meet(here, cluster.ranks);  // so that rank 1 is connected to those that it will tell
-    if (communicator.rank() == 1) take_memory_away();
+    if (communicator.rank() == 1) {
+      take_memory_away();
+      ::usleep(200'000);  // by then a message of every lane is there
+    }
     for (int i = 0; i < 2; ++i) {
       const Status status = call(count);
       if (status.ok() && i == 0 && communicator.rank() != 1) continue;  // it had all it needed
@@ -78,11 +82,11 @@ void expect_shortage(size_t count, size_t slot_bytes, const std::string& what) {
 }
 
 TEST(Shortage, OfScratchMemoryIsToldToAllRanks) {
-  expect_shortage(kCount, kBytes / 4, "what the call holds on its way, 16777216 bytes");
+  expect_shortage(kCount, kBytes / 4, kBytes, "what the call holds on its way, 16777216 bytes");
 }
 
 TEST(Shortage, OfMemoryForMessagesIsToldToAllRanks) {
-  expect_shortage(1000, 4 * kBytes, "a message of link 0 with rank ");
+  expect_shortage(8 * 64, 4 * kBytes, 256, "a message of link ");
 }
 
 template <size_t kBytes>
