@@ -140,7 +140,8 @@ Result<Study> study_of(const SimulateArguments& a, Shelf& shelf) {
   WEFT_TRY(store(parse_end("--segment", a.segment, 1, kMostBytes), study.trial.segment_bytes));
   WEFT_TRY(store(parse_end("--slot", a.slot, 1, kMostBytes), study.trial.slot_bytes));
   if (!(a.budget >= kLeastBudget && a.budget <= kMostBudget))  // nor is it no number
-    return invalid_argument("--budget takes a number of steps from 1000 to 10^12.");
+    return invalid_argument(
+        concat("--budget takes a number of steps from 1000 to 10^12, not ", a.budget, "."));
   study.trial.slots = a.slots;
   study.trial.copies = a.lanes;
   study.trial.parameters.radix = a.radix;

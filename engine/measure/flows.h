@@ -15,7 +15,7 @@ inline constexpr size_t kSpan = 4;
 struct Flow {
   size_t bytes = 0;
   bool windows = false;  // that carry them, not links
-  // One at a time, both ways: then latency is in it. Two in a socket would be more than a core's
+  // One at a time, both ways. Two in a socket would be more than a core's
   // cache holds, unlike in most calls; elsewhere another one is under way meanwhile.
   bool awaited = false;
   double both_s = std::numeric_limits<double>::max();  // least seconds for one out and one in,

@@ -119,9 +119,7 @@ Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
   return {bytes, messages * bytes / moving_s};
 }
 Rate exchange_rate(const Flow& flow, const Network& network) {
-  const Medium& medium = network.inside;
-  const double awaited_s = flow.awaited ? medium.latency_s : 0;
-  return rate_of(flow, 2, flow.both_s, medium.send_s + medium.recv_s + awaited_s, network);
+  return rate_of(flow, 2, flow.both_s, network.inside.send_s + network.inside.recv_s, network);
 }
 // One way, the slower of the two ends is what is seen.
 Rate one_way_rate(const Flow& flow, const Network& network) {

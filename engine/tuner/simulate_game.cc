@@ -58,20 +58,20 @@ std::vector<Game::Touch> Game::touches() const {
   }
   const double ring = trial_.slots * std::min(sizes_.round_bytes, trial_.slot_bytes);
   std::vector<bool> senders(plan_.links.size()), receivers(plan_.links.size());
-  const auto add_link = [&](int link, std::vector<bool>& ends, Rank rank) {
-    if (link < 0 || ends[static_cast<size_t>(link)]) return;
-    ends[static_cast<size_t>(link)] = true;
-    if (plan_.links[static_cast<size_t>(link)].between) return;
-    if (network_.inside.mapped)
-      core_of(rank).rings += ring;
-    else if (&ends == &senders)
-      core_of(rank).sockets += sizes_.round_bytes * plan_.message_chunks;
+  const auto is_new_inside = [&](int link, std::vector<bool>& seen) {
+    if (link < 0 || seen[static_cast<size_t>(link)]) return false;
+    seen[static_cast<size_t>(link)] = true;
+    return !plan_.links[static_cast<size_t>(link)].between;
   };
   for (const PlayedLane& lane : plan_.lanes)
     for (int i = lane.begin; i < lane.end; ++i) {
       const Op& op = plan_.ops[static_cast<size_t>(i)];
-      add_link(op.from, receivers, lane.rank);
-      add_link(op.to, senders, lane.rank);
+      const bool receives = is_new_inside(op.from, receivers),
+                 sends = is_new_inside(op.to, senders);
+      if (network_.inside.mapped)
+        core_of(lane.rank).rings += ring * (receives + sends);
+      else if (sends)
+        core_of(lane.rank).sockets += sizes_.round_bytes * plan_.message_chunks;
     }
   return cores;
 }

@@ -48,7 +48,7 @@ Bytes TcpSendLink::reserve() {
 
 void TcpSendLink::commit(size_t bytes, uint64_t tag) {
   WEFT_CHECK(bytes <= shape_.slot_bytes && reserved_);
-  // As many as a peer that lies about what it has released makes them.
+  // There are more than the link has slots only where a peer lies about what it has released.
   const auto at = std::find(slots_.begin(), slots_.end(), nullptr);
   const auto token = static_cast<uint64_t>(at - slots_.begin());
   std::byte* const memory = reserved_.get();
