@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -30,16 +31,19 @@ using Values = std::vector<int32_t>;
 // What a program has of its GPU: streams, and memory by ncclMemAlloc that it reaches by copies on
 // streams only. To get and give back memory CUDA may wait for all kernels, also for those that wait
 // for calls yet to be made: so all of it is got at once. No peer's kernels may be waiting then, nor
-// where this goes.
+// where this goes. Copies are from and to pinned memory: one to other memory waits inside CUDA,
+// where no other thread of the process can launch what it waits for.
 class Gpu {
  public:
   explicit Gpu(int ordinal) : device_(open_cuda_device(ordinal).take()) {
     use_gpu(ordinal);
     for (void*& stream : streams_) stream = device_->make_stream().take();
     EXPECT_EQ(ncclMemAlloc(&memory_, kMemory * sizeof(int32_t)), ncclSuccess);
+    pinned_ = device_->allocate_host(kPinned * sizeof(int32_t)).take();
   }
   ~Gpu() {
     synchronize();
+    device_->release_host(pinned_);
     for (void* stream : streams_) device_->destroy_stream(stream);
     EXPECT_EQ(ncclMemFree(memory_), ncclSuccess);
   }
@@ -51,21 +55,23 @@ class Gpu {
     EXPECT_LE(given_, kMemory);
     return static_cast<int32_t*>(memory_) + first;
   }
-  // `values` stay until the stream has come past this.
   void put(int32_t* to, const Values& values, size_t stream = 0) {
-    copy(to, values.data(), values.size(), stream);
+    int32_t* const staged = pinned(values.size());
+    std::copy(values.begin(), values.end(), staged);
+    copy(to, staged, values.size(), stream);
   }
   void copy(void* to, const void* from, size_t count, size_t stream = 0) {
     EXPECT_TRUE(device_->copy(to, from, count * sizeof(int32_t), streams_[stream]).ok());
   }
   Values get(const int32_t* from, size_t count, size_t stream = 0) {
-    Values values(count);
-    copy(values.data(), from, count, stream);
+    int32_t* const values = pinned(count);
+    copy(values, from, count, stream);
     synchronize();
-    return values;
+    return Values(values, values + count);
   }
   void synchronize() {
     for (void* stream : streams_) EXPECT_TRUE(device_->synchronize(stream).ok());
+    pinned_taken_ = 0;
   }
 
   // What the first stream is given in between, as often as is asked for.
@@ -82,12 +88,21 @@ class Gpu {
   }
 
  private:
-  static constexpr size_t kMemory = 3'000'000;  // elements
+  static constexpr size_t kMemory = 3'000'000, kPinned = 5'000'000;  // elements
+
+  // So many elements, until what streams were given has ended.
+  int32_t* pinned(size_t count) {
+    const size_t first = std::exchange(pinned_taken_, pinned_taken_ + count);
+    EXPECT_LE(pinned_taken_, kPinned);
+    return reinterpret_cast<int32_t*>(pinned_.data()) + first;
+  }
 
   std::shared_ptr<weft::Gpu> device_;
   void* streams_[2] = {};
   void* memory_ = nullptr;
   size_t given_ = 0;
+  Bytes pinned_;
+  size_t pinned_taken_ = 0;
 };
 
 // At the end of a scope, however it ends.
