@@ -439,7 +439,11 @@ Result<std::shared_ptr<Gpu>> find_cuda_device(std::string_view wish) {
   return open_cuda_device(static_cast<int>(*ordinal));
 }
 
-Result<std::shared_ptr<Gpu>> find_current_cuda_device() { return open_current(Context::possible); }
+Result<std::shared_ptr<Gpu>> find_current_cuda_device() {
+  const Result<int> count = cuda_device_count();  // initializes CUDA, and makes no context
+  if (!count.ok()) return count.status();
+  return open_current(Context::possible);
+}
 
 Result<int> cuda_device_count() {
   int count = 0;

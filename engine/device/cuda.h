@@ -19,8 +19,7 @@ Result<std::shared_ptr<Gpu>> open_cuda_device(int ordinal);
 // calling thread's current GPU, where this process has made CUDA's primary context on it.
 Result<std::shared_ptr<Gpu>> find_cuda_device(std::string_view wish);
 
-// As NCCL takes it: the calling thread's current GPU also where the process has initialized CUDA
-// and made no context there yet.
+// As NCCL takes it: the calling thread's current GPU, also where the process has not used CUDA yet.
 Result<std::shared_ptr<Gpu>> find_current_cuda_device();
 
 }  // namespace weft
