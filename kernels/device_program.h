@@ -40,7 +40,8 @@
 //
 // Windows. Windowed calls use kLeases parts of every window in turn, by their own count. Before its
 // first step each worker waits until every peer has finished the windowed call that used the part
-// before. The last worker to end publishes this call as finished to all peers.
+// before. That a call is finished is published to all peers when the rank's next windowed call
+// begins, as nobody needs to know it before.
 //
 // Callers' buffers. Where a program reads or writes peers' Inputs and Outputs, ranks tell each
 // other where theirs are: before a rank posts anything in such a call it has written its addresses,
@@ -196,7 +197,10 @@ struct Lane {
 };
 
 struct Program {
-  // Tables in device memory.
+  // Tables in device memory. They may lie within `table_bytes`, whole vectors of 16 bytes, from
+  // `tables` on (those of 0 entries anywhere there, too); else that is 0.
+  const std::byte* tables;
+  uint32_t table_bytes;
   const Lane* lanes;
   const Step* steps;
   const Place* places;
@@ -220,6 +224,7 @@ struct Program {
   uint64_t half_bytes;   // from one half to the next; turns take `halves` of them in rotation
   int64_t divisor;       // avg: the number of ranks; else 1
   uint32_t lane_count;
+  uint32_t threads;  // of a worker, at least: as many as its waits and ranks need, and have work
   uint32_t copies;
   uint32_t halves;
   uint32_t slots, slot_bytes;  // of every link
@@ -341,7 +346,8 @@ WEFT_HD std::byte* address(const Program& p, const Call& call, const Operand& o,
     case Space::transfer: return element(call.transfers[o.index], begin);
     case Space::scratch: return o.memory;
     default:
-      return o.memory + window_call % kLeases * p.lease_bytes + turn % p.halves * p.half_bytes;
+      return o.memory + window_call % kLeases * p.lease_bytes +
+             static_cast<uint32_t>(turn) % p.halves * p.half_bytes;
   }
 }
 

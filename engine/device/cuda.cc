@@ -17,7 +17,7 @@
 namespace weft {
 namespace {
 
-constexpr int kThreads = 512;  // of a block
+constexpr int kThreads = device::kMostThreads;  // of a block
 
 cudaStream_t stream_of(Gpu::Stream stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(Gpu::Event event) { return static_cast<cudaEvent_t>(event); }
@@ -212,7 +212,7 @@ class CudaDevice final : public Gpu {
     void* arguments[] = {const_cast<device::Operands*>(&operands), const_cast<device::Tail*>(&tail),
                          const_cast<device::Limits*>(&limits)};
     return current.run("launch a kernel", [&] {
-      return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0,
+      return cudaLaunchKernel(kernel, dim3(blocks), dim3(program.threads), arguments, 0,
                               stream_of(stream));
     });
   }

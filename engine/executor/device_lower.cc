@@ -30,6 +30,7 @@ class DeviceLowering {
     set_windows();
     if (request_.registered) set_told();
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
+    set_threads();
     return std::move(image_);
   }
 
@@ -53,6 +54,18 @@ class DeviceLowering {
     out_.each_step_whole = group_;
     // Chunks of a message lie at places that do not depend on their sizes.
     chunk_room_ = round_down(shape.slot_bytes / static_cast<size_t>(program_.message_chunks), 16);
+  }
+
+  // Those without work cost the others time.
+  void set_threads() {
+    constexpr size_t kLeast = 128, kWarp = 32, kVector = 16;
+    auto wanted = static_cast<size_t>(out_.ranks);
+    for (const device::Step& step : image_.steps_)
+      wanted = std::max<size_t>(wanted, step.waits + 2u);
+    for (const device::Place& place : image_.places_)
+      wanted = std::max(wanted, std::min(place.size, out_.segment) * out_.element_bytes / kVector);
+    out_.threads = static_cast<uint32_t>(
+        std::clamp<size_t>(round_up(wanted, kWarp), kLeast, device::kMostThreads));
   }
 
   // -- rounds --
@@ -445,6 +458,8 @@ device::Program DeviceImage::place(Bytes memory, const std::byte* device,
       operand.memory = scratch + std::exchange(operand.offset, 0);
   Packer pack(memory, device);
   device::Program placed = program_;
+  placed.tables = device;
+  placed.table_bytes = static_cast<uint32_t>(table_bytes());
   placed.lanes = pack.add(lanes_);
   placed.steps = pack.add(steps_);
   placed.places = pack.add(places_);

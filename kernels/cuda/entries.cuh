@@ -21,8 +21,7 @@ template <class T, class Op>
 __global__ void __launch_bounds__(kMostThreads, 1)
     interpret(const __grid_constant__ Program program, const __grid_constant__ Call call,
               const __grid_constant__ Limits limits) {
-  __shared__ Worker worker;
-  Interpreter<T, Op>(program, call, limits, &worker).run();
+  Interpreter<T, Op>(program, call, limits, &shared_worker()).run();
 }
 
 // The instance of Kernel<T, Op>::value for `op`; nullptr where it has no meaning on the type.

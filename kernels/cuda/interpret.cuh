@@ -5,43 +5,42 @@
 
 #include "kernels/cuda/copy.cuh"
 #include "kernels/cuda/fold.cuh"
-#include "kernels/cuda/kernels.h"
 #include "kernels/cuda/packets.cuh"
 #include "kernels/cuda/signal.cuh"
+#include "kernels/cuda/worker.cuh"
 
 namespace weft::device {
-
-// A worker's shared memory.
-struct Worker {
-  Cursor cursors[kMostLanes];
-  bool ended[kMostLanes];
-  PacketOperands operands;
-  Cause cause;
-};
 
 // All threads of a block have one each, and call all that is public together.
 template <class T, class Op>
 class Interpreter {
  public:
+  // The program is kept() after the first barrier; what comes before it asks the one that is given.
   __device__ Interpreter(const Program& program, const Call& call, const Limits& limits,
                          Worker* worker)
-      : p_(program),
+      : p_(keep(program, *worker)),
         call_(call),
         limits_(limits),
         w_(*worker),
         watch_(limits, program.state),
         call_number_(program.state->calls + 1),
-        window_call_(program.state->window_calls + 1) {}
+        window_call_(program.state->window_calls + 1),
+        lease_(program.windowed ? lease_of(program, window_call_) : Need{}),
+        failed_(ptx::load_relaxed_sys(&program.state->failed) != 0),
+        lanes_((program.lane_count + gridDim.x - 1 - blockIdx.x) / gridDim.x) {
+    if (program.windowed && blockIdx.x == 0) publish_finished(program);
+  }
 
   __device__ void run() {
-    const int lanes = lane_count();
+    const int lanes = lanes_;
     for (int i = threadIdx.x; i < lanes; i += blockDim.x) {
       w_.cursors[i] = {};
       w_.ended[i] = false;
     }
-    // By vote, as a block of this launch may claim the report while the others begin.
-    if (__syncthreads_or(ptx::load_relaxed_sys(&p_.state->failed) != 0)) return;
-    if (p_.windowed && !await_lease()) return;
+    if (__syncthreads_or(failed_ || !is_met(lease_))) {
+      // By vote, as a block of this launch may claim the report while the others begin.
+      if (__syncthreads_or(failed_) || !await_lease()) return;
+    }
     if (p_.tell != nullptr && !tell_buffers()) return;
     int live = lanes;
     for (int i = 0; live != 0; i = i + 1 < lanes ? i + 1 : 0) {
@@ -64,11 +63,10 @@ class Interpreter {
     Cursor at;
     uint64_t begin, size;
     bool message;  // the step's messages are there
-  };
 
-  __device__ int lane_count() const {
-    return (p_.lane_count + gridDim.x - 1 - blockIdx.x) / gridDim.x;
-  }
+    // Else no thread has a need.
+    __device__ bool may_wait() const { return step.waits != 0 || (step.begins && message); }
+  };
 
   __device__ Here here(int i) const {
     const Lane& lane = p_.lanes[blockIdx.x + i * gridDim.x];
@@ -83,23 +81,28 @@ class Interpreter {
   __device__ bool run_lane(int i, bool alone) {
     while (!w_.ended[i]) {
       const Here h = here(i);
-      const Need need = need_of(h, threadIdx.x);
-      if (!all_met(need, alone ? kPollsAlone : 1)) {
-        if (gives_up(need, &h)) return false;
-        if (!alone) return true;
-        continue;
+      if (h.may_wait()) {
+        const Need need = need_of(h, threadIdx.x);
+        if (!all_met(need, alone ? kPollsAlone : 1)) {
+          if (gives_up(need, &h)) return false;
+          if (!alone) return true;
+          continue;
+        }
       }
       watch_.progress();
       prepare(h);
-      see(need);
+      __syncthreads();
+      if (is_clerk()) pass(h, i);
       if (p_.told != nullptr && !reach_buffers(h)) return false;
       if (!move_data(h)) return false;
-      if (threadIdx.x == 0) pass(h, i);
       __syncthreads();
       post(h);
     }
     return true;
   }
+
+  // One thread, of a warp that has less to do than the first, where there are several.
+  static __device__ bool is_clerk() { return threadIdx.x == blockDim.x - 1; }
 
   // What thread `item` looks after before the step.
   __device__ Need need_of(const Here& h, uint32_t item) const {
@@ -122,9 +125,10 @@ class Interpreter {
     return {};
   }
 
-  // The step's operands, in shared memory; a part by each thread.
+  // The step's operands, in shared memory; a part by each thread. What is read is read first: it
+  // may lie in shared memory, too, and to load it again behind every store takes longest of all.
   __device__ void prepare(const Here& h) {
-    const Step& step = h.step;
+    const Step step = h.step;
     Operands& o = w_.operands.plain;
     const int received = step.from >= 0, sent = step.to >= 0;
     const int plain = step.targets - step.boxes;
@@ -136,18 +140,20 @@ class Interpreter {
                               : place_of(h, step.first_target + t - sent);
     for (int b = threadIdx.x; b < step.boxes; b += blockDim.x)
       w_.operands.boxes[b] = place_of(h, step.first_target + plain + b);
-    if (threadIdx.x != 0) return;
+    if (!is_clerk()) return;
+    const uint64_t count = h.size * p_.element_bytes / sizeof(T);
+    const int64_t divisor = step.finish ? p_.divisor : 1;
     w_.operands.box_count = step.boxes;
     set_bits(w_.operands.packets, step.boxed, received);
     w_.operands.flag = packet_flag(window_call_);
     o.source_count = received + step.sources;
     o.target_count = sent + plain;
-    o.count = h.size * p_.element_bytes / sizeof(T);
+    o.count = count;
     set_bits(o.scaled, step.scaled, received);
     o.scalar = step.scaled == 0                 ? nullptr
                : call_.scalar_memory == nullptr ? call_.scalar
                                                 : call_.scalar_memory;
-    o.divisor = step.finish ? p_.divisor : 1;
+    o.divisor = divisor;
     o.streaming = step.streaming;
   }
 
@@ -241,7 +247,8 @@ class Interpreter {
     return address(p_, call_, p_.operands[operand], h.place, h.begin, h.at.turn, window_call_);
   }
 
-  // One thread, before the barrier that ends the step: moves on what all read before the next.
+  // One thread, once all have prepared the step, and before the barrier that ends it: moves on what
+  // all read before the next.
   __device__ void pass(const Here& h, int i) {
     if (h.message && h.step.ends) {
       if (h.step.from >= 0) ++*p_.receives[h.step.from].position;
@@ -280,16 +287,23 @@ class Interpreter {
     ptx::store_release_sys(&mark.number, number);
   }
 
-  // Until every peer has finished the call that used this part of the windows before.
+  // All windowed calls before this one, to all peers, by threads that others need not wait for.
+  __device__ void publish_finished(const Program& program) const {
+    const uint32_t peer = blockDim.x - 1 - threadIdx.x;
+    if (peer < static_cast<uint32_t>(program.ranks) && program.publish_finished[peer] != nullptr)
+      ptx::store_release_sys(program.publish_finished[peer], window_call_ - 1);
+  }
+
+  // That every peer has finished the call that used this part of the windows before.
+  static __device__ Need lease_of(const Program& program, uint64_t window_call) {
+    if (threadIdx.x >= static_cast<unsigned>(program.ranks)) return {};
+    return {program.finished[threadIdx.x], window_call - kLeases, Awaited::lease,
+            static_cast<int32_t>(threadIdx.x)};
+  }
   __device__ bool await_lease() {
-    Need need;
-    if (threadIdx.x < static_cast<unsigned>(p_.ranks) && p_.finished[threadIdx.x] != nullptr)
-      need = {p_.finished[threadIdx.x], window_call_ - kLeases, Awaited::lease,
-              static_cast<int32_t>(threadIdx.x)};
-    while (!all_met(need, kPollsAlone))
-      if (gives_up(need, nullptr)) return false;
+    while (!all_met(lease_, kPollsAlone))
+      if (gives_up(lease_, nullptr)) return false;
     watch_.progress();
-    see(need);
     return true;
   }
 
@@ -325,14 +339,16 @@ class Interpreter {
   __device__ void depart() {
     __syncthreads();
     State& state = *p_.state;
-    if (threadIdx.x != 0 || ptx::add_acq_rel_gpu(&state.departed, 1) + 1 != gridDim.x) return;
-    state.departed = 0;
-    if (p_.collective) state.calls = call_number_;
-    if (!p_.windowed) return;
-    state.window_calls = window_call_;
-    for (int rank = 0; rank < p_.ranks; ++rank)
-      if (p_.publish_finished[rank] != nullptr)
-        ptx::store_release_sys(p_.publish_finished[rank], window_call_);
+    if (gridDim.x > 1) {
+      if (threadIdx.x == 0) w_.last = ptx::add_acq_rel_gpu(&state.departed, 1) + 1 == gridDim.x;
+      __syncthreads();
+      if (!w_.last) return;
+    }
+    if (threadIdx.x == 0) {
+      state.departed = 0;
+      if (p_.collective) state.calls = call_number_;
+      if (p_.windowed) state.window_calls = window_call_;
+    }
   }
 
   const Program& p_;
@@ -340,7 +356,10 @@ class Interpreter {
   const Limits& limits_;
   Worker& w_;
   Watch watch_;
-  uint64_t call_number_, window_call_;
+  const uint64_t call_number_, window_call_;
+  const Need lease_;
+  const bool failed_;
+  const int lanes_;     // of this worker
   uint32_t tries_ = 0;  // the same in all threads
 };
 

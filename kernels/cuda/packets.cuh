@@ -39,24 +39,37 @@ __device__ __forceinline__ uint64_t payload_of(Vec16 packet) {
   return (packet.low & 0xffffffffu) | packet.high << 32;
 }
 
-// Up to 16 bytes of any alignment.
+// Up to 16 bytes of any alignment, of which words of 4 are taken at once where they can be.
 __device__ __forceinline__ Vec16 load_some(const void* from, uint64_t bytes) {
   if (bytes >= sizeof(Vec16) && address_of(from) % sizeof(Vec16) == 0) return ptx::load16(from);
-  Vec16 value{0, 0};
-  for (uint64_t i = 0; i < sizeof(Vec16) && i < bytes; ++i) {
-    const uint64_t byte = static_cast<const unsigned char*>(from)[i];
-    if (i < 8)
-      value.low |= byte << (i * 8);
-    else
-      value.high |= byte << (i * 8 - 64);
+  const auto* const source = static_cast<const unsigned char*>(from);
+  uint32_t words[4] = {};
+  const bool aligned = address_of(from) % 4 == 0;
+  for (uint32_t w = 0; w < 4; ++w) {
+    const uint64_t left = bytes <= 4 * w ? 0 : bytes - 4 * w;
+    if (aligned && left >= 4) {
+      words[w] = *reinterpret_cast<const uint32_t*>(source + 4 * w);
+    } else {
+      for (uint32_t i = 0; i < 4 && i < left; ++i)
+        words[w] |= uint32_t{source[4 * w + i]} << (8 * i);
+    }
   }
-  return value;
+  return {words[0] | uint64_t{words[1]} << 32, words[2] | uint64_t{words[3]} << 32};
 }
 __device__ __forceinline__ void store_some(void* to, Vec16 value, uint64_t bytes) {
   if (bytes >= sizeof(Vec16) && address_of(to) % sizeof(Vec16) == 0) return ptx::store16(to, value);
-  for (uint64_t i = 0; i < sizeof(Vec16) && i < bytes; ++i)
-    static_cast<unsigned char*>(to)[i] =
-        static_cast<unsigned char>((i < 8 ? value.low : value.high) >> (i % 8 * 8));
+  auto* const target = static_cast<unsigned char*>(to);
+  const bool aligned = address_of(to) % 4 == 0;
+  for (uint32_t w = 0; w < 4; ++w) {
+    const auto word = static_cast<uint32_t>((w < 2 ? value.low : value.high) >> (32 * (w % 2)));
+    const uint64_t left = bytes <= 4 * w ? 0 : bytes - 4 * w;
+    if (aligned && left >= 4) {
+      *reinterpret_cast<uint32_t*>(target + 4 * w) = word;
+    } else {
+      for (uint32_t i = 0; i < 4 && i < left; ++i)
+        target[4 * w + i] = static_cast<unsigned char>(word >> (8 * i));
+    }
+  }
 }
 
 template <class T, class Op>
@@ -67,14 +80,16 @@ class PacketFold {
   // False, with the cause and the first source that did not come, if it did; other threads may have
   // gone through.
   static __device__ bool run(const PacketOperands& o, Watch& watch, Cause* cause, int* missing) {
-    const uint64_t bytes = o.plain.count * sizeof(T);
-    for (uint64_t at = threadIdx.x * sizeof(Vec16); at < bytes; at += blockDim.x * sizeof(Vec16)) {
+    const Packets packets = of(o);
+    for (uint64_t at = threadIdx.x * sizeof(Vec16); at < packets.bytes;
+         at += blockDim.x * sizeof(Vec16)) {
       Vec16 result;
-      if (!fold_at(o, at, bytes, watch, cause, missing, &result)) return false;
-      for (int t = 0; t < o.plain.target_count; ++t)
-        store_some(static_cast<unsigned char*>(o.plain.targets[t]) + at, result, bytes - at);
-      for (int b = 0; b < o.box_count; ++b)
-        store_packets(static_cast<Vec16*>(o.boxes[b]) + packet_at(at), result, o.flag);
+      if (!fold_at(o, packets, at, watch, cause, missing, &result)) return false;
+      for (int t = 0; t < packets.targets; ++t)
+        store_some(static_cast<unsigned char*>(o.plain.targets[t]) + at, result,
+                   packets.bytes - at);
+      for (int b = 0; b < packets.boxes; ++b)
+        store_packets(static_cast<Vec16*>(o.boxes[b]) + packet_at(at), result, packets.flag);
     }
     return true;
   }
@@ -84,31 +99,51 @@ class PacketFold {
   using Block = BlockFold<T, Op>;
   static constexpr int kPollsPerLook = 256;
 
+  // Of the operands, what every vector needs: loaded once, as nothing but the compiler's doubt
+  // forbids.
+  struct Packets {
+    uint64_t bytes, boxed[2];
+    int sources, targets, boxes;
+    uint32_t flag;
+    bool modified;
+    typename V::Rules::Acc scalar;
+  };
+  static __device__ Packets of(const PacketOperands& o) {
+    Packets packets{o.plain.count * sizeof(T),
+                    {o.packets[0], o.packets[1]},
+                    o.plain.source_count,
+                    o.plain.target_count,
+                    o.box_count,
+                    o.flag,
+                    is_modified(o.plain),
+                    {}};
+    if (packets.modified && o.plain.scalar != nullptr)
+      packets.scalar = V::Rules::unpack(Block::load_element(o.plain.scalar, 0));
+    return packets;
+  }
+
   // Of payload byte `at`.
   static __device__ uint64_t packet_at(uint64_t at) { return at / kPayloadOfPacket; }
 
-  static __device__ bool fold_at(const PacketOperands& o, uint64_t at, uint64_t bytes, Watch& watch,
-                                 Cause* cause, int* missing, Vec16* result) {
+  static __device__ bool fold_at(const PacketOperands& o, const Packets& packets, uint64_t at,
+                                 Watch& watch, Cause* cause, int* missing, Vec16* result) {
     typename V::Acc acc{};
-    const bool modified = is_modified(o.plain);
-    typename V::Rules::Acc scalar{};
-    if (modified && o.plain.scalar != nullptr)
-      scalar = V::Rules::unpack(Block::load_element(o.plain.scalar, 0));
-    for (int k = 0; k < o.plain.source_count; ++k) {
+    for (int k = 0; k < packets.sources; ++k) {
       Vec16 stored;
-      if ((o.packets[k / 64] >> (k % 64) & 1) == 0) {
-        stored = load_some(static_cast<const unsigned char*>(o.plain.sources[k]) + at, bytes - at);
-      } else if (!await(static_cast<const Vec16*>(o.plain.sources[k]) + packet_at(at), o.flag,
+      if (((k < 64 ? packets.boxed[0] : packets.boxed[1]) >> (k % 64) & 1) == 0) {
+        stored = load_some(static_cast<const unsigned char*>(o.plain.sources[k]) + at,
+                           packets.bytes - at);
+      } else if (!await(static_cast<const Vec16*>(o.plain.sources[k]) + packet_at(at), packets.flag,
                         watch, cause, &stored)) {
         *missing = k;
         return false;
       }
-      if (o.plain.source_count == 1 && !modified) {
+      if (packets.sources == 1 && !packets.modified) {
         *result = stored;
         return true;
       }
       const typename V::Acc value =
-          Block::template operand<std::is_same_v<Op, Sum>>(o.plain, k, stored, scalar);
+          Block::template operand<std::is_same_v<Op, Sum>>(o.plain, k, stored, packets.scalar);
       acc = k == 0 ? value : V::fold(acc, value);
     }
     if constexpr (std::is_same_v<Op, Sum>) {

@@ -48,7 +48,7 @@ struct Vector {
   static constexpr int kCount = sizeof(Vec16) / sizeof(T);
   static constexpr bool kNarrow = kIsSmallFloat<T>;
   // Vectors in flight, for each of two operands; more would not fit in the registers.
-  static constexpr int kUnroll = (kNarrow && sizeof(T) == 1) || sizeof(T) >= 8 ? 2 : 4;
+  static constexpr int kUnroll = (kNarrow && sizeof(T) == 1) || sizeof(T) >= 8 ? 3 : 4;
 
   struct Elements {
     Element at[kCount];

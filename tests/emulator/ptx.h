@@ -19,6 +19,9 @@ inline T load_relaxed_sys(const T* from) {
   emulator::polled(from);
   return value;
 }
+inline uint64_t load_acquire_sys(const uint64_t* from) {
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
 inline void store_relaxed_sys(uint64_t* to, uint64_t value) {
   __atomic_store_n(to, value, __ATOMIC_RELAXED);
 }

@@ -48,7 +48,7 @@ struct StreamRun {
   std::vector<bool> admitted;        // by worker: past the wait for the lease
   std::vector<Rank> told;            // by worker: the next peer that hears where buffers are
   uint32_t workers_left = 0;
-  Rank publishing = 0;  // the next peer that hears that the call is finished
+  Rank publishing = 0;  // the next peer that hears which windowed calls are finished
 };
 
 class Interpreter {
@@ -95,13 +95,14 @@ class Interpreter {
   bool move(int stream) {
     StreamRun& run = runs_[stream];
     if (!run.running) return begin(stream);
-    if (run.workers_left == 0) return depart(stream);
+    if (run.workers_left == 0) return publish(stream) || depart(stream);
+    if (random_() % 4 == 0 && publish(stream)) return true;
     const size_t first = random_() % run.lanes.size();
     for (size_t i = 0; i < run.lanes.size(); ++i) {
       LaneRun& lane = run.lanes[(first + i) % run.lanes.size()];
       if (!lane.ended && step(stream, lane)) return true;
     }
-    return false;
+    return publish(stream);
   }
 
   bool move_any() {
@@ -138,7 +139,7 @@ class Interpreter {
     run.running = true;
     run.call = state(stream).calls + 1;
     run.window_call = state(stream).window_calls + 1;
-    run.publishing = 0;
+    run.publishing = p.windowed && run.window_call > 1 ? 0 : p.ranks;
     const uint32_t most = streams_[stream].workers;
     run.workers_left = most == 0 ? p.lane_count : std::min(most, p.lane_count);
     run.lanes_left.assign(run.workers_left, 0);
@@ -153,15 +154,20 @@ class Interpreter {
     return true;
   }
 
+  // To one more peer, which windowed calls are finished.
+  bool publish(int stream) {
+    StreamRun& run = runs_[stream];
+    const Program& p = program(stream);
+    if (run.publishing == p.ranks) return false;
+    const Rank peer = run.publishing++;
+    if (uint64_t* cell = p.publish_finished[peer]) set(stream, peer, cell, run.window_call - 1);
+    return true;
+  }
+
   // What the last worker does, once all have ended.
   bool depart(int stream) {
     StreamRun& run = runs_[stream];
     const Program& p = program(stream);
-    if (p.windowed && run.publishing < p.ranks) {
-      const Rank peer = run.publishing++;
-      if (uint64_t* cell = p.publish_finished[peer]) set(stream, peer, cell, run.window_call);
-      return true;
-    }
     if (p.collective) ++state(stream).calls;
     if (p.windowed) ++state(stream).window_calls;
     if (const std::string wrong = launch(stream).end(); !wrong.empty()) fault(wrong);
