@@ -63,10 +63,8 @@ DeviceCalls::~DeviceCalls() {
     if (event) device_.destroy_event(event);
   for (const Gpu::Stream stream : {own_stream_, copies_})
     if (stream) device_.destroy_stream(stream);
-  for (const Bytes memory : {tables_.memory, scratch_, barrier_})
-    if (!memory.empty()) device_.release(memory);
-  for (const Bytes memory : {on_host_, words_.memory})
-    if (!memory.empty()) device_.release_host(memory);
+  for (const Bytes memory : {tables_.memory, scratch_, barrier_}) media_->leavings().add(memory);
+  for (const Bytes memory : {on_host_, words_.memory}) media_->leavings().add_host(memory);
 }
 
 Status DeviceCalls::prepare(const DeviceRoom& room) {
@@ -87,7 +85,7 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
   WEFT_CHECK(words_.used == kFixedWords);
   WEFT_TRY(get(device_.make_stream(), copies_));
   if (choice().engine == DeviceEngine::stream) {
-    auto watch = StreamWatch::make(device_, media_->map(), abort_);
+    auto watch = StreamWatch::make(device_, media_->map(), media_->leavings(), abort_);
     if (!watch.ok()) return watch.status();
     watch_ = watch.take();
     for (Gpu::Event& portion : portions_) WEFT_TRY(get(device_.make_event(), portion));

@@ -83,12 +83,11 @@ Status first_failure(const std::vector<std::string>& errors, Rank me) {
 // Other ranks of its process find it by its number while it is there.
 struct DeviceMedia::Own {
   Own(Gpu& device, std::shared_ptr<Gpu> kept, Bytes made)
-      : of(device), keep(std::move(kept)), memory(made) {}
-  Own(const Own&) = delete;
-  ~Own() {
-    ProcessWide<All>()->by_number.erase(number);
-    of.release(memory);
+      : keep(std::move(kept)), memory(made), leavings(device) {
+    leavings.add(memory);
   }
+  Own(const Own&) = delete;
+  ~Own() { ProcessWide<All>()->by_number.erase(number); }
 
   static std::shared_ptr<Own> make(Gpu& device, std::shared_ptr<Gpu> keep, Bytes memory) {
     auto own = std::make_shared<Own>(device, std::move(keep), memory);
@@ -103,9 +102,9 @@ struct DeviceMedia::Own {
     return at == all->by_number.end() ? nullptr : at->second.lock();
   }
 
-  Gpu& of;
   const std::shared_ptr<Gpu> keep;
   const Bytes memory;
+  Leavings leavings;
   int64_t number = 0;
 
  private:
@@ -224,8 +223,12 @@ DeviceMedia::DeviceMedia(Gpu& device, const DeviceMediaConfig& config)
       map_{config.rank, DeviceMemoryLayout(config.shape), {}} {}
 
 DeviceMedia::~DeviceMedia() {
+  relay_.reset();
+  if (own_) relay_memory_.leave(own_->leavings);
   for (std::byte* const memory : mapped_) device_.unmap(memory);
 }
+
+Leavings& DeviceMedia::leavings() const { return own_->leavings; }
 
 Result<std::vector<DeviceMedia::Greeting>> DeviceMedia::greet(Rendezvous& meet,
                                                               const DeviceMediaConfig& config,

@@ -12,6 +12,7 @@
 #include "bootstrap/rendezvous.h"
 #include "engine/device/choice.h"
 #include "engine/device/gpu.h"
+#include "engine/device/leavings.h"
 #include "engine/device/relay.h"
 #include "engine/device/relay_memory.h"
 #include "engine/executor/device_memory.h"
@@ -53,6 +54,8 @@ class DeviceMedia {
 
   const DeviceMap& map() const { return map_; }
   const DeviceChoice& choice() const { return choice_; }
+  // For what else this rank has of the device: it stays as its memory does.
+  Leavings& leavings() const;
   // What has to be polled for calls to go on; null: nothing has.
   DeviceRelay* relay() const { return relay_.get(); }
   size_t bytes() const { return map_.layout.bytes() + relay_memory_.device_bytes(); }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 namespace {
@@ -51,6 +52,12 @@ Status RelayMemory::tell(Transport& transport, int dma_buf) {
   WEFT_TRY(transport.register_device(slots_, dma_buf));
   told_.push_back(&transport);
   return {};
+}
+
+void RelayMemory::leave(Leavings& leavings) {
+  leavings.add_host(std::exchange(cells_, {}));
+  leavings.add_host(std::exchange(on_host_, {}));
+  leavings.add(std::exchange(on_device_, {}));
 }
 
 void RelayMemory::leave_device() {

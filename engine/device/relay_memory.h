@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/device/gpu.h"
+#include "engine/device/leavings.h"
 #include "engine/executor/device_memory.h"
 #include "engine/media.h"
 
@@ -26,6 +27,8 @@ class RelayMemory {
                               std::span<const Rank> peers);
   // Slots on the device are given up for others. REQUIRES: no link uses them.
   void leave_device();
+  // All of it goes when those do. REQUIRES: likewise.
+  void leave(Leavings& leavings);
 
   std::byte* cells() const { return cells_.data(); }
   std::byte* slots() const { return slots_.data(); }

@@ -12,8 +12,8 @@ constexpr int kMore = 0x3f;    // each byte of a cell that is written over
 }  // namespace
 
 Result<std::unique_ptr<StreamWatch>> StreamWatch::make(Gpu& device, const DeviceMap& map,
-                                                       uint32_t* abort) {
-  std::unique_ptr<StreamWatch> watch(new StreamWatch(device, map, abort));
+                                                       Leavings& leavings, uint32_t* abort) {
+  std::unique_ptr<StreamWatch> watch(new StreamWatch(device, map, leavings, abort));
   WEFT_TRY(watch->prepare());
   return watch;
 }
@@ -49,8 +49,8 @@ StreamWatch::~StreamWatch() {
   if (stream_) (void)device_.synchronize(stream_);
   if (written_) device_.destroy_event(written_);
   if (stream_) device_.destroy_stream(stream_);
-  if (!watched_.empty()) device_.release(watched_);
-  if (!words_.empty()) device_.release_host(words_);
+  leavings_.add(watched_);
+  leavings_.add_host(words_);
 }
 
 void StreamWatch::complete(device::Tail& tail) const {

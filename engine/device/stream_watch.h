@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "engine/device/gpu.h"
+#include "engine/device/leavings.h"
 #include "engine/executor/device_memory.h"
 #include "kernels/device_step.h"
 
@@ -25,7 +26,7 @@ class StreamWatch {
  public:
   // `abort`: see device::Limits; a Cause, once it is not 0. What is passed outlives this.
   static Result<std::unique_ptr<StreamWatch>> make(Gpu& device, const DeviceMap& map,
-                                                   uint32_t* abort);
+                                                   Leavings& leavings, uint32_t* abort);
   // REQUIRES: no step of the rank is on any stream.
   ~StreamWatch();
   StreamWatch(const StreamWatch&) = delete;
@@ -42,8 +43,8 @@ class StreamWatch {
   void end_waits();
 
  private:
-  StreamWatch(Gpu& device, const DeviceMap& map, uint32_t* abort)
-      : device_(device), map_(map), abort_(*abort) {}
+  StreamWatch(Gpu& device, const DeviceMap& map, Leavings& leavings, uint32_t* abort)
+      : device_(device), map_(map), leavings_(leavings), abort_(*abort) {}
   Status prepare();
   Status write_over();
   device::Pace& pace() const { return *reinterpret_cast<device::Pace*>(words_.data()); }
@@ -58,6 +59,7 @@ class StreamWatch {
 
   Gpu& device_;
   const DeviceMap& map_;
+  Leavings& leavings_;
   std::atomic_ref<uint32_t> abort_;
   Bytes words_{};  // in pinned memory: the Pace, a 1 to copy, what cells were, what they become
   std::array<Cells, 2> cells_{};

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -114,6 +115,12 @@ Addresses& addresses() {
   return all;
 }
 
+// Held by all who put something on a stream, and alone while memory is given back.
+std::shared_mutex& streams() {
+  static std::shared_mutex all;
+  return all;
+}
+
 class EmulatedDevice final : public Gpu {
  public:
   EmulatedDevice(emulator::Device& gpu, int resident_blocks, int ordinal)
@@ -131,7 +138,10 @@ class EmulatedDevice final : public Gpu {
   }
 
   Result<Bytes> allocate(size_t bytes, Content) override { return give(bytes, MemoryKind::device); }
+  // Nobody else puts anything on a stream meanwhile, as with CUDA: whoever waits for what another
+  // thread puts there next, waits for ever.
   void release(Bytes memory) override {
+    const std::unique_lock lock(streams());
     gpu_.synchronize();
     forget(memory.data());
   }
@@ -178,6 +188,7 @@ class EmulatedDevice final : public Gpu {
     const bool pageable =
         given_at(from).kind == MemoryKind::host || given_at(to).kind == MemoryKind::host;
     if (pageable && !line.capture) line.stream.synchronize();  // as CUDA may
+    const std::shared_lock lock(streams());
     if (bytes > 0)
       put(line,
           [=](emulator::Stream& on) { on.launch(1, 1, [=] { copy_words(to, from, bytes); }); });
@@ -190,6 +201,7 @@ class EmulatedDevice final : public Gpu {
   }
   Status launch(const device::Program& program, const device::Call& call,
                 const device::Limits& limits, uint32_t blocks, Stream stream) override {
+    const std::shared_lock lock(streams());
     put(line_of(stream), [=](emulator::Stream& on) {
       on.launch(static_cast<int>(blocks), kThreads,
                 device::interpret_kernel(program.op, program.type), program, call, limits);
@@ -200,6 +212,7 @@ class EmulatedDevice final : public Gpu {
   Status launch(ReduceOp op, DataType type, const device::Operands& operands,
                 const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
                 Stream stream) override {
+    const std::shared_lock lock(streams());
     put(line_of(stream), [=](emulator::Stream& on) {
       on.launch(static_cast<int>(blocks), kThreads, device::step_kernel(op, type), operands, tail,
                 limits);
@@ -207,6 +220,7 @@ class EmulatedDevice final : public Gpu {
     return {};
   }
   Status wait(Stream stream, std::span<const device::CellWait> cells) override {
+    const std::shared_lock lock(streams());
     for (const device::CellWait& wait : cells)
       put(line_of(stream), [=](emulator::Stream& on) {
         on.wait([=] {
@@ -222,6 +236,7 @@ class EmulatedDevice final : public Gpu {
   Status record(Event event, Stream stream) override {
     Recorded& r = recorded(event);
     Line& line = line_of(stream);
+    const std::shared_lock lock(streams());
     r.capture = line.capture;
     r.line = &line;
     if (r.capture) return capture(line, {&line, {}, r.number = r.capture->events++}), Status();
@@ -236,6 +251,7 @@ class EmulatedDevice final : public Gpu {
   Status wait(Stream stream, Event event) override {
     Recorded& r = recorded(event);
     Line& line = line_of(stream);
+    const std::shared_lock lock(streams());
     if (r.capture || line.capture) return join(line, r);
     line.stream.launch(1, 1, [&r, number = r.asked.load()] {
       while (r.come < number) std::this_thread::yield();
@@ -290,6 +306,7 @@ class EmulatedDevice final : public Gpu {
   }
   Status launch_graph(Graph graph, Stream stream) override {
     if (line_of(stream).capture) return Status(Code::system, "graphs of graphs are not emulated");
+    const std::shared_lock lock(streams());
     (*static_cast<std::shared_ptr<Captured>*>(graph))->launch(line_of(stream).stream);
     return {};
   }
