@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kStepBytesPerBlock = 16 << 10;  // of an operand of a step by itself
 constexpr size_t kMostCalls = 256;               // on streams at once
-constexpr size_t kMostSteps = 512;               // by themselves, likewise
+constexpr size_t kManyCalls = 64;                // so many that some may have ended
+constexpr size_t kMostSteps = 256;               // by themselves, likewise; each is a wait, too
 constexpr size_t kPortion = kMostSteps / 2;      // of a call that has more
 
 double patience_of(const device::Limits& limits) {

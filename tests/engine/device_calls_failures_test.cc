@@ -165,7 +165,7 @@ CallsWorld counted(Counted::Counts& counts, std::string engine) {
   return world;
 }
 
-constexpr int kMostSteps = 512;
+constexpr int kMostSteps = 256;
 constexpr size_t kManySteps = 128 << 10;  // as a count, by slots of 1 KiB
 
 TEST(DeviceCallsFailures, ACallOfManyStepsComesPieceByPiece) {
