@@ -114,6 +114,11 @@ class Communicator {
   // not reach all of it. Goes by the pointers where this rank reads and writes nothing.
   virtual Result<bool> is_for_stream(const Call& call) const;
   virtual Result<bool> is_for_stream(std::span<const Transfer> group) const;
+  // enqueue() of what is_for_stream() has just said true of: whose memory it is is not asked again.
+  virtual Status enqueue_told(const Call& call, Stream stream) { return enqueue(call, stream); }
+  virtual Status enqueue_told(std::span<const Transfer> group, Stream stream) {
+    return enqueue(group, stream);
+  }
   // What `then` is given from now on waits for what `first` has been given so far.
   virtual Status put_behind(Stream first, Stream then);
   // Waits until the stream has come past all that it was given, whoever gave it; not at all where

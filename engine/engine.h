@@ -109,6 +109,8 @@ class Engine final : public Communicator {
   Work start(std::span<const Transfer> group) override;
   Status enqueue(const Call& call, Stream stream) override;
   Status enqueue(std::span<const Transfer> group, Stream stream) override;
+  Status enqueue_told(const Call& call, Stream stream) override;
+  Status enqueue_told(std::span<const Transfer> group, Stream stream) override;
   Result<bool> is_for_stream(const Call& call) const override;
   Result<bool> is_for_stream(std::span<const Transfer> group) const override;
   Status put_behind(Stream first, Stream then) override;
@@ -218,7 +220,7 @@ class Engine final : public Communicator {
   template <class What>
   std::optional<Work> start_if_on_device(const What& what);
   template <class What>
-  Status put_on_stream(const What& what, Stream stream);
+  Status put_on_stream(const What& what, Stream stream, bool told);
   Status run_on_device(const Work& work);
   void wait_for_device(const std::function<bool()>& done);
   Status device_status(Status status);

@@ -154,26 +154,31 @@ Status Engine::get_ready_for_device(const What& what) {
   return start_progress();
 }
 
+// `told`: kernels are known to reach its memory.
 template <class What>
-Status Engine::put_on_stream(const What& what, Stream stream) {
+Status Engine::put_on_stream(const What& what, Stream stream, bool told) try {
   WEFT_TRY(no_device_);
   if (failed_.load(std::memory_order_acquire)) return health();
   WEFT_TRY(validate_for_device(what));
-  WEFT_TRY(device_->reaches(what));
+  const Gpu::Turn turn(*config_.device);
+  if (!told) WEFT_TRY(device_->reaches(what));
   WEFT_TRY(get_ready_for_device(what));
   return device_status(device_->enqueue(what, stream));
-}
-
-Status Engine::enqueue(const Call& call, Stream stream) try {
-  return put_on_stream(call, stream);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
 }
 
-Status Engine::enqueue(std::span<const Transfer> group, Stream stream) try {
-  return put_on_stream(group, stream);
-} catch (const std::bad_alloc&) {
-  return out_of_memory();
+Status Engine::enqueue(const Call& call, Stream stream) {
+  return put_on_stream(call, stream, false);
+}
+Status Engine::enqueue(std::span<const Transfer> group, Stream stream) {
+  return put_on_stream(group, stream, false);
+}
+Status Engine::enqueue_told(const Call& call, Stream stream) {
+  return put_on_stream(call, stream, true);
+}
+Status Engine::enqueue_told(std::span<const Transfer> group, Stream stream) {
+  return put_on_stream(group, stream, true);
 }
 
 // nullopt: the memory is the host's.

@@ -61,7 +61,7 @@ Work done_or_failed(Status status) {
 }
 
 Work start(const Item& item) {
-  if (item.on_device) return done_or_failed(item.engine->enqueue(item.call, item.stream));
+  if (item.on_device) return done_or_failed(item.engine->enqueue_told(item.call, item.stream));
   if (Status status = await_stream(item); !status.ok()) return Work::failed(std::move(status));
   return item.engine->start(item.call);
 }
@@ -81,7 +81,7 @@ Status enqueue_transfers(const Share& share) {
   for (const Item* item : items)
     if (item->stream != first) others.insert(item->stream);
   for (const Stream other : others) WEFT_TRY(share.engine->put_behind(other, first));
-  WEFT_TRY(share.engine->enqueue(transfers_of(items), first));
+  WEFT_TRY(share.engine->enqueue_told(transfers_of(items), first));
   for (const Stream other : others) WEFT_TRY(share.engine->put_behind(first, other));
   return {};
 }
@@ -145,8 +145,8 @@ Status run_at_once(const Item& item) {
   if (choices_are_told() && !item.is_transfer) tell_choice(item);
   const std::span<const Transfer> transfer(&item.transfer, 1);
   if (item.on_device)
-    return item.is_transfer ? item.engine->enqueue(transfer, item.stream)
-                            : item.engine->enqueue(item.call, item.stream);
+    return item.is_transfer ? item.engine->enqueue_told(transfer, item.stream)
+                            : item.engine->enqueue_told(item.call, item.stream);
   WEFT_TRY(await_stream(item));
   return item.is_transfer ? item.engine->run(transfer) : item.engine->run(item.call);
 }

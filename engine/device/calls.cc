@@ -134,20 +134,34 @@ void DeviceCalls::end_waits() {
   if (watch_) watch_->end_waits();
 }
 
+// Of those under way. They end one after the other, so few of many have to be asked: the newest,
+// and then by halves.
+Result<size_t> DeviceCalls::count_ended() {
+  size_t ended = 0,
+         beyond = under_way_.size();  // so many have; the one at `beyond` is not known to
+  for (size_t at = beyond - 1; ended < beyond; at = ended + (beyond - ended) / 2) {
+    const Result<bool> done = device_.is_done(under_way_[at].event);
+    if (!done.ok()) return done.status();
+    (*done ? ended : beyond) = *done ? at + 1 : at;
+  }
+  return ended;
+}
+
 // Forgets those that have ended well.
 Status DeviceCalls::reap() {
-  while (!under_way_.empty()) {
-    const Result<bool> done = device_.is_done(under_way_.front().event);
-    if (!done.ok()) return done.status();
-    if (!*done) break;
-    const device::Report* const gave_up = first_report();  // there before the event
-    if (gave_up && (gave_up->number >= kInGraph ||
-                    gave_up->number == ended_.load(std::memory_order_relaxed) + 1))
-      break;
+  if (under_way_.empty()) return {};
+  const Gpu::Turn turn(device_);
+  const Result<size_t> count = count_ended();
+  if (!count.ok()) return count.status();
+  const uint64_t before = ended_.load(std::memory_order_relaxed);
+  uint64_t ended = *count;
+  if (const device::Report* const gave_up = first_report())  // there before the event
+    ended = gave_up->number >= kInGraph ? 0 : std::min(ended, gave_up->number - 1 - before);
+  for (uint64_t i = 0; i < ended; ++i) {
     spare_.push_back(under_way_.front().event);
     under_way_.pop_front();
-    ended_.fetch_add(1, std::memory_order_acq_rel);
   }
+  ended_.store(before + ended, std::memory_order_release);
   return {};
 }
 
@@ -233,12 +247,14 @@ Result<DeviceCalls::Where> DeviceCalls::begin(Gpu::Stream stream) {
     if (!in_graphs()) forget_captures();
     const auto end = ends_.find(*graph);
     if (end != ends_.end()) WEFT_TRY(device_.wait(stream, end->second));
-  } else if (!under_way_.empty()) {
-    // Also on what seems to be the same stream: a handle may be a stream of each thread's, or one
-    // that was made after another one was destroyed.
-    WEFT_TRY(device_.wait(stream, under_way_.back().event));
+    return Where{.stream = stream, .graph = *graph};
   }
-  return Where{stream, *graph};
+  // A handle may be a stream of each thread's, or one that was made after another one was
+  // destroyed.
+  const uint64_t number = device_.number_of(stream);
+  if (!under_way_.empty() && (number == 0 || under_way_.back().stream != number))
+    WEFT_TRY(device_.wait(stream, under_way_.back().event));
+  return Where{.stream = stream, .number = number};
 }
 
 // Puts the tables where the device finds them. `more_words`: that the call will take.
@@ -281,9 +297,16 @@ DeviceCalls::Entry* DeviceCalls::known(Stay stay) {
   return stay != Stay::for_graphs && at != entries_.end() ? &at->second : nullptr;
 }
 
-// Whether the only rank has its output where that is its input.
+// Whether the only rank has its input for its output.
 bool DeviceCalls::is_own_copy(const Call& call) const {
   return size() == 1 && !call.varying && !(reduces(call.kind) && call.op == ReduceOp::premulsum);
+}
+
+// A kernel is launched in less time than CUDA's copy is; in a graph, and where it is large, the
+// copy is faster.
+bool DeviceCalls::is_for_no_kernel(const Arguments& call, const Where& where) const {
+  constexpr size_t kLarge = 1 << 20;
+  return where.graph != 0 || call.copied >= kLarge || watch_;
 }
 
 Result<DeviceCalls::Arguments> DeviceCalls::arguments(const Call& call, bool aliased) const {
@@ -304,13 +327,16 @@ Result<DeviceCalls::Arguments> DeviceCalls::arguments(const Call& call, bool ali
 Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* launched) {
   WEFT_TRY(validate(asked, size(), rank()));
   const Call call = with_barrier_bytes(asked, barrier_.data(), barrier_.data() + 1);
+  const Gpu::Turn turn(device_);
   const std::lock_guard lock(mutex_);
-  const Result<Where> where = begin(stream);
-  if (!where.ok()) return where.status();
   const bool aliased = in_place(call, size(), rank());
   const Result<Arguments> what = arguments(call, aliased);
   if (!what.ok()) return what.status();
-  if (is_own_copy(call))
+  // Whoever waits for a call of the communicator's own stream waits for those before as well.
+  if (is_own_copy(call) && what->copied == 0 && stream != own_stream_) return failure();
+  const Result<Where> where = begin(stream);
+  if (!where.ok()) return where.status();
+  if (is_own_copy(call) && is_for_no_kernel(*what, *where))
     return launch(alone_, *what, signature(asked), call.timeout_s, *where, launched);
   make_key(call, aliased, Purpose::user, key_);
   Entry* entry = known(where->stay());
@@ -320,6 +346,7 @@ Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* lau
     const auto made = make_entry(key_, *plan, 0, *where);
     if (!made.ok()) return made.status();
     entry = *made;
+    if (is_own_copy(call)) entry->algorithm = alone_.algorithm;
   }
   return launch(*entry, *what, signature(asked), call.timeout_s, *where, launched);
 }
@@ -328,6 +355,7 @@ Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
                             Launched* launched) {
   WEFT_TRY(validate(group, size()));
   if (group.empty()) return {};
+  const Gpu::Turn turn(device_);
   const std::lock_guard lock(mutex_);
   const Result<Where> where = begin(stream);
   if (!where.ok()) return where.status();

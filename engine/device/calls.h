@@ -64,7 +64,8 @@ class DeviceCalls {
     // Among the calls on streams, from 1. 0: it went into a graph, or nowhere. A call that could
     // not be put there as a whole has one as well; it ends, as all others do then.
     uint64_t number = 0;
-    std::string algorithm;  // that it runs
+    bool in_graph = false;
+    std::string_view algorithm;  // that it runs; good until the next call
   };
   // Memory is the device's, or host memory that it can reach at the same address. What Call says
   // of the arguments holds; the timeout is for each wait of the call. A group of nothing is not put
@@ -140,6 +141,7 @@ class DeviceCalls {
   // A call that is on a stream, and what is recorded there behind it.
   struct UnderWay {
     Gpu::Event event = nullptr;
+    uint64_t stream = 0;  // Gpu::number_of()
     const Entry* entry = nullptr;
     Signature call;
   };
@@ -162,7 +164,8 @@ class DeviceCalls {
   // Where a call is put: on a stream, or by one into a graph.
   struct Where {
     Gpu::Stream stream;
-    uint64_t graph;  // 0: none
+    uint64_t number = 0;  // of the stream; 0: not known
+    uint64_t graph = 0;   // 0: none
     Stay stay() const { return graph == 0 ? Stay::as_room_permits : Stay::for_graphs; }
   };
 
@@ -179,6 +182,7 @@ class DeviceCalls {
   Status failure() const;
   Status lost() const;
   Status reap();
+  Result<size_t> count_ended();
   Result<bool> all_done();
   Result<Gpu::Event> take_event();
   Result<Choice> choose_for(const Call& call) const;
@@ -186,6 +190,7 @@ class DeviceCalls {
   bool takes_packets(const Choice& choice, const Collective& collective, const Call& call) const;
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   bool is_own_copy(const Call& call) const;
+  bool is_for_no_kernel(const Arguments& call, const Where& where) const;
   Result<Arguments> arguments(const Call& call, bool aliased) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;
   Result<DeviceScript> scripted(const Arranged& arranged, const DeviceImage& image) const;

@@ -82,6 +82,7 @@ Status DeviceCalls::await_room_for(const Entry& entry, double patience_s) {
   const auto sum = [](size_t before, const UnderWay& call) {
     return before + (call.entry->script ? call.entry->script->steps() : 0);
   };
+  if (under_way_.size() < kManyCalls && !entry.script) return {};
   return await_room(patience_s, [this, &entry, &sum]() -> Result<bool> {
     WEFT_TRY(reap());
     if (under_way_.size() >= kMostCalls) return false;
@@ -143,7 +144,7 @@ Status DeviceCalls::launch(const Entry& entry, const Arguments& call, const Sign
   Status status = where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where)
                                    : launch_in_graph(entry, call, signature, limits, where);
   if (relay_thread_) relay_thread_->kick();
-  if (launched) *launched = {launched_ > before ? launched_ : 0, entry.algorithm};
+  if (launched) *launched = {launched_ > before ? launched_ : 0, where.graph != 0, entry.algorithm};
   return status;
 }
 
@@ -155,7 +156,7 @@ Status DeviceCalls::launch_on_stream(const Entry& entry, const Arguments& call,
   const Result<Gpu::Event> event = take_event();
   if (!event.ok()) return event.status();
   limits.number = ++launched_;
-  under_way_.push_back({*event, &entry, signature});
+  under_way_.push_back({*event, where.number, &entry, signature});
   bool begun = false;
   Status status = put(entry, call, limits, where, begun);
   if (!status.ok() && !begun) {

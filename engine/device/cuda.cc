@@ -167,6 +167,13 @@ class CudaDevice final : public Gpu {
     const Current current(driver_, ordinal_);
     cudaStreamDestroy(stream_of(stream));
   }
+  uint64_t number_of(Stream stream) const override {
+    const Current current(driver_, ordinal_);
+    unsigned long long number = 0;
+    const bool told =
+        driver_.get_stream_id && driver_.get_stream_id(stream_of(stream), &number) == 0;
+    return told ? number + 1 : 0;
+  }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
     const Current current(driver_, ordinal_);
     return current.run("copy memory", [&] {
@@ -199,7 +206,7 @@ class CudaDevice final : public Gpu {
     void* arguments[] = {const_cast<device::Program*>(&program), const_cast<device::Call*>(&call),
                          const_cast<device::Limits*>(&limits)};
     return current.run("launch a kernel", [&] {
-      return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0,
+      return cudaLaunchKernel(kernel, dim3(blocks), dim3(program.threads), arguments, 0,
                               stream_of(stream));
     });
   }
@@ -212,7 +219,7 @@ class CudaDevice final : public Gpu {
     void* arguments[] = {const_cast<device::Operands*>(&operands), const_cast<device::Tail*>(&tail),
                          const_cast<device::Limits*>(&limits)};
     return current.run("launch a kernel", [&] {
-      return cudaLaunchKernel(kernel, dim3(blocks), dim3(program.threads), arguments, 0,
+      return cudaLaunchKernel(kernel, dim3(blocks), dim3(kThreads), arguments, 0,
                               stream_of(stream));
     });
   }
@@ -359,6 +366,12 @@ class CudaDevice final : public Gpu {
   }
 
  private:
+  Before enter() const override {
+    cudaError_t error = cudaSuccess;
+    return enter_gpu(driver_, ordinal_, &error);
+  }
+  void leave(const Before& before) const override { leave_gpu(driver_, ordinal_, before); }
+
   // On a stream of its own: the device's others may be captured, or wait for what the caller does
   // next.
   static cudaError_t zero(void* memory, size_t bytes) {

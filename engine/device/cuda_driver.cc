@@ -19,6 +19,7 @@ Driver find_driver() {
   find(driver.get_state, "cuDevicePrimaryCtxGetState");
   find(driver.get_attribute, "cuDeviceGetAttribute");
   find(driver.batch, "cuStreamBatchMemOp_v2");
+  find(driver.get_stream_id, "cuStreamGetId");
   find(driver.get_handle, "cuMemGetHandleForAddressRange");
   ::dlclose(library);
   return driver;

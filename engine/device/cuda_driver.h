@@ -15,6 +15,7 @@ struct Driver {
   // Null where the driver is too old.
   int (*get_attribute)(int*, int, int) = nullptr;
   int (*batch)(CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned) = nullptr;
+  int (*get_stream_id)(CUstream, unsigned long long*) = nullptr;
   int (*get_handle)(void*, CUdeviceptr, size_t, CUmemRangeHandleType, unsigned long long) = nullptr;
 
   bool loaded() const { return get_context && set_context && get_device && get_state; }

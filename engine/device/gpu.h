@@ -44,9 +44,28 @@ class Gpu {
   using Stream = void*;  // CUDA: cudaStream_t, also those of others
   using Event = void*;   // CUDA: cudaEvent_t
   using Graph = void*;   // CUDA: cudaGraphExec_t
+  // What a thread had before it entered.
+  struct Before {
+    void* context = nullptr;
+    int entered = -1, mode = 0;
+    bool changed = false;
+  };
 
   virtual ~Gpu() = default;
   virtual const DeviceIdentity& identity() const = 0;
+
+  // While one is there, its thread's calls here take less time: what each does before and after for
+  // the back end is done once.
+  class Turn {
+   public:
+    explicit Turn(const Gpu& gpu) : gpu_(gpu), before_(gpu.enter()) {}
+    ~Turn() { gpu_.leave(before_); }
+    Turn(const Turn&) = delete;
+
+   private:
+    const Gpu& gpu_;
+    const Before before_;
+  };
   // invalid_argument where it is another GPU's.
   virtual Result<MemoryKind> kind_of(const void* memory) const = 0;
 
@@ -79,6 +98,9 @@ class Gpu {
 
   virtual Result<Stream> make_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;
+  // Which stream the calling thread has by that name: a number that no other one of the process
+  // ever has. 0: it cannot be told.
+  virtual uint64_t number_of(Stream stream) const = 0;
   // Between host and device memory in either direction, or within one of them. From or to host
   // memory that is not pinned it may wait for all that the stream was given before.
   virtual Status copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
@@ -124,6 +146,11 @@ class Gpu {
   // before it on the stream.
   virtual Status launch_graph(Graph graph, Stream stream) = 0;
   virtual void destroy_graph(Graph graph) = 0;
+
+ protected:
+  // See Turn; they nest.
+  virtual Before enter() const { return {}; }
+  virtual void leave(const Before&) const {}
 };
 
 }  // namespace weft

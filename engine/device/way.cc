@@ -41,6 +41,7 @@ Result<MemoryKind> kind_of(const Gpu& device, const CallMemory& buffer) {
 }
 
 Result<bool> all_on_device(const Gpu& device, std::span<const CallMemory> buffers) {
+  const Gpu::Turn turn(device);
   const CallMemory *there = nullptr, *elsewhere = nullptr;
   const bool idle = std::ranges::none_of(buffers, &CallMemory::used);
   for (const CallMemory& buffer : buffers) {
@@ -57,6 +58,7 @@ Result<bool> all_on_device(const Gpu& device, std::span<const CallMemory> buffer
 }
 
 Result<bool> any_for_stream(const Gpu& device, std::span<const CallMemory> buffers) {
+  const Gpu::Turn turn(device);
   const bool idle = std::ranges::none_of(buffers, &CallMemory::used);
   const CallMemory *reached = nullptr, *beyond = nullptr;
   for (const CallMemory& buffer : buffers) {
@@ -73,6 +75,7 @@ Result<bool> any_for_stream(const Gpu& device, std::span<const CallMemory> buffe
 }
 
 Status all_reached(const Gpu& device, std::span<const CallMemory> buffers) {
+  const Gpu::Turn turn(device);
   for (const CallMemory& buffer : buffers) {
     if (!buffer.used) continue;
     const Result<MemoryKind> kind = kind_of(device, buffer);
@@ -144,8 +147,11 @@ Status DeviceWay::put(const What& what, Gpu::Stream stream, UnderWay call) {
     const std::lock_guard lock(mutex_);
     DeviceCalls::Launched launched;
     status = calls_->enqueue(what, stream, &launched);
-    first = launched.number == 0 || outstanding() == 0;
-    if (launched.number > 0) add(launched, std::move(call));
+    first = launched.in_graph || (launched.number > 0 && outstanding() == 0);
+    if (launched.number > 0)
+      add(launched, std::move(call));
+    else if (status.ok() && !launched.in_graph)  // there was nothing to do
+      made_.fetch_add(1, std::memory_order_acq_rel);
   }
   if (first || waits) wake_();
   return status;
@@ -153,8 +159,12 @@ Status DeviceWay::put(const What& what, Gpu::Stream stream, UnderWay call) {
 
 void DeviceWay::add(const DeviceCalls::Launched& launched, UnderWay call) {
   call.number = launched.number;
-  call.record = recorder_.begin(call.call.kind == Kind::exchange ? 0 : ++sequence_, call.call,
-                                recorder_.label(concat("device/", launched.algorithm)));
+  if (launched.algorithm != algorithm_) {
+    algorithm_ = launched.algorithm;
+    label_ = recorder_.label(concat("device/", algorithm_));
+  }
+  call.record =
+      recorder_.begin(call.call.kind == Kind::exchange ? 0 : ++sequence_, call.call, label_);
   awaited_.fetch_add(call.work != nullptr, std::memory_order_acq_rel);
   made_.fetch_add(1, std::memory_order_acq_rel);
   under_way_.push_back(std::move(call));

@@ -126,6 +126,8 @@ class DeviceWay {
   std::deque<UnderWay> under_way_;
   uint64_t sequence_ = 0;  // of collective calls
   Recorder recorder_;      // written by who holds mutex_
+  std::string algorithm_;  // of the last call, and its label
+  Recorder::Label label_ = 0;
 
   std::atomic<size_t> outstanding_{0}, awaited_{0};
   std::atomic<uint64_t> made_{0};

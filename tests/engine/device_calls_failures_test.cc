@@ -392,34 +392,49 @@ TEST(DeviceCallsFailures, ACallThatIsNotThereAtAllIsNone) {
   });
 }
 
-// Where there is nobody else a call costs no kernel: in place nothing, and a copy otherwise.
-TEST(DeviceCallsFailures, TheOnlyRankLaunchesNoKernels) {
+// Where there is nobody else a call in place is nothing, and another one a copy: by CUDA, or by a
+// kernel where that takes less time.
+TEST(DeviceCallsFailures, TheOnlyRankCopies) {
   for (const std::string engine : {"persistent", "stream"}) {
     Counted::Counts counts;
     CallsWorld world = counted(counts, engine);
     world.ranks = 1;
-    run_calls(world, [&counts](const CallsHere& here) {
-      std::vector<int32_t> in(40, 7), out(40, 0);
+    run_calls(world, [&](const CallsHere& here) {
+      constexpr size_t kLarge = 1 << 18;  // 1 MiB
+      std::vector<int32_t> in(kLarge, 7), out(kLarge, 0);
       Call call = sum_of(in);
       const int before = counts.copies;
       ASSERT_TRUE(here.calls->enqueue(call, here.streams[0]).ok());
       EXPECT_EQ(counts.copies, before);
+      EXPECT_EQ(*here.calls->ended(), 0u);
+      EXPECT_TRUE(*here.calls->idle());
       call.output = out.data();
       ASSERT_TRUE(here.calls->enqueue(call, here.streams[1]).ok());
       EXPECT_EQ(counts.copies, before + 1);
-      EXPECT_EQ(here.calls->would_run(call)->algorithm, "copy");
+      EXPECT_EQ(counts.calls + counts.steps, 0);
       ASSERT_TRUE(settle(here));
       ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
       EXPECT_EQ(out, in);
-      EXPECT_EQ(*here.calls->ended(), 2u);
-      EXPECT_EQ(counts.calls + counts.steps, 0);
+      EXPECT_EQ(*here.calls->ended(), 1u);
+      call.count = 40;
+      in.assign(40, 8);
+      DeviceCalls::Launched launched;
+      ASSERT_TRUE(here.calls->enqueue(call, here.streams[1], &launched).ok());
+      EXPECT_EQ(launched.algorithm, "copy");
+      EXPECT_EQ(here.calls->would_run(call)->algorithm, "copy");
+      EXPECT_EQ(counts.calls, engine == "persistent" ? 1 : 0);
+      EXPECT_EQ(counts.steps, 0);
+      ASSERT_TRUE(settle(here));
+      ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
+      EXPECT_EQ(out[39], 8);
+      EXPECT_EQ(out[40], 7);
       const int32_t factor = 3;  // so that it is no copy
       call.op = ReduceOp::premulsum;
       call.scalar = &factor;
       ASSERT_TRUE(here.calls->enqueue(call, here.streams[1]).ok());
       ASSERT_TRUE(settle(here));
       ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
-      EXPECT_EQ(out, std::vector<int32_t>(40, 21));
+      EXPECT_EQ(out[39], 24);
     });
   }
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -73,6 +74,35 @@ void orders_streams(Gpu& device) {
   device.destroy_event(event);
   for (const auto stream : {one, two}) device.destroy_stream(stream);
   for (const Bytes memory : {a, b}) device.release(memory);
+}
+
+// Also where a handle is used again.
+void numbers_streams(Gpu& device) {
+  std::set<uint64_t> numbers;
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto one = must(device.make_stream()), two = must(device.make_stream());
+    for (const auto stream : {one, two}) {
+      const uint64_t number = device.number_of(stream);
+      EXPECT_NE(number, 0u);
+      EXPECT_EQ(device.number_of(stream), number);
+      EXPECT_TRUE(numbers.insert(number).second);
+    }
+    for (const auto stream : {one, two}) device.destroy_stream(stream);
+  }
+}
+
+// A thread's turns nest, and leave nothing behind.
+void takes_turns(Gpu& device) {
+  const Gpu::Turn turn(device);
+  {
+    const Gpu::Turn inner(device);
+    const Bytes memory = must(device.allocate(1000));
+    EXPECT_EQ(must(device.kind_of(memory.data())), MemoryKind::device);
+    device.release(memory);
+  }
+  const auto stream = must(device.make_stream());
+  EXPECT_TRUE(device.synchronize(stream).ok());
+  device.destroy_stream(stream);
 }
 
 // From when the stream comes to one until it comes to the other.
@@ -238,6 +268,8 @@ void conforms(Gpu& device) {
   keeps_memory(device);
   gives_dma_bufs(device);
   orders_streams(device);
+  numbers_streams(device);
+  takes_turns(device);
   times_events(device);
   captures_graphs(device);
   runs_programs(device);

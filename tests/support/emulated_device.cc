@@ -73,8 +73,13 @@ struct Captured {
 
 // A stream.
 struct Line {
-  explicit Line(emulator::Device& gpu) : stream(gpu) {}
+  explicit Line(emulator::Device& gpu) : stream(gpu), number(next_number()) {}
+  static uint64_t next_number() {
+    static std::atomic<uint64_t> made{0};
+    return ++made;
+  }
   emulator::Stream stream;
+  const uint64_t number;
   std::shared_ptr<Captured> capture{};  // into which it is captured
 };
 
@@ -183,6 +188,7 @@ class EmulatedDevice final : public Gpu {
 
   Result<Stream> make_stream() override { return Stream{new Line(gpu_)}; }
   void destroy_stream(Stream stream) override { delete &line_of(stream); }
+  uint64_t number_of(Stream stream) const override { return line_of(stream).number; }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Line& line = line_of(stream);
     const bool pageable =

@@ -73,6 +73,7 @@ class FakeGpu final : public Gpu {
   void release_host(Bytes memory) override { release(memory); }
   Result<Stream> make_stream() override { return none(); }
   void destroy_stream(Stream) override {}
+  uint64_t number_of(Stream) const override { return 0; }
   Status copy(void*, const void*, size_t, Stream) override { return none(); }
   Status launch(const device::Program&, const device::Call&, const device::Limits&, uint32_t,
                 Stream) override {

@@ -32,6 +32,7 @@ class ForwardingGpu : public Gpu {
 
   Result<Stream> make_stream() override { return to_->make_stream(); }
   void destroy_stream(Stream stream) override { to_->destroy_stream(stream); }
+  uint64_t number_of(Stream stream) const override { return to_->number_of(stream); }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
     return to_->copy(to, from, bytes, stream);
   }
