@@ -202,4 +202,9 @@ void Stream::synchronize() {
   state_->changed.wait(lock, [&] { return state_->pending == 0; });
 }
 
+size_t Stream::pending() const {
+  const std::lock_guard lock(state_->mutex);
+  return static_cast<size_t>(state_->pending);
+}
+
 }  // namespace weft::emulator

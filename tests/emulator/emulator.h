@@ -57,6 +57,7 @@ class Stream {
   // Goes on once that is true. It takes no room of the device.
   void wait(std::function<bool()> until);
   void synchronize();
+  size_t pending() const;  // so much of what it was given has not ended
 
  private:
   void enqueue(int blocks, int threads, std::function<void()> kernel);

@@ -120,10 +120,19 @@ Addresses& addresses() {
   return all;
 }
 
-// Held by all who put something on a stream, and alone while memory is given back.
+// Held by all who put something on a stream; alone while memory is given back, and by who waits for
+// room on a stream that has much to do.
 std::shared_mutex& streams() {
   static std::shared_mutex all;
   return all;
+}
+std::shared_lock<std::shared_mutex> hold(const Line& line) {
+  constexpr size_t kQueue = 1024;
+  if (!line.capture && line.stream.pending() >= kQueue) {
+    const std::unique_lock lock(streams());
+    while (line.stream.pending() >= kQueue) std::this_thread::yield();
+  }
+  return std::shared_lock(streams());
 }
 
 class EmulatedDevice final : public Gpu {
@@ -191,13 +200,17 @@ class EmulatedDevice final : public Gpu {
   uint64_t number_of(Stream stream) const override { return line_of(stream).number; }
   Status copy(void* to, const void* from, size_t bytes, Stream stream) override {
     Line& line = line_of(stream);
-    const bool pageable =
-        given_at(from).kind == MemoryKind::host || given_at(to).kind == MemoryKind::host;
+    const MemoryKind kinds[] = {given_at(from).kind, given_at(to).kind};
+    const bool pageable = kinds[0] == MemoryKind::host || kinds[1] == MemoryKind::host;
     if (pageable && !line.capture) line.stream.synchronize();  // as CUDA may
-    const std::shared_lock lock(streams());
-    if (bytes > 0)
-      put(line,
-          [=](emulator::Stream& on) { on.launch(1, 1, [=] { copy_words(to, from, bytes); }); });
+    {
+      const auto lock = hold(line);
+      if (bytes > 0)
+        put(line,
+            [=](emulator::Stream& on) { on.launch(1, 1, [=] { copy_words(to, from, bytes); }); });
+    }
+    const bool within_host = kinds[0] == MemoryKind::pinned && kinds[1] == MemoryKind::pinned;
+    if (within_host && !line.capture) line.stream.synchronize();  // as CUDA does
     return {};
   }
 
@@ -207,7 +220,7 @@ class EmulatedDevice final : public Gpu {
   }
   Status launch(const device::Program& program, const device::Call& call,
                 const device::Limits& limits, uint32_t blocks, Stream stream) override {
-    const std::shared_lock lock(streams());
+    const auto lock = hold(line_of(stream));
     put(line_of(stream), [=](emulator::Stream& on) {
       on.launch(static_cast<int>(blocks), kThreads,
                 device::interpret_kernel(program.op, program.type), program, call, limits);
@@ -218,7 +231,7 @@ class EmulatedDevice final : public Gpu {
   Status launch(ReduceOp op, DataType type, const device::Operands& operands,
                 const device::Tail& tail, const device::Limits& limits, uint32_t blocks,
                 Stream stream) override {
-    const std::shared_lock lock(streams());
+    const auto lock = hold(line_of(stream));
     put(line_of(stream), [=](emulator::Stream& on) {
       on.launch(static_cast<int>(blocks), kThreads, device::step_kernel(op, type), operands, tail,
                 limits);
@@ -226,7 +239,7 @@ class EmulatedDevice final : public Gpu {
     return {};
   }
   Status wait(Stream stream, std::span<const device::CellWait> cells) override {
-    const std::shared_lock lock(streams());
+    const auto lock = hold(line_of(stream));
     for (const device::CellWait& wait : cells)
       put(line_of(stream), [=](emulator::Stream& on) {
         on.wait([=] {
@@ -242,7 +255,7 @@ class EmulatedDevice final : public Gpu {
   Status record(Event event, Stream stream) override {
     Recorded& r = recorded(event);
     Line& line = line_of(stream);
-    const std::shared_lock lock(streams());
+    const auto lock = hold(line);
     r.capture = line.capture;
     r.line = &line;
     if (r.capture) return capture(line, {&line, {}, r.number = r.capture->events++}), Status();
@@ -257,7 +270,7 @@ class EmulatedDevice final : public Gpu {
   Status wait(Stream stream, Event event) override {
     Recorded& r = recorded(event);
     Line& line = line_of(stream);
-    const std::shared_lock lock(streams());
+    const auto lock = hold(line);
     if (r.capture || line.capture) return join(line, r);
     line.stream.launch(1, 1, [&r, number = r.asked.load()] {
       while (r.come < number) std::this_thread::yield();
@@ -312,7 +325,7 @@ class EmulatedDevice final : public Gpu {
   }
   Status launch_graph(Graph graph, Stream stream) override {
     if (line_of(stream).capture) return Status(Code::system, "graphs of graphs are not emulated");
-    const std::shared_lock lock(streams());
+    const auto lock = hold(line_of(stream));
     (*static_cast<std::shared_ptr<Captured>*>(graph))->launch(line_of(stream).stream);
     return {};
   }
