@@ -303,10 +303,17 @@ bool DeviceCalls::is_own_copy(const Call& call) const {
 }
 
 // A kernel is launched in less time than CUDA's copy is; in a graph, and where it is large, the
-// copy is faster.
+// copy is faster. From pinned memory to pinned memory CUDA's would hold the caller until the stream
+// has come so far.
 bool DeviceCalls::is_for_no_kernel(const Arguments& call, const Where& where) const {
   constexpr size_t kLarge = 1 << 20;
-  return where.graph != 0 || call.copied >= kLarge || watch_;
+  if (where.graph == 0 && call.copied < kLarge && !watch_) return false;
+  return is_on_device(call.input) || is_on_device(call.output);
+}
+
+bool DeviceCalls::is_on_device(const void* memory) const {
+  const Result<MemoryKind> kind = device_.kind_of(memory);
+  return kind.ok() && *kind == MemoryKind::device;
 }
 
 Result<DeviceCalls::Arguments> DeviceCalls::arguments(const Call& call, bool aliased) const {

@@ -191,6 +191,7 @@ class DeviceCalls {
   Result<Arranged> arranged(const Call& call, bool aliased) const;
   bool is_own_copy(const Call& call) const;
   bool is_for_no_kernel(const Arguments& call, const Where& where) const;
+  bool is_on_device(const void* memory) const;
   Result<Arguments> arguments(const Call& call, bool aliased) const;
   Result<DeviceImage> lowered(const Arranged& arranged) const;
   Result<DeviceScript> scripted(const Arranged& arranged, const DeviceImage& image) const;

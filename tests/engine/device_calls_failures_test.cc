@@ -2,8 +2,12 @@
 // threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <latch>
+#include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,7 +23,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Call sum_of(std::vector<int32_t>& values) {
+Call sum_of(std::span<int32_t> values) {
   return {.kind = Kind::all_reduce,
           .input = values.data(),
           .output = values.data(),
@@ -393,48 +397,59 @@ TEST(DeviceCallsFailures, ACallThatIsNotThereAtAllIsNone) {
 }
 
 // Where there is nobody else a call in place is nothing, and another one a copy: by CUDA, or by a
-// kernel where that takes less time.
+// kernel where that takes less time, or CUDA's would hold the caller.
 TEST(DeviceCallsFailures, TheOnlyRankCopies) {
+  constexpr size_t kLarge = 1 << 18;  // 1 MiB
   for (const std::string engine : {"persistent", "stream"}) {
     Counted::Counts counts;
     CallsWorld world = counted(counts, engine);
     world.ranks = 1;
     run_calls(world, [&](const CallsHere& here) {
-      constexpr size_t kLarge = 1 << 18;  // 1 MiB
-      std::vector<int32_t> in(kLarge, 7), out(kLarge, 0);
-      Call call = sum_of(in);
-      const int before = counts.copies;
-      ASSERT_TRUE(here.calls->enqueue(call, here.streams[0]).ok());
-      EXPECT_EQ(counts.copies, before);
+      const bool persistent = engine == "persistent";
+      const Bytes memory[] = {here.device.allocate(4 * kLarge).take(),
+                              here.device.allocate(4 * kLarge).take(),
+                              here.device.allocate_host(4 * kLarge).take(),
+                              here.device.allocate_host(4 * kLarge).take()};
+      const auto values = [&](int i) { return reinterpret_cast<int32_t*>(memory[i].data()); };
+      // Copies by CUDA, kernels that are a call, and others, of a call of so many elements.
+      const auto copies = [&](size_t count, int from, int to) {
+        std::fill_n(values(from), count, static_cast<int32_t>(count) + from);
+        const int before[] = {counts.copies, counts.calls, counts.steps};
+        Call call = sum_of(std::span(values(from), count));
+        call.output = values(to);
+        DeviceCalls::Launched launched;
+        EXPECT_TRUE(here.calls->enqueue(call, here.streams[1], &launched).ok());
+        EXPECT_EQ(here.calls->would_run(call)->algorithm, "copy");
+        EXPECT_TRUE(settle(here));
+        EXPECT_TRUE(here.device.synchronize(here.streams[1]).ok());
+        EXPECT_EQ(values(to)[count - 1], static_cast<int32_t>(count) + from);
+        if (from != to) {
+          EXPECT_EQ(launched.algorithm, "copy");
+        }
+        return std::array{counts.copies - before[0], counts.calls - before[1],
+                          counts.steps - before[2] > 0 ? 1 : 0};
+      };
+      using Did = std::array<int, 3>;
+      EXPECT_EQ(copies(40, 0, 0), (Did{0, 0, 0}));
       EXPECT_EQ(*here.calls->ended(), 0u);
-      EXPECT_TRUE(*here.calls->idle());
-      call.output = out.data();
-      ASSERT_TRUE(here.calls->enqueue(call, here.streams[1]).ok());
-      EXPECT_EQ(counts.copies, before + 1);
-      EXPECT_EQ(counts.calls + counts.steps, 0);
-      ASSERT_TRUE(settle(here));
-      ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
-      EXPECT_EQ(out, in);
+      EXPECT_EQ(copies(kLarge, 0, 1), (Did{1, 0, 0}));
       EXPECT_EQ(*here.calls->ended(), 1u);
-      call.count = 40;
-      in.assign(40, 8);
-      DeviceCalls::Launched launched;
-      ASSERT_TRUE(here.calls->enqueue(call, here.streams[1], &launched).ok());
-      EXPECT_EQ(launched.algorithm, "copy");
-      EXPECT_EQ(here.calls->would_run(call)->algorithm, "copy");
-      EXPECT_EQ(counts.calls, engine == "persistent" ? 1 : 0);
-      EXPECT_EQ(counts.steps, 0);
-      ASSERT_TRUE(settle(here));
-      ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
-      EXPECT_EQ(out[39], 8);
-      EXPECT_EQ(out[40], 7);
+      const int table = 1;  // of a kernel whose shape is new
+      EXPECT_EQ(copies(40, 0, 1), persistent ? (Did{table, 1, 0}) : (Did{1, 0, 0}));
+      EXPECT_EQ(copies(40, 0, 1), persistent ? (Did{0, 1, 0}) : (Did{1, 0, 0}));
+      EXPECT_EQ(copies(kLarge, 2, 1), (Did{1, 0, 0}));
+      EXPECT_EQ(copies(kLarge, 2, 3), persistent ? (Did{table, 1, 0}) : (Did{table, 0, 1}));
       const int32_t factor = 3;  // so that it is no copy
+      Call call = sum_of(std::span(values(0), 40));
       call.op = ReduceOp::premulsum;
       call.scalar = &factor;
+      std::fill_n(values(0), 40, 8);
       ASSERT_TRUE(here.calls->enqueue(call, here.streams[1]).ok());
       ASSERT_TRUE(settle(here));
       ASSERT_TRUE(here.device.synchronize(here.streams[1]).ok());
-      EXPECT_EQ(out[39], 24);
+      EXPECT_EQ(values(0)[39], 24);
+      for (int i = 0; i < 4; ++i)
+        i < 2 ? here.device.release(memory[i]) : here.device.release_host(memory[i]);
     });
   }
 }

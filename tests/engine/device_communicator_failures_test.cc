@@ -194,8 +194,11 @@ TEST(DeviceCommunicator, EndsWhereAStreamDoesNotGoOn) {
       EXPECT_FALSE(await_failure(here.comm).ok());
       go = true;
     });
-    auto values = here.on_device<int32_t>(50, 1), sums = here.on_device<int32_t>(50, 0);
-    const Call call = sum_call(values.data(), sums.data(), 50);
+    auto values = here.on_device<int32_t>(50, 1);
+    Call call = sum_call(values.data(), values.data(), 50);
+    const int32_t factor = 1;
+    call.op = ReduceOp::premulsum;  // else there is nothing to do
+    call.scalar = &factor;
     EXPECT_TRUE(here.comm.enqueue(call, here.streams[0]).ok());
     const Watch watch;
     (void)here.comm.run(call);  // ends well, if late: this rank waits for nobody
