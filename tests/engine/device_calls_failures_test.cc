@@ -74,7 +74,7 @@ TEST(DeviceCallsFailures, WhatWasSentArrivesWhereTheSenderGoes) {
 TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
   CallsWorld world{.engine = "stream"};
   world.options.algorithm = "ring";
-  std::latch ended(2), sent(2), gone(2);
+  std::latch ended(2), sent(2), done(2), settled(2);
   run_calls(world, [&](const CallsHere& here) {
     std::vector<int32_t> values(4000, 1);  // more than there are slots for
     Gpu::Stream& stream = here.streams[0];
@@ -83,10 +83,10 @@ TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
       ASSERT_TRUE(here.calls->enqueue(sum_of(values), stream).ok());
       std::this_thread::sleep_for(milliseconds(50));
       sent.arrive_and_wait();  // that slots are free; but not for all messages
-      gone.arrive_and_wait();
+      done.arrive_and_wait();
       here.calls->abort();
       EXPECT_TRUE(settle(here));
-      return;
+      return settled.arrive_and_wait();
     }
     ASSERT_TRUE(here.device.begin_capture(stream).ok());
     ASSERT_TRUE(here.calls->enqueue(sum_of(values), stream).ok());
@@ -99,19 +99,17 @@ TEST(DeviceCallsFailures, WaitsOfGraphsAreEndedAgainAndAgain) {
     ended.arrive_and_wait();
     sent.arrive_and_wait();
     ASSERT_TRUE(here.device.launch_graph(*graph, stream).ok());
-    std::atomic<bool> done{false};
-    std::jthread waits([&] {
-      EXPECT_TRUE(here.device.synchronize(stream).ok());
-      done = true;
-    });
-    for (const Deadline patience = Deadline::after(120); !done && !patience.expired();) {
+    std::atomic<bool> over{false};
+    std::jthread waits([&] { over = here.device.synchronize(stream).ok(); });
+    for (const Deadline patience = Deadline::after(120); !over && !patience.expired();) {
       EXPECT_TRUE(way.needs_care());
       way.end(Status(Code::aborted, "enough"));
       std::this_thread::sleep_for(milliseconds(1));
     }
-    EXPECT_TRUE(done);
+    EXPECT_TRUE(over);
     here.device.destroy_graph(*graph);
-    gone.arrive_and_wait();
+    done.arrive_and_wait();
+    settled.arrive_and_wait();  // memory goes, for which nobody's stream may wait
   });
 }
 
