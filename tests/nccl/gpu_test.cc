@@ -213,13 +213,13 @@ TEST_P(GpuRanks, ChildrenHaveTheGpu) {
 // Also where nobody has waited for the stream.
 TEST_P(GpuRanks, FinalizeWaitsForWhatIsOnStreams) {
   on_ranks(GetParam(), [](const Rank& r) {
-    int32_t* const values = r.gpu.allocate(kCount);
+    int32_t *in = r.gpu.allocate(kCount), *out = r.gpu.allocate(kCount);
     const Values own = part(r.me, 0);
-    r.gpu.put(values, own);
-    ASSERT_EQ(ncclAllReduce(values, values, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
+    r.gpu.put(in, own);
+    ASSERT_EQ(ncclAllReduce(in, out, kCount, ncclInt32, ncclSum, r.comm, r.gpu.stream()),
               ncclSuccess);
     EXPECT_EQ(ncclCommFinalize(r.comm), ncclSuccess);
-    EXPECT_EQ(r.gpu.get(values, kCount, 1), sums(r.size));  // a stream that waits for no other
+    EXPECT_EQ(r.gpu.get(out, kCount, 1), sums(r.size));  // a stream that waits for no other
   });
 }
 
