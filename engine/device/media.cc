@@ -372,6 +372,11 @@ Result<std::string> DeviceMedia::agree_on_slots(Rendezvous& meet, const std::vec
   return concat("through the memory of hosts (", why, ")");
 }
 
+// What another rank of the process has made stays as long as this one is there.
+void DeviceMedia::keep(std::shared_ptr<Own> own) {
+  if (own && own->keep) others_.push_back(std::move(own));
+}
+
 // A peer's memory, as it is here.
 Result<std::byte*> DeviceMedia::meet(const Offer& peer, bool same_process) {
   if (same_process) {
@@ -379,7 +384,7 @@ Result<std::byte*> DeviceMedia::meet(const Offer& peer, bool same_process) {
     if (!own) return Status(Code::peer_lost, "it has gone, and its memory with it");
     std::byte* const memory = own->memory.data();
     WEFT_TRY(device_.reach(memory));
-    if (own->keep) others_.push_back(std::move(own));
+    keep(std::move(own));
     return memory;
   }
   if (peer.handle.empty()) return Status(Code::system, peer.why);
@@ -395,10 +400,11 @@ DeviceMedia::Outcome DeviceMedia::meet_peers(const std::vector<Greeting>& all,
   for (Rank r = 0; r < static_cast<Rank>(all.size()); ++r) {
     const auto i = static_cast<size_t>(r);
     const bool relayed = std::ranges::binary_search(map_.relayed, r);
-    const Result<std::byte*> memory = relayed ? Result<std::byte*>(nullptr)
-                                      : r == map_.me
-                                          ? Result<std::byte*>(own_->memory.data())
-                                          : meet(offers[i], all[i].place.process == process);
+    const bool same_process = all[i].place.process == process;
+    if (relayed && same_process) keep(Own::find(offers[i].number));
+    const Result<std::byte*> memory = relayed        ? Result<std::byte*>(nullptr)
+                                      : r == map_.me ? Result<std::byte*>(own_->memory.data())
+                                                     : meet(offers[i], same_process);
     map_.memory.push_back(memory.ok() ? *memory : nullptr);
     if (memory.ok()) continue;
     if (outcome.apart.empty()) outcome.why = memory.status().message();

@@ -82,6 +82,7 @@ class DeviceMedia {
   Result<std::string> agree_on_slots(Rendezvous& meet, const std::vector<Reach>& all,
                                      const Deadline& deadline);
   Outcome meet_peers(const std::vector<Greeting>& all, const std::vector<Offer>& offers);
+  void keep(std::shared_ptr<Own> own);
   Result<std::byte*> meet(const Offer& peer, bool same_process);
 
   Gpu& device_;

@@ -71,14 +71,32 @@ struct Captured {
   }
 };
 
+// Of a GPU: held by all who put something on a stream; alone while memory is given back, and by who
+// waits for room on a stream that has much to do.
+std::shared_mutex& streams_of(const emulator::Device& gpu) {
+  static std::mutex mutex;
+  static std::map<const emulator::Device*, std::shared_mutex> all;
+  const std::lock_guard lock(mutex);
+  return all[&gpu];
+}
+
 // A stream.
 struct Line {
-  explicit Line(emulator::Device& gpu) : stream(gpu), number(next_number()) {}
+  explicit Line(emulator::Device& gpu)
+      : stream(gpu), streams(streams_of(gpu)), number(next_number()) {}
   static uint64_t next_number() {
     static std::atomic<uint64_t> made{0};
     return ++made;
   }
-  emulator::Stream stream;
+  // How much room there is: a graph takes as good as none.
+  bool is_full() const {
+    constexpr int64_t kQueue = 1024;
+    return static_cast<int64_t>(stream.pending()) - *of_graphs >= kQueue;
+  }
+
+  emulator::Stream stream;  // first: tests take a Line for one
+  const std::shared_ptr<std::atomic<int64_t>> of_graphs = std::make_shared<std::atomic<int64_t>>(0);
+  std::shared_mutex& streams;
   const uint64_t number;
   std::shared_ptr<Captured> capture{};  // into which it is captured
 };
@@ -120,19 +138,12 @@ Addresses& addresses() {
   return all;
 }
 
-// Held by all who put something on a stream; alone while memory is given back, and by who waits for
-// room on a stream that has much to do.
-std::shared_mutex& streams() {
-  static std::shared_mutex all;
-  return all;
-}
 std::shared_lock<std::shared_mutex> hold(const Line& line) {
-  constexpr size_t kQueue = 1024;
-  if (!line.capture && line.stream.pending() >= kQueue) {
-    const std::unique_lock lock(streams());
-    while (line.stream.pending() >= kQueue) std::this_thread::yield();
+  if (!line.capture && line.is_full()) {
+    const std::unique_lock lock(line.streams);
+    while (line.is_full()) std::this_thread::yield();
   }
-  return std::shared_lock(streams());
+  return std::shared_lock(line.streams);
 }
 
 class EmulatedDevice final : public Gpu {
@@ -155,7 +166,7 @@ class EmulatedDevice final : public Gpu {
   // Nobody else puts anything on a stream meanwhile, as with CUDA: whoever waits for what another
   // thread puts there next, waits for ever.
   void release(Bytes memory) override {
-    const std::unique_lock lock(streams());
+    const std::unique_lock lock(streams_of(gpu_));
     gpu_.synchronize();
     forget(memory.data());
   }
@@ -324,9 +335,14 @@ class EmulatedDevice final : public Gpu {
     return {};
   }
   Status launch_graph(Graph graph, Stream stream) override {
-    if (line_of(stream).capture) return Status(Code::system, "graphs of graphs are not emulated");
-    const auto lock = hold(line_of(stream));
-    (*static_cast<std::shared_ptr<Captured>*>(graph))->launch(line_of(stream).stream);
+    Line& line = line_of(stream);
+    if (line.capture) return Status(Code::system, "graphs of graphs are not emulated");
+    const auto lock = hold(line);
+    const Captured& captured = **static_cast<std::shared_ptr<Captured>*>(graph);
+    const auto pieces = static_cast<int64_t>(captured.pieces.size()) + 1;
+    *line.of_graphs += pieces;
+    captured.launch(line.stream);
+    line.stream.wait([count = line.of_graphs, pieces] { return *count -= pieces, true; });
     return {};
   }
   void destroy_graph(Graph graph) override {
