@@ -105,9 +105,9 @@ class Communicator {
   // Where 256 calls of this rank are on streams, it waits first until one of them has ended.
   // Memory is on the device, or pinned memory that it reaches, and stays as it is until then. Calls
   // run one after the other, in the order given, whichever streams they are on. Barriers, and calls
-  // of no elements, are put there, too; what the only rank does in place is nothing, and orders
-  // nothing. A failure shows in health() and in the next call; what is
-  // on streams ends at once then, and the outputs are worth nothing.
+  // of no elements, are put there, too; but a call of the only rank that moves nothing, as one in
+  // place, is not, and orders nothing. A failure shows in health() and in the next call; what is on
+  // streams ends at once then, and the outputs are worth nothing.
   virtual Status enqueue(const Call& call, Stream stream);
   virtual Status enqueue(std::span<const Transfer> group, Stream stream);
   // Whether enqueue() can have a valid call: its memory is the device's, or pinned; false where all

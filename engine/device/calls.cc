@@ -137,14 +137,16 @@ void DeviceCalls::end_waits() {
 // Of those under way. They end one after the other, so few of many have to be asked: the newest,
 // and then by halves.
 Result<size_t> DeviceCalls::count_ended() {
-  size_t ended = 0,
-         beyond = under_way_.size();  // so many have; the one at `beyond` is not known to
-  for (size_t at = beyond - 1; ended < beyond; at = ended + (beyond - ended) / 2) {
+  size_t least = 0, most = under_way_.size();
+  for (size_t at = most - 1; least < most; at = least + (most - least) / 2) {
     const Result<bool> done = device_.is_done(under_way_[at].event);
     if (!done.ok()) return done.status();
-    (*done ? ended : beyond) = *done ? at + 1 : at;
+    if (*done)
+      least = at + 1;
+    else
+      most = at;
   }
-  return ended;
+  return least;
 }
 
 // Forgets those that have ended well.
@@ -304,9 +306,10 @@ bool DeviceCalls::is_own_copy(const Call& call) const {
 
 // A kernel is launched in less time than CUDA's copy is; in a graph, and where it is large, the
 // copy is faster. From pinned memory to pinned memory CUDA's would hold the caller until the stream
-// has come so far.
+// has come so far. Nothing takes neither.
 bool DeviceCalls::is_for_no_kernel(const Arguments& call, const Where& where) const {
   constexpr size_t kLarge = 1 << 20;
+  if (call.copied == 0) return true;
   if (where.graph == 0 && call.copied < kLarge && !watch_) return false;
   return is_on_device(call.input) || is_on_device(call.output);
 }

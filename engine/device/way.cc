@@ -75,7 +75,6 @@ Result<bool> any_for_stream(const Gpu& device, std::span<const CallMemory> buffe
 }
 
 Status all_reached(const Gpu& device, std::span<const CallMemory> buffers) {
-  const Gpu::Turn turn(device);
   for (const CallMemory& buffer : buffers) {
     if (!buffer.used) continue;
     const Result<MemoryKind> kind = kind_of(device, buffer);

@@ -287,7 +287,7 @@ class Interpreter {
     ptx::store_release_sys(&mark.number, number);
   }
 
-  // All windowed calls before this one, to all peers, by threads that others need not wait for.
+  // All windowed calls before this one, to all peers, while other warps look for leases.
   __device__ void publish_finished(const Program& program) const {
     const uint32_t peer = blockDim.x - 1 - threadIdx.x;
     if (peer < static_cast<uint32_t>(program.ranks) && program.publish_finished[peer] != nullptr)

@@ -99,8 +99,8 @@ class PacketFold {
   using Block = BlockFold<T, Op>;
   static constexpr int kPollsPerLook = 256;
 
-  // Of the operands, what every vector needs: loaded once, as nothing but the compiler's doubt
-  // forbids.
+  // Of the operands, what every vector needs, loaded once: the compiler cannot know that what is
+  // stored meanwhile lies elsewhere.
   struct Packets {
     uint64_t bytes, boxed[2];
     int sources, targets, boxes;

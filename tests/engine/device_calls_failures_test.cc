@@ -410,22 +410,21 @@ TEST(DeviceCallsFailures, TheOnlyRankCopies) {
                               here.device.allocate_host(4 * kLarge).take()};
       const auto values = [&](int i) { return reinterpret_cast<int32_t*>(memory[i].data()); };
       // Copies by CUDA, kernels that are a call, and others, of a call of so many elements.
+      using Did = std::array<int, 3>;
+      Gpu::Stream stream = here.streams[1];
       const auto copies = [&](size_t count, int from, int to) {
         std::fill_n(values(from), count, static_cast<int32_t>(count) + from);
         const int before[] = {counts.copies, counts.calls, counts.steps};
         Call call = sum_of(std::span(values(from), count));
         call.output = values(to);
         DeviceCalls::Launched launched;
-        EXPECT_TRUE(here.calls->enqueue(call, here.streams[1], &launched).ok());
+        EXPECT_TRUE(here.calls->enqueue(call, stream, &launched).ok());
         EXPECT_EQ(here.calls->would_run(call)->algorithm, "copy");
-        EXPECT_TRUE(settle(here));
-        EXPECT_TRUE(here.device.synchronize(here.streams[1]).ok());
+        EXPECT_TRUE(settle(here) && here.device.synchronize(stream).ok());
         EXPECT_EQ(values(to)[count - 1], static_cast<int32_t>(count) + from);
-        EXPECT_EQ(launched.algorithm, from == to ? "" : "copy");
-        return std::array{counts.copies - before[0], counts.calls - before[1],
-                          counts.steps - before[2] > 0 ? 1 : 0};
+        EXPECT_EQ(launched.algorithm, launched.number == 0 ? "" : "copy");
+        return Did{counts.copies - before[0], counts.calls - before[1], counts.steps > before[2]};
       };
-      using Did = std::array<int, 3>;
       EXPECT_EQ(copies(40, 0, 0), (Did{0, 0, 0}));
       EXPECT_EQ(*here.calls->ended(), 0u);
       EXPECT_EQ(copies(kLarge, 0, 1), (Did{1, 0, 0}));
@@ -435,6 +434,9 @@ TEST(DeviceCallsFailures, TheOnlyRankCopies) {
       EXPECT_EQ(copies(40, 0, 1), persistent ? (Did{0, 1, 0}) : (Did{1, 0, 0}));
       EXPECT_EQ(copies(kLarge, 2, 1), (Did{1, 0, 0}));
       EXPECT_EQ(copies(kLarge, 2, 3), persistent ? (Did{1, 1, 0}) : (Did{1, 0, 1}));
+      stream = here.calls->own_stream();  // of calls that somebody waits for
+      EXPECT_EQ(copies(40, 2, 2), (Did{0, 0, 0}));
+      EXPECT_EQ(*here.calls->ended(), 6u);
       const int32_t factor = 3;  // so that it is no copy
       std::fill_n(values(0), 40, 8);
       Call call = sum_of(std::span(values(0), 40));
