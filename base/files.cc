@@ -56,7 +56,7 @@ bool replaceable(const std::string& path) {
 }
 
 Result<std::string> read_text(const std::string& path, size_t most) {
-  return read_all(File(std::fopen(path.c_str(), "rb"), &std::fclose), path, most);
+  return read_all(File(std::fopen(path.c_str(), "rbe"), &std::fclose), path, most);
 }
 
 Result<std::string> read_regular(const std::string& path, size_t most) {
@@ -95,7 +95,8 @@ Status can_write(const std::string& path) {
   std::error_code error;
   errno = EISDIR;
   if (fs::is_directory(path, error)) return system_error(path);
-  const fs::path folder = fs::weakly_canonical(path, error).parent_path();
+  // Absolute first: of a relative one that is not there yet nothing would be made.
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path, error), error).parent_path();
   const bool may = replaceable(path) ? ::access(folder.c_str(), W_OK | X_OK) == 0
                                      : ::access(path.c_str(), W_OK) == 0;
   return may ? Status() : system_error(path);

@@ -120,6 +120,12 @@ TEST(Files, CanBeTriedBeforeTheyAreWritten) {
   EXPECT_TRUE(can_write(folder + "/old").ok());
   EXPECT_EQ(*read_text(folder + "/old"), "x");
   EXPECT_TRUE(can_write("/dev/null").ok());
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  EXPECT_TRUE(can_write("relative").ok());
+  EXPECT_TRUE(can_write("./relative").ok());
+  EXPECT_FALSE(can_write("none/relative").ok());
+  std::filesystem::current_path(before);
   for (const std::string& path : {folder, folder + "/none/new", folder + "/old/new"}) {
     const Status status = can_write(path);
     EXPECT_EQ(status.code(), Code::system) << path;
