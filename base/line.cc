@@ -1,5 +1,6 @@
 #include "base/line.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -12,6 +13,7 @@
 #include <ctime>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/text.h"
 
 namespace weft {
@@ -31,6 +33,12 @@ ssize_t write_some(int fd, std::string_view bytes) {
   const iovec part{const_cast<char*>(bytes.data()), std::min<size_t>(bytes.size(), PIPE_BUF)};
   const ssize_t written = ::pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
   if (written >= 0 || errno == EAGAIN || errno == EPIPE || errno == EINTR) return written;
+  // A terminal says so with room for a byte, and waits with the rest; opened again it does not.
+  const bool is_device = S_ISCHR(file.st_mode);
+  const Fd again(is_device ? ::open(concat("/proc/self/fd/", fd).c_str(),
+                                    O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)
+                           : -1);
+  if (again.valid()) return ::write(again.get(), part.iov_base, part.iov_len);
   return takes_bytes(fd) ? ::write(fd, part.iov_base, part.iov_len) : -1;
 }
 

@@ -134,6 +134,23 @@ TEST(LineWriter, LeavesASignalThatCameBefore) {
   EXPECT_EQ(status, 0);
 }
 
+// It says that it takes bytes while there is room for one of them.
+TEST(LineWriter, DoesNotWaitForATerminalThatNobodyReads) {
+  Pipe pipe;
+  const int status = status_of(pipe, [] {
+    const Fd terminal(::posix_openpt(O_RDWR | O_NOCTTY));
+    if (!terminal.valid() || ::grantpt(terminal.get()) != 0 || ::unlockpt(terminal.get()) != 0)
+      return true;  // there are none here
+    char name[64];
+    if (::ptsname_r(terminal.get(), name, sizeof name) != 0) return false;
+    const Fd screen(::open(name, O_WRONLY | O_NOCTTY));
+    LineWriter writer;
+    for (int i = 0; i < 20000; ++i) writer.write(screen.get(), std::string(97, 'x'));
+    return true;
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TEST(LineWriter, EndsALineOfWhichOnlyThisMuchWasTaken) {
   const Pipe pipe(1);
   LineWriter writer;
