@@ -176,6 +176,41 @@ TEST(TcpStrangers, AFloodCostsNothing) {
   }
 }
 
+// Open ones of `sockets`, whose other ends are this process's.
+size_t open_of(const std::vector<Fd>& sockets) {
+  return static_cast<size_t>(std::count_if(sockets.begin(), sockets.end(), [](const Fd& socket) {
+    char challenge[kChallengeBytes + 1];
+    ssize_t got = 1;
+    while (got > 0) got = ::recv(socket.get(), challenge, sizeof challenge, 0);
+    return got < 0 && errno == EAGAIN;
+  }));
+}
+
+// Several communicators have one process's descriptors. In a process of its own, for the limit.
+TEST(TcpStrangers, WhoSaysNothingHasAPartOfTheProcesssDescriptors) {
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit few{512, 512};  // so 128 callers
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    World first(2), second(2);
+    std::vector<Fd> callers;
+    for (World* world : {&first, &second})
+      for (int i = 0; i < 128; ++i) {
+        callers.push_back(
+            start_connect(decode_rank_address((*world)[0].address())->listeners.front()).take());
+        for (int k = 0; k < 5; ++k) (*world)[0].poll();
+      }
+    const size_t open = open_of(callers);
+    // The second rank, which holds none of the first one's callers, has one of its own at least.
+    ::_exit(open >= 120 && open <= 130 ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
 // Whether a caller of rank 0 waits while there are no descriptors, and is taken afterwards, though
 // nobody calls any more.
 bool takes_later(World& world, Fd& caller) {

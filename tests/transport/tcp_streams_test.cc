@@ -74,6 +74,55 @@ TEST(TcpStreams, PostedMessagesKeepTheOrder) {
   EXPECT_EQ(credit->sequence, 3u);
 }
 
+// What has come by one stream behind what the other has lost can never be taken: who waits for it
+// is told of the loss.
+TEST(TcpStreams, WhatIsBehindALostMessageHidesNoLoss) {
+  for (const bool posted : {false, true}) {
+    World world(2, 2, 1);
+    RecvLink& in = world[0].open_recv(1, kLink, {4, 4096});
+    RawPeer one(world[0]), two(world[0]);
+    one.connect(1, 0, 0, 2);
+    two.connect(1, 0, 1, 2);
+    std::vector<std::byte> memory(4096);
+    if (posted) {
+      ASSERT_TRUE(in.post(memory));
+    }
+    one.write(data(0, 3000), pattern(1000, 0));  // a part of it
+    two.write(data(1, 50), pattern(50, 1));
+    for (int i = 0; i < 50; ++i) world[0].poll();
+    EXPECT_TRUE(in.status().ok());
+    one.close();
+    two.close();
+    ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+    EXPECT_EQ(in.peek(), nullptr);
+    EXPECT_EQ(in.status().code(), Code::peer_lost) << in.status().to_string();
+  }
+}
+
+// All that came whole in order is there yet.
+TEST(TcpStreams, WhatIsBeforeALostMessageIsStillTaken) {
+  World world(2, 2, 1);
+  RecvLink& in = world[0].open_recv(1, kLink, {4, 4096});
+  RawPeer one(world[0]), two(world[0]);
+  one.connect(1, 0, 0, 2);
+  two.connect(1, 0, 1, 2);
+  two.write(data(1, 50), pattern(50, 1));
+  one.write(data(0, 70), pattern(70, 0));
+  two.write(data(3, 50), pattern(50, 3));
+  for (int i = 0; i < 50; ++i) world[0].poll();
+  one.close();
+  two.close();
+  ASSERT_TRUE(world.until([&] { return !world[0].peer_status(1).ok(); }));
+  for (uint64_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(in.status().ok()) << i;
+    ASSERT_NE(in.peek(), nullptr) << i;
+    EXPECT_EQ(in.peek()->tag, 100 + i);
+    in.release();
+  }
+  EXPECT_EQ(in.peek(), nullptr);
+  EXPECT_EQ(in.status().code(), Code::peer_lost);
+}
+
 TEST(TcpStreams, AGoodbyeOnOneStreamExplainsTheEndOfTheOther) {
   World world(2, 2, 1);
   world[0].open_recv(1, kLink, {4, 64});

@@ -201,9 +201,12 @@ void TcpRecvLink::abandon() {
   if (status_.ok()) status_ = abandoned(id_, pair_);
 }
 
+// Whether the next message is there. What came by another stream behind one that is lost can never
+// be taken.
 const Status& TcpRecvLink::status() const {
   if (!status_.ok()) return status_;
-  return ready_ > 0 ? ok_ : pair_.status();
+  const Place& next = places_[released_ % shape_.slots];
+  return next.state == State::ready ? ok_ : pair_.status();
 }
 
 void TcpRecvLink::opened_again(LinkShape shape) {

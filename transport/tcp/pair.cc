@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 
@@ -231,10 +232,13 @@ double Pair::silence_s() const {
   return longest;
 }
 
+// At two looks in a row: a host whose rank does not read answers probes that come minutes apart,
+// and owes each answer for a moment.
 void Pair::check_vanished() {
   for (Stream* stream : live_) {
     const double silent = stream->silent_s();
-    if (silent > hub_.times.vanish)
+    const bool again = std::exchange(stream->seemed_vanished, silent > hub_.times.vanish);
+    if (again && stream->seemed_vanished)
       lost(*stream, "its host has acknowledged nothing for " +
                         std::to_string(static_cast<int>(silent)) + " s");
   }

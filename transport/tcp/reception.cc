@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -18,6 +20,20 @@ namespace {
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr double kAcceptAgain_s = 0.1;
 constexpr int kCallersAtOnce = 64;
+
+// A caller that has not said who it is. All of the process are counted: they share its descriptors,
+// whichever communicator they have called.
+class Silent {
+ public:
+  Silent() { ++count(); }
+  ~Silent() { --count(); }
+  Silent(const Silent&) = delete;
+  Silent& operator=(const Silent&) = delete;
+  static std::atomic<size_t>& count() {
+    static std::atomic<size_t> all{0};
+    return all;
+  }
+};
 
 // How many callers may be silent at a time.
 size_t silent_max() {
@@ -71,7 +87,10 @@ class Reception::Guest final : public Pollable {
     if (sent == static_cast<ssize_t>(bytes.size())) return {};
     return Status(Code::system, "it hung up at once");
   }
-  void hang_up() { socket_.reset(); }
+  void hang_up() {
+    socket_.reset();
+    silent_.reset();
+  }
 
   const SocketAddress& remote() const { return remote_; }
   const Hello& hello() const { return hello_; }
@@ -117,6 +136,7 @@ class Reception::Guest final : public Pollable {
     reception_.dismiss(hello_.from, hello_.stream);
     keep_alive(socket_.fd(), kConnected);  // nobody else is called or waited for in its place
     admitted_ = true;
+    silent_.reset();
   }
 
   const Badge& badge() const { return reception_.hub_.badge; }
@@ -167,6 +187,7 @@ class Reception::Guest final : public Pollable {
   size_t filled_ = 0;
   Hello hello_;
   bool admitted_ = false;
+  std::optional<Silent> silent_{std::in_place};
 };
 
 Reception::Reception(Hub& hub, Host& host) : hub_(hub), host_(host), silent_max_(silent_max()) {}
@@ -210,10 +231,10 @@ void Reception::enter(Fd socket) {
 }
 
 void Reception::make_room() {
+  if (Silent::count() < silent_max_) return;
   const auto silent = [](const auto& guest) { return !guest->admitted(); };
-  const auto count = std::count_if(guests_.begin(), guests_.end(), silent);
-  if (static_cast<size_t>(count) < silent_max_) return;
-  turn_away(**std::find_if(guests_.begin(), guests_.end(), silent), "too many callers are silent");
+  const auto oldest = std::find_if(guests_.begin(), guests_.end(), silent);
+  if (oldest != guests_.end()) turn_away(**oldest, "too many callers are silent");
 }
 
 // For want of descriptors, mostly: the caller stays in the system's queue. Told once each time that

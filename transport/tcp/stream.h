@@ -81,6 +81,7 @@ class Stream final : public Pollable {
   size_t unacknowledged_bytes() const;
   // For how long the other host has owed an acknowledgement; 0 where it owes none.
   double silent_s() const;
+  bool seemed_vanished = false;  // when Pair last looked
   const SocketAddress& remote() const { return remote_; }
 
  private:

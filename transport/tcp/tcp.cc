@@ -216,6 +216,16 @@ void TcpTransport::tick() {
   next_check_ns_ = now + static_cast<int64_t>(hub_.times.vanish / kChecksPerVanish * 1e9);
   for (const auto& pair : pairs_)
     if (pair) pair->check_vanished();
+  drop_dials_of_lost();
+}
+
+// Nobody needs the other streams of a pair that has ended.
+void TcpTransport::drop_dials_of_lost() {
+  for (auto at = dials_.begin(); at != dials_.end();) {
+    const Line line = at->first;
+    ++at;
+    if (!pair(line.first).status().ok()) drop_dial(line);
+  }
 }
 
 void TcpTransport::feed_starving() {

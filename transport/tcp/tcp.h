@@ -65,6 +65,7 @@ class TcpTransport final : public Transport, public Host {
   void dial(Rank peer, uint32_t stream, const RankAddress& address);
   void connected(Line line, Result<Connection> connection);
   void drop_dial(Line line);
+  void drop_dials_of_lost();
   // Does what is due, then what is ready, sleeping for it at most so long.
   void move(int timeout_ms);
   void tick();
