@@ -24,7 +24,7 @@ constexpr int kExecFailed = 127;
 
 void stand_apart(const ProcessSpec& spec) {
   ::setpgid(0, 0);
-  if (const int nothing = ::open("/dev/null", O_RDONLY); nothing >= 0)
+  if (const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC); nothing >= 0)
     ::dup2(nothing, STDIN_FILENO);
   if (spec.output_fd >= 0) ::dup2(spec.output_fd, STDOUT_FILENO);
   if (spec.error_fd >= 0) ::dup2(spec.error_fd, STDERR_FILENO);

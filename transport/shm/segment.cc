@@ -74,15 +74,24 @@ Status Segment::populate(size_t bytes) {
 }
 
 // A private mapping shows the shared pages until they are written to. So every page is written to.
+// It is made elsewhere and moved into place: where the system has no memory to promise for it,
+// mapping at once in place can leave nothing there at all.
 Status Segment::detach(ConstBytes part) {
   const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const auto at = static_cast<size_t>(part.data() - data_);
   const size_t begin = at / page * page;
   const size_t end = std::min(bytes_, at + part.size());
   if (begin >= end) return {};
-  void* const memory = ::mmap(data_ + begin, end - begin, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_FIXED, fd_.get(), static_cast<off_t>(begin));
-  if (memory == MAP_FAILED) return system_error("take memory out of what peers have mapped");
+  const auto failed = [] { return system_error("take memory out of what peers have mapped"); };
+  void* const memory = ::mmap(nullptr, end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_.get(),
+                              static_cast<off_t>(begin));
+  if (memory == MAP_FAILED) return failed();
+  if (::mremap(memory, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, data_ + begin) ==
+      MAP_FAILED) {
+    const Status status = failed();
+    ::munmap(memory, end - begin);
+    return status;
+  }
   for (size_t i = begin; i < end; i += page) write_to(data_[i]);
   return {};
 }

@@ -26,12 +26,12 @@ int Pair::queues() const { return std::min(hub_.device->place().queues, place_.q
 
 template <class Link>
 Link& Pair::open(Ends<Link>& ends, LinkId id, LinkShape shape) {
-  std::unique_ptr<Link>& link = ends.links[id];
-  if (link) {
-    link->opened_again(shape);
-    return *link;
+  if (const auto found = ends.links.find(id); found != ends.links.end()) {
+    found->second->opened_again(shape);
+    return *found->second;
   }
-  link = std::make_unique<Link>(*this, id, shape);
+  auto made = std::make_unique<Link>(*this, id, shape);  // first, for it may throw
+  const auto& link = ends.links[id] = std::move(made);
   if (const auto other = ends.announced.extract(id)) {
     const Announced& said = other.mapped();
     link->opened(said.opening);

@@ -1,6 +1,6 @@
 #include "transport/verbs/verbs.h"
 
-#include <unistd.h>
+#include <fcntl.h>
 
 #include <algorithm>
 
@@ -30,8 +30,8 @@ class VerbsTransport::Watched final : public tcp::Pollable {
       : hub_(hub), take_(take), device_(device), fd_(hub.poller) {}
   Status watch(int fd) {
     // A copy, since the poller closes what it watches.
-    Fd copy(::dup(fd));
-    if (!copy.valid()) return system_error("dup");
+    Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy.valid()) return system_error("copy a descriptor of the RDMA device");
     return fd_.watch(std::move(copy), *this);
   }
   void ready(uint32_t) override {
