@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <limits>
 
 #include "base/files.h"
 #include "base/origin_process.h"
@@ -17,7 +18,9 @@ namespace weft {
 namespace {
 
 constexpr std::string_view kIdScheme = "id:";
-constexpr int64_t kLookAgainNs = 500'000'000;  // at names that could not be resolved
+// At names that could not be resolved: all of them, and some.
+constexpr int64_t kLookAgainNs = 500'000'000, kLookForMoreNs = 10'000'000'000;
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -68,22 +71,36 @@ class KnownPlace final : public Announcement {
   }
   bool listens() const override { return listens_; }
 
+  // Of several names those that are not known are looked up again; the others serve meanwhile.
   Result<std::optional<Place>> look(const Deadline& deadline) override {
-    if (place_.addresses.empty()) {
-      if (steady_clock().now_ns() < look_again_ns_) return std::optional<Place>();
-      look_again_ns_ = steady_clock().now_ns() + kLookAgainNs;
-      Place found{{}, place_.job};
-      for (const std::string& target : split(targets_, ',')) {
-        const auto addresses = addresses_of(target, deadline);
-        if (!addresses.ok()) return addresses.status();
-        found.addresses.insert(found.addresses.end(), addresses->begin(), addresses->end());
-      }
-      place_ = std::move(found);
+    if (!targets_.empty() && steady_clock().now_ns() >= look_again_ns_) {
+      const Status unknown = resolve(deadline);
+      const bool any = !place_.addresses.empty();
+      const int64_t pause_ns = any ? kLookForMoreNs : kLookAgainNs;
+      look_again_ns_ = unknown.ok() ? kNever : steady_clock().now_ns() + pause_ns;
+      if (!any) return unknown;
     }
+    if (place_.addresses.empty()) return std::optional<Place>();
     return std::optional<Place>(place_);
   }
 
  private:
+  // Not ok: why the first of those is not known that are not.
+  Status resolve(const Deadline& deadline) {
+    Status unknown;
+    std::vector<SocketAddress> found;
+    for (const std::string& target : split(targets_, ',')) {
+      const Deadline each = Deadline::after(kResolve_s);
+      const auto addresses = addresses_of(target, deadline.sooner_than(each) ? deadline : each);
+      if (addresses.ok())
+        found.insert(found.end(), addresses->begin(), addresses->end());
+      else if (unknown.ok())
+        unknown = addresses.status();
+    }
+    if (!found.empty()) place_.addresses = std::move(found);
+    return unknown;
+  }
+
   std::string targets_;
   std::string advice_;
   Place place_;  // addresses are empty until the names could be resolved

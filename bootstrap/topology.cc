@@ -1,12 +1,11 @@
 #include "bootstrap/topology.h"
 
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "base/files.h"
 #include "base/json_object.h"
 #include "base/text.h"
 
@@ -171,11 +170,9 @@ Result<Topology> topology_of(const Environment& env, const std::string& sysfs_ro
   const auto path = env.get("WEFT_TOPOLOGY");
   if (!path) return discover_topology(sysfs_root, procfs_root);
   const std::string where = concat("WEFT_TOPOLOGY=", *path);
-  std::ifstream file(*path);
-  if (!file) return system_error(where);
-  std::ostringstream text;
-  text << file.rdbuf();
-  Result<Topology> topology = topology_from_json(text.str());
+  const Result<std::string> text = read_regular(*path);
+  if (!text.ok()) return text.status().within(where);
+  Result<Topology> topology = topology_from_json(*text);
   if (!topology.ok()) return topology.status().within(where);
   return topology;
 }

@@ -75,6 +75,17 @@ TEST(Rendezvous, EveryAddressOfANameIsTried) {
   }
 }
 
+TEST(Rendezvous, ANameThatIsNotKnownHidesNoOther) {
+  const int port = test::free_port();
+  const auto said = test::run(Mode::threads, 2, [&](Rank r) -> std::string {
+    const std::string lost = r == 0 ? "" : concat("weft-is-not-here.invalid:", port, ",");
+    auto meeting = make_rendezvous({r, 2, concat("tcp://", lost, "127.0.0.1:", port), "j"}, {});
+    if (!meeting.ok()) return meeting.status().to_string();
+    return test::describe((*meeting)->all_gather(concat(r), Deadline::after(20)));
+  });
+  for (const std::string& text : said) EXPECT_EQ(text, "ok: 0,1");
+}
+
 TEST(Rendezvous, BlobsOfEverySizeArriveWhole) {
   Ways ways("tcp");
   const auto blob_of = [](Rank r) {
