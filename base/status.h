@@ -1,8 +1,8 @@
 // Status and Result: how every fallible call of weft reports what went wrong.
 //
 // A Status is a code, a complete sentence for people, and, where one is to blame, the peer's rank.
-// Success costs one null pointer. Nothing in weft throws across a function that returns one of
-// these.
+// Success costs one null pointer. A function that returns one of these throws nothing but
+// std::bad_alloc, and the engine's entries not even that.
 #pragma once
 
 #include <cstdint>

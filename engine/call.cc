@@ -281,9 +281,9 @@ bool in_place(const Call& call, int ranks, Rank me) {
   const auto* out = static_cast<const std::byte*>(call.output);
   const auto own_block = [&](std::span<const size_t> counts, std::span<const size_t> offsets) {
     size_t first = static_cast<size_t>(me) * call.count;
-    if (!offsets.empty()) {
+    if (call.varying && !offsets.empty()) {
       first = offsets[me];
-    } else if (!counts.empty()) {
+    } else if (call.varying && !counts.empty()) {
       first = total(counts.first(me));
     }
     return first * size_of(call.type);

@@ -181,7 +181,8 @@ class Communicator {
   // From now on notes down what this rank's lanes do and when, the last `most` steps, in memory
   // that is allocated here.
   virtual Status start_trace(size_t most);
-  // Ends that, and gives what was noted, oldest first; times are those of steady_clock().
+  // Ends that, and gives what was noted, oldest first (nothing where there is no memory for a
+  // copy); times are those of steady_clock().
   virtual std::vector<StepDone> end_trace() { return {}; }
 
   // For benchmarks and tests.

@@ -29,7 +29,7 @@ struct Dump {
   std::string host;
   std::string program;
   int process = 0;
-  std::string why;         // "failure", "abort" or "signal"
+  std::string why;         // "failure" or "signal"
   int64_t written_ns = 0;  // since 1970
   // Why the communicator has failed; empty and -1 where it has not, or no peer is to blame.
   std::string failure_code, failure;

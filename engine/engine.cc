@@ -7,12 +7,14 @@
 #include <numeric>
 #include <thread>
 
+#include "base/text.h"
 #include "engine/notes.h"
 
 namespace weft {
 namespace {
 
 constexpr size_t kReserveBytes = 64 << 10;
+constexpr size_t kTracedMost = size_t{1} << 30;  // steps
 
 // Ranks of this rank's host, with it.
 int ranks_beside(const std::vector<int>& host_of_rank, Rank me) {
@@ -128,6 +130,7 @@ Status Engine::run_new(const Call& call, Purpose purpose) {
   }
   if (is_empty(call)) return pass_over(call), Status();
   inline_.is_group = false;
+  inline_.group = {};  // one that could not be planned has left its own
   inline_.purpose = purpose;
   inline_.call = call;
   return run_now(inline_);
@@ -205,19 +208,22 @@ Deadline Engine::deadline_of(double timeout_s) const {
   return Deadline::after(timeout_s > 0 ? timeout_s : config_.options.timeout_s, media_->clock());
 }
 
-void Engine::record_failure(const Status& status, const std::vector<Rank>& waited_for) {
+bool Engine::record_failure(const Status& status, const std::vector<Rank>& waited_for) {
+  bool first = false;
   {
     const std::lock_guard lock(failure_mutex_);
-    if (failure_.ok()) waited_for_ = waited_for;
-    if (failure_.ok()) failure_ = status;
+    first = failure_.ok();
+    if (first) waited_for_ = waited_for;
+    if (first) failure_ = status;
   }
   failed_.store(true, std::memory_order_release);
   if (device_) device_->abort();
+  return first;
 }
 
 Status Engine::fail(Status status, bool tell_others, const std::vector<Rank>& waited_for) {
-  record_failure(status, waited_for);
-  if (!tell_others) told_.store(true, std::memory_order_release);
+  const bool first = record_failure(status, waited_for);
+  if (first && !tell_others) told_.store(true, std::memory_order_release);
   tell_failure();
   stay_reachable();
   return status;
@@ -252,7 +258,7 @@ void Engine::tell_when_free() {
 }
 
 Status Engine::fail_freely(Status status) {
-  record_failure(status);
+  (void)record_failure(status);
   tell_when_free();
   stay_reachable();
   // Else whoever drives a call does.
@@ -267,7 +273,7 @@ void Engine::notify_all(NoteKind kind, std::string_view text) {
 
 void Engine::abort(std::string_view why) try {
   aborts_.fetch_add(1, std::memory_order_acq_rel);
-  record_failure(
+  (void)record_failure(
       Status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why)));
   media_->wake_self();
   stay_reachable();
@@ -315,6 +321,9 @@ Result<CallInfo> Engine::explain(const Call& call) try {
 }
 
 Status Engine::start_trace(size_t most) try {
+  if (most > kTracedMost)
+    return invalid_argument(
+        concat("start_trace: most is ", most, "; ", kTracedMost, " steps are the most"));
   const Visit visit(driver_);
   shared_.trace = std::make_unique<StepRing>(most);
   return {};
@@ -322,10 +331,12 @@ Status Engine::start_trace(size_t most) try {
   return no_memory_;  // nobody has heard of it
 }
 
-std::vector<StepDone> Engine::end_trace() {
+std::vector<StepDone> Engine::end_trace() try {
   const Visit visit(driver_);
   const std::unique_ptr<StepRing> trace = std::move(shared_.trace);
   return trace ? trace->in_order() : std::vector<StepDone>();
+} catch (const std::bad_alloc&) {
+  return {};
 }
 
 CommunicatorStats Engine::stats() const {

@@ -257,7 +257,8 @@ class Engine final : public Communicator {
   // Failure. The first one stays; who fails first tells the others, once, holding driver_.
   // `waited_for`: by the call that timed out. REQUIRES: driver_ is held
   Status fail(Status status, bool tell_others, const std::vector<Rank>& waited_for = {});
-  void record_failure(const Status& status, const std::vector<Rank>& waited_for = {});
+  // Whether it is the first one, which is what others are told.
+  bool record_failure(const Status& status, const std::vector<Rank>& waited_for = {});
   std::string own_note() const;  // that this rank has failed
   void tell_failure();           // REQUIRES: driver_ is held
   void stay_reachable();

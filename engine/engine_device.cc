@@ -205,13 +205,17 @@ Result<bool> Engine::is_for_stream(const Call& call) const {
   return device_ ? device_->is_for_stream(call) : Result<bool>(false);
 }
 
-Result<bool> Engine::is_for_stream(std::span<const Transfer> group) const {
+Result<bool> Engine::is_for_stream(std::span<const Transfer> group) const try {
   return device_ ? device_->is_for_stream(group) : Result<bool>(false);
+} catch (const std::bad_alloc&) {
+  return no_memory_;
 }
 
-Status Engine::put_behind(Stream first, Stream then) {
+Status Engine::put_behind(Stream first, Stream then) try {
   WEFT_TRY(no_device_);
   return device_status(device_->put_behind(first, then));
+} catch (const std::bad_alloc&) {
+  return out_of_memory();
 }
 
 Status Engine::synchronize(Stream stream) {

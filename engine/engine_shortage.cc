@@ -31,7 +31,7 @@ void Engine::give_reserve() {
 // Without memory of its own. To tell the others takes some: where that throws, letting go of the
 // callers' memory comes next, as what has been tried once is not tried again.
 Status Engine::out_of_memory() {
-  record_failure(no_memory_);
+  (void)record_failure(no_memory_);
   give_reserve();
   for (int tries = 0; tries < 2; ++tries) {
     try {

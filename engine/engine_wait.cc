@@ -91,8 +91,11 @@ Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
     if (auto failure = parse_failure_note(note->text)) {
       words_.emplace(note->from, *failure);
-      const bool news = !failed_.load(std::memory_order_acquire);
-      const Status status = fail(std::move(failure->status), false);
+      const Status status = std::move(failure->status);
+      const bool news = record_failure(status);
+      if (news) told_.store(true, std::memory_order_release);
+      tell_failure();  // of another one, which another thread has found meanwhile
+      stay_reachable();
       // Who told may have no connection to some that this rank has one to. (After a timeout every
       // rank tells its own story, see look_around().)
       if (news && status.code() != Code::timeout) notify_all(NoteKind::failure, note->text);

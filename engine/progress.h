@@ -1,4 +1,5 @@
-// The only thread that weft makes: it moves asynchronous calls along while there are any.
+// A thread that does a step again and again: the engine has one that moves asynchronous calls along
+// while there are any.
 #pragma once
 
 #include <chrono>

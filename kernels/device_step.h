@@ -1,5 +1,5 @@
 // One step of a device program that is launched by itself, on a stream that has waited for what it
-// needs, so that no kernel ever waits (engine/device/script.h makes a call of such steps).
+// needs, so that no kernel ever waits (engine/executor/device_script.h makes a call of such steps).
 //
 // A call leaves all cells that it uses as it found them, zero. So the same launches can be replayed
 // by a CUDA graph any number of times, mixed with others, and wait for the same values each time.

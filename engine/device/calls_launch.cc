@@ -15,6 +15,12 @@ constexpr size_t kManyCalls = 64;                // so many that some may have e
 constexpr size_t kMostSteps = 256;               // by themselves, likewise; each is a wait, too
 constexpr size_t kPortion = kMostSteps / 2;      // of a call that has more
 
+// What a device counts: nanoseconds. Longer ones, also for ever, are thirty years.
+constexpr double kLongest_s = 1e9;
+uint64_t timeout_ns(double timeout_s) {
+  return static_cast<uint64_t>(std::min(timeout_s, kLongest_s) * 1e9);
+}
+
 double patience_of(const device::Limits& limits) {
   return static_cast<double>(limits.timeout_ns) * 1e-9;
 }
@@ -139,7 +145,7 @@ Status DeviceCalls::launch(const Entry& entry, const Arguments& call, const Sign
                            double timeout_s, const Where& where, Launched* launched) {
   const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
   device::Report* const report = reports_[signature.kind == Kind::exchange];
-  const device::Limits limits{abort_, static_cast<uint64_t>(patience_s * 1e9), report};
+  const device::Limits limits{abort_, timeout_ns(patience_s), report};
   const uint64_t before = launched_;
   Status status = where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where)
                                    : launch_in_graph(entry, call, signature, limits, where);

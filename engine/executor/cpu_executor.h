@@ -170,4 +170,10 @@ class CpuExecutor {
   Status failure_;
 };
 
+inline std::byte* CpuExecutor::memory_of(const ShortPlace& place) const {
+  if (place.window) return place.window->memory + identity_.window_offset + place.offset;
+  const std::byte* const memory = place.output ? binding_.output : binding_.input;
+  return const_cast<std::byte*>(memory) + place.offset;
+}
+
 }  // namespace weft

@@ -30,12 +30,6 @@ CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {
   return Move::complete;
 }
 
-inline std::byte* CpuExecutor::memory_of(const ShortPlace& place) const {
-  if (place.window) return place.window->memory + identity_.window_offset + place.offset;
-  const std::byte* const memory = place.output ? binding_.output : binding_.input;
-  return const_cast<std::byte*>(memory) + place.offset;
-}
-
 CpuExecutor::Move CpuExecutor::run_short(const ShortStep& step, Cursor& at) {
   if (!at.entered) {
     const Move signal = step.waits ? signalled(*step.whole, at) : Move::complete;

@@ -25,7 +25,8 @@ class Layout {
   // Blocks, or transfers, have sizes of their own.
   bool varying() const { return !sizes_.empty() || !sends_.empty(); }
 
-  // Size of a chunk, as far as this rank knows it (0 for pairs that are not its own).
+  // Size of a chunk, as far as this rank knows it (of pairs that are not its own: nothing that
+  // means anything).
   size_t size(int chunk) const;
   // First element of a chunk in Input (Output). For groups: always 0, see transfer().
   size_t input_offset(int chunk) const { return offset(chunk, input_, me_); }

@@ -84,8 +84,9 @@ class Lowering {
       segment = std::min(segment, std::max<size_t>(1, link_segment(granule)));
     plan_->segment = segment;
     plan_->rounds = rounds_for(largest);
-    plan_->window_halves = std::min<int>(plan_->window_halves,
-                                         std::max<int>(1, static_cast<int>(plan_->rounds_of(0))));
+    const size_t most = std::max<size_t>(1, plan_->rounds_of(0));
+    if (most < static_cast<size_t>(plan_->window_halves))
+      plan_->window_halves = static_cast<int>(most);
     plan_->window_slot_bytes =
         ll ? LlLine::lines(segment, bytes) * sizeof(LlLine) : round_up(segment * bytes, 64);
   }

@@ -1,7 +1,6 @@
 #include "engine/schedule/collective.h"
 
 namespace weft {
-namespace {}  // namespace
 
 int message_blocks(Kind kind, int ranks) {
   const bool whole = kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::broadcast;

@@ -113,7 +113,8 @@ Result<Simulated> Simulation::run(double bytes, std::vector<SimulatedStep>* trac
     const double half = std::floor(played / 2), quarter = std::floor(played / 4);
     const Result<double> of_half = game.play(half, calls, nullptr);
     const Result<double> of_quarter = game.play(quarter, calls, nullptr);
-    if (!of_half.ok() || !of_quarter.ok()) return of_half.status();
+    if (!of_half.ok()) return of_half.status();
+    if (!of_quarter.ok()) return of_quarter.status();
     const double pace = (*whole - *of_half) / (played - half);
     const double earlier = (*of_half - *of_quarter) / (half - quarter);
     result.settled = std::abs(pace - earlier) <= 0.1 * pace;

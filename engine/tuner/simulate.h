@@ -51,7 +51,7 @@ struct Simulated {
   int ranks = 0;      // that were played
   double rounds = 0;  // of the message
   double rounds_played = 0;
-  bool settled = true;  // whether the pace of the last rounds played was steady, within 2 %
+  bool settled = true;  // whether the pace of the last rounds played was steady, within 10 %
   double steps = 0;     // that were played
 };
 

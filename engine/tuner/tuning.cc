@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -87,7 +88,7 @@ Status write_tuning(const Tuning& tuning, const std::string& path) {
 Result<Network> network_of_job(const Tuning& tuning, const std::vector<int>& host_of_rank,
                                std::string_view transport) {
   const int ranks = static_cast<int>(host_of_rank.size());
-  const int hosts = ranks > 0 ? host_of_rank.back() + 1 : 1;
+  const int hosts = ranks > 0 ? *std::max_element(host_of_rank.begin(), host_of_rank.end()) + 1 : 1;
   if (tuning.shm.node_cores > 0 && ranks > int64_t{kRanksPerCore} * hosts * tuning.shm.node_cores)
     return unsupported("Too many ranks share a core.");
   if (transport == "verbs") return unsupported("Nothing has measured RDMA.");

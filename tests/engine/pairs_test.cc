@@ -3,6 +3,9 @@
 
 #include <array>
 #include <cstring>
+#include <latch>
+#include <span>
+#include <vector>
 
 #include "tests/support/cluster.h"
 #include "tests/support/seconds.h"
@@ -135,6 +138,31 @@ TEST_P(Pairs, TheTwoEndsOfATransferAgreeOnBytes) {
                            : c.recv(0, &got, 1, DataType::uint64);
     if (status.ok()) status = c.barrier();
     EXPECT_EQ(status.code(), Code::mismatch) << status.to_string();
+  });
+}
+
+// No transport leads from host to host: what cannot be planned leaves nothing behind for the next
+// call. In that one, a reduce by a tree, rank 0 would need rank 1, and only it cannot take part.
+TEST(PairsWithoutAWay, AGroupThatNothingLeadsToIsForgotten) {
+  Cluster cluster;
+  cluster.ranks = 4;
+  cluster.hosts = {"a", "b", "a", "a"};
+  cluster.options.transport = "shm";
+  cluster.options.algorithm = "knomial";
+  std::latch done(1);
+  run_ranks(cluster, [&done](Communicator& c) {
+    std::vector<int32_t> memory(100, 1);
+    Call call{.kind = Kind::reduce, .input = memory.data(), .count = memory.size()};
+    call.type = DataType::int32;
+    call.timeout_s = 5;
+    if (c.rank() == 2) (void)c.run(call);  // takes rank 3's part, and waits for rank 0
+    if (c.rank() != 3) return done.wait();
+    const Transfer far{Transfer::Direction::send, 1, memory.data(), 100, DataType::int32};
+    const Status unplanned = c.run(std::span(&far, 1));
+    EXPECT_EQ(unplanned.code(), Code::unsupported) << unplanned.to_string();
+    const Status leaf = c.run(call);
+    EXPECT_TRUE(leaf.ok()) << leaf.to_string();
+    done.count_down();
   });
 }
 

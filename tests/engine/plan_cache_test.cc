@@ -36,5 +36,14 @@ TEST(PlanKeys, DifferByEverythingThatShapesAPlan) {
   EXPECT_EQ(keys.size(), calls);
 }
 
+TEST(InPlace, CountsOfACallThatDoesNotVaryAreNotRead) {
+  int32_t memory[8] = {};
+  const size_t left[] = {5};
+  Call call{.kind = Kind::all_gather, .input = memory + 2, .output = memory, .count = 2};
+  call.type = DataType::int32;
+  call.counts = call.offsets = left;
+  EXPECT_TRUE(in_place(call, 3, 1));
+}
+
 }  // namespace
 }  // namespace weft

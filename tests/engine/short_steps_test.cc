@@ -75,18 +75,22 @@ INSTANTIATE_TEST_SUITE_P(
 
 class BlockedShortSteps : public testing::TestWithParam<const char*> {};
 
+// One line, and several.
 TEST_P(BlockedShortSteps, NameWhoIsWaitedForAndWhere) {
-  Cluster c = cluster_of({3, "window_one_shot", GetParam()});
-  c.options.timeout_s = 0.3;
-  run_ranks(c, [](Communicator& comm) {
-    (void)all_reduce(comm, 2, ReduceOp::sum);
-    if (comm.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(1));
-    float in[2] = {1, 2}, out[2];
-    const Status status = comm.all_reduce(in, out, 2, DataType::float32, ReduceOp::sum);
-    EXPECT_FALSE(status.ok());
-    EXPECT_EQ(status.peer(), 1) << status.to_string();
-    EXPECT_NE(status.message().find("step 1"), std::string_view::npos) << status.to_string();
-  });
+  for (const size_t count : {2, 400}) {
+    Cluster c = cluster_of({3, "window_one_shot", GetParam()});
+    c.options.timeout_s = 0.3;
+    run_ranks(c, [count](Communicator& comm) {
+      (void)all_reduce(comm, count, ReduceOp::sum);
+      if (comm.rank() == 1) return std::this_thread::sleep_for(std::chrono::seconds(1));
+      std::vector<float> in(count), out(count);
+      const Status status =
+          comm.all_reduce(in.data(), out.data(), count, DataType::float32, ReduceOp::sum);
+      EXPECT_FALSE(status.ok());
+      EXPECT_EQ(status.peer(), 1) << status.to_string();
+      EXPECT_NE(status.message().find("step 1"), std::string_view::npos) << status.to_string();
+    });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Protocols, BlockedShortSteps, testing::Values("ll", "simple"));

@@ -35,6 +35,7 @@ std::vector<Trace> traces_of_a_call(const Cluster& cluster, size_t most) {
           c.all_reduce(in.data(), out.data(), kCount, DataType::float32, ReduceOp::sum).ok());
     };
     call();
+    EXPECT_EQ(c.start_trace(~size_t{0}).code(), Code::invalid_argument);
     ASSERT_TRUE(c.start_trace(most).ok());
     call();
     count_allocations();

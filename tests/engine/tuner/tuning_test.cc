@@ -107,7 +107,9 @@ TEST(Tuning, DescribesJobs) {
   EXPECT_TRUE(network_of_job(small, {0, 0, 1, 1}, "auto").ok());
   EXPECT_TRUE(network_of_job(small, {0, 0, 0, 0}, "auto").ok());
   EXPECT_FALSE(network_of_job(small, {0, 0, 0, 0, 0, 0, 0, 0, 0}, "auto").ok());
-  EXPECT_FALSE(network_of_job(tuning, {0, 1, 0, 1}, "auto").ok());
+  for (const std::vector<int>& mixed :
+       {std::vector{0, 1, 0, 1}, {0, 1, 0}, {0, 1, 1, 0}, {0, 1, 2, 0}})
+    EXPECT_FALSE(network_of_job(tuning, mixed, "auto").ok());
   EXPECT_FALSE(network_of_job(tuning, {0, 0, 0, 1}, "auto").ok());
   EXPECT_TRUE(network_of_job(tuning, {0, 0, 1}, "auto").ok());  // the last host has room left
 }
