@@ -153,9 +153,8 @@ Result<std::unique_ptr<Media>> finish(const std::vector<std::string>& texts, Cre
   return made.transports.finish(addresses);
 }
 
-Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig config) {
-  const bool valid = validate(config.options).ok();
-  const Deadline deadline = Deadline::after((valid ? config.options : Options()).timeout_s);
+Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig config,
+                                             const Deadline& deadline) {
   const auto greetings = meet.all_gather(to_text(greet(config, meet.rank())), deadline);
   if (!greetings.ok()) return config.unable.ok() ? greetings.status() : config.unable;
   Made made;
@@ -181,6 +180,46 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
   return std::unique_ptr<Communicator>(std::move(engine));
 }
 
+// The same meeting, and how far it has come.
+class Followed final : public Rendezvous {
+ public:
+  explicit Followed(Rendezvous& meet) : meet_(meet) {}
+  Rank rank() const override { return meet_.rank(); }
+  int size() const override { return meet_.size(); }
+  RendezvousStats stats() const override { return meet_.stats(); }
+  Key key() const override { return meet_.key(); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
+    ++begun_;
+    auto all = meet_.all_gather(std::move(mine), deadline);
+    good_ = all.ok();
+    ++ended_;
+    return all;
+  }
+
+  // Whether what this rank says next is that all_gather's. Not where one of them threw, which may
+  // or may not have said something, or failed.
+  bool is_next(int gather) const { return begun_ == gather && ended_ == gather && good_; }
+  // Whether nobody waits for what this rank has to say.
+  bool has_ended() const { return begun_ == ended_ && (begun_ == 2 || !good_); }
+
+ private:
+  Rendezvous& meet_;
+  int begun_ = 0, ended_ = 0;
+  bool good_ = true;
+};
+
+// What this rank still owes the others of create(), which it cannot go on with. Throws where there
+// is not even the memory for that.
+void tell_why(Followed& meet, const Status& why, const Deadline& deadline) {
+  Greeting greeting;
+  greeting.name = random_name();
+  greeting.error = concat("cannot take part: ", why.message());
+  if (meet.is_next(0)) (void)meet.all_gather(to_text(greeting), deadline);
+  Introduction introduction;
+  introduction.error = why.to_string();
+  if (meet.is_next(1)) (void)meet.all_gather(to_text(introduction), deadline);
+}
+
 }  // namespace
 
 TransportConfig transport_config_of(const CreateConfig& config, Rank rank, int ranks,
@@ -198,12 +237,19 @@ TransportConfig transport_config_of(const CreateConfig& config, Rank rank, int r
 }
 
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
-                                                          const CreateConfig& config) {
+                                                          const CreateConfig& config,
+                                                          double patience_s) {
   const Status none = no_memory(meet.rank());  // made while there is some
+  const bool valid = validate(config.options).ok();
+  const double usual_s = (valid ? config.options : Options()).timeout_s;
+  const Deadline deadline = Deadline::after(patience_s > 0 ? patience_s : usual_s);
+  Followed followed(meet);
   try {
     ask_for_room();
-    return create(meet, config);
+    return create(followed, config, deadline);
   } catch (const std::bad_alloc&) {
+    tell_why(followed, none, deadline);
+    if (!followed.has_ended()) throw;
     return none;
   }
 }

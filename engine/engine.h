@@ -80,9 +80,11 @@ struct DeviceAgreement {
 // A communicator of `meet`'s ranks. Every rank makes two all_gathers, also one that cannot go on:
 // it tells why, so that all fail at once with its name and not by their deadlines, and groups that
 // are split off share the parent's all_gathers. Only where the first one itself fails there is no
-// second.
+// second. `patience_s`: for others, 0: as long as for a call. Throws std::bad_alloc where this rank
+// has no memory even to say so.
 Result<std::unique_ptr<Communicator>> create_communicator(Rendezvous& meet,
-                                                          const CreateConfig& config);
+                                                          const CreateConfig& config,
+                                                          double patience_s = 0);
 
 // That rank `me` has none. To be made before that is so.
 Status no_memory(Rank me);
@@ -252,6 +254,7 @@ class Engine final : public Communicator {
     double pause_s = 0.02;
   };
   void remind(Reminder& reminder);
+  Result<std::unique_ptr<Communicator>> meet_and_create(Survivors& survivors, double patience_s);
   std::atomic<uint64_t> aborts_{0};  // calls of abort(): one ends a shrink that is under way
 
   // Failure. The first one stays; who fails first tells the others, once, holding driver_.

@@ -60,6 +60,15 @@ void Engine::remind(Reminder& reminder) {
   reminder.pause_s = std::min(2 * reminder.pause_s, kLongestPause_s);
 }
 
+Result<std::unique_ptr<Communicator>> Engine::meet_and_create(Survivors& survivors,
+                                                              double patience_s) {
+  WEFT_TRY(survivors.meet());
+  CreateConfig config = config_;
+  config.imported = nullptr;  // proven for another number of ranks
+  config.lineage = Lineage{lineage_.origin, survivors.members(), lineage_.descent};
+  return create_communicator(survivors, config, patience_s);
+}
+
 Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> without,
                                                      double timeout_s) try {
   give_reserve();
@@ -87,12 +96,10 @@ Result<std::unique_ptr<Communicator>> Engine::shrink(std::span<const Rank> witho
   });
   for (;;) {
     ask_for_room();
-    WEFT_TRY(survivors.meet());
-    CreateConfig config = config_;
-    config.imported = nullptr;  // proven for another number of ranks
-    config.lineage = Lineage{lineage_.origin, survivors.members(), lineage_.descent};
-    auto made = create_communicator(survivors, config);
-    if (made.ok() || !survivors.broken()) return made;
+    auto made = meet_and_create(survivors, patience_s);
+    if (!made.ok() && survivors.broken()) continue;
+    if (!made.ok()) survivors.leave();
+    return made;
   }
 } catch (const std::bad_alloc&) {
   return out_of_memory();

@@ -11,6 +11,7 @@ Result<std::unique_ptr<Communicator>> Engine::split(int color, int key) try {
   const int32_t mine[2] = {color, key};
   std::vector<int32_t> all(2 * static_cast<size_t>(size()));
   const RunCall run = [this](const Call& call) { return run_internal(call, Purpose::split); };
+  ask_for_room();  // while nobody counts on this rank
   WEFT_TRY(run({.kind = Kind::all_gather,
                 .input = mine,
                 .output = all.data(),

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json_object.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 namespace weft {
@@ -12,13 +14,16 @@ namespace {
 
 using nlohmann::json;
 
+// Every text carries the number of the member's join that it belongs to (as its attempt): both
+// sides pass over what is of an earlier one.
 enum FrameKind : uint8_t {
   kJoin = 1,  // member to leader: its descent
-  kGo,        // leader to members: who is there
+  kGo,        // leader to member: who is there
   kPart,      // member to leader: its blob
-  kAll,       // leader to members: all blobs
-  kAgain,     // leader to members: one is lost, join once more
-  kOther,     // leader to members: this rank (as attempt) shrinks another communicator
+  kAll,       // leader to member: all blobs
+  kAgain,     // leader to member: one is lost, join once more
+  kOther,     // leader to member: the rank that shrinks another communicator
+  kLeave,     // either to the other: has given up
 };
 
 constexpr double kNap_s = 0.01;
@@ -141,16 +146,19 @@ Status Survivors::meet() {
 }
 
 bool Survivors::has_joined(Rank peer) {
-  while (auto text = line(peer).receive())
-    if (text->kind == kJoin) reunion_.asked[peer] = std::move(text->text);
-  return reunion_.asked[peer].has_value();
+  std::optional<Reunion::Asked>& asked = reunion_.asked[peer];
+  while (auto text = line(peer).receive()) {
+    if (text->kind == kJoin) asked = Reunion::Asked{text->attempt, std::move(text->text)};
+    if (text->kind == kLeave && asked && asked->join == text->attempt) asked.reset();
+  }
+  return asked.has_value();
 }
 
 // Whether all who have joined are to meet here; if not, nobody is.
 Status Survivors::check_descent() {
-  std::vector<std::optional<std::string>>& asked = reunion_.asked;
+  std::vector<std::optional<Reunion::Asked>>& asked = reunion_.asked;
   const auto stranger = [&](Rank peer) {
-    return asked[peer] && !of_one_line(*asked[peer], descent_);
+    return asked[peer] && !of_one_line(asked[peer]->descent, descent_);
   };
   const auto found = std::find_if(candidates_.begin(), candidates_.end(), stranger);
   if (found == candidates_.end()) return {};
@@ -159,8 +167,8 @@ Status Survivors::check_descent() {
     if (!asked[peer].has_value() || lost(peer)) continue;
     members_.push_back(peer);
     const Rank who = stranger(peer) ? media_.me() : *found;
+    line(peer).send({kOther, asked[peer]->join, std::to_string(who)});
     asked[peer].reset();
-    line(peer).send({kOther, static_cast<uint32_t>(who), ""});
   }
   WEFT_TRY(flush(Deadline::after(patience_s_, media_.clock())));
   return other_communicator(*found);
@@ -183,26 +191,29 @@ Status Survivors::lead() {
       members_.push_back(peer);
     else
       left_out_[peer] = true;
-  attempt_ = ++reunion_.attempts;
+  joins_.clear();
   for (const Rank peer : members_) {
     if (peer == media_.me()) continue;
-    reunion_.asked[peer].reset();
-    line(peer).send({kGo, attempt_, to_text(members_)});
+    joins_[peer] = std::exchange(reunion_.asked[peer], std::nullopt)->join;
+    line(peer).send({kGo, joins_[peer], to_text(members_)});
   }
   return {};
 }
 
 Status Survivors::follow(Rank leader) {
-  line(leader).send({kJoin, 0, descent_});
+  join_ = ++reunion_.joins % TextLine::kAttempts;
+  line(leader).send({kJoin, join_, descent_});
   // The leader may itself have to wait for another one.
   const Deadline deadline = Deadline::after(2 * patience_s_ + 1, media_.clock());
   while (!deadline.expired()) {
     while (const auto text = line(leader).receive()) {
-      if (text->kind == kOther)
-        return other_communicator(
-            static_cast<Rank>(std::min(text->attempt, static_cast<uint32_t>(media_.ranks() - 1))));
+      if (text->attempt != join_) continue;
+      if (text->kind == kOther) {
+        const auto who = parse_int(text->text, 0, media_.ranks() - 1);
+        return other_communicator(who.ok() ? static_cast<Rank>(*who) : leader);
+      }
+      if (text->kind == kLeave) left_out_[leader] = true;
       if (text->kind != kGo) continue;
-      attempt_ = text->attempt;
       Result<std::vector<Rank>> told = survivors_from(text->text, media_.ranks(), leader);
       if (!told.ok()) return told.status();
       members_ = told.take();
@@ -221,8 +232,22 @@ Status Survivors::follow(Rank leader) {
 Status Survivors::break_up(Status why) {
   broken_ = true;
   for (const Rank peer : members_)
-    if (peer != media_.me() && !lost(peer)) line(peer).send({kAgain, attempt_, ""});
+    if (peer != media_.me() && !lost(peer)) line(peer).send({kAgain, joins_[peer], ""});
   return why;
+}
+
+// What they have asked since, which has not been read yet, is for this rank's next meeting.
+void Survivors::leave() {
+  if (leader_ >= 0 && leader_ != media_.me() && !lost(leader_))
+    line(leader_).send({kLeave, join_, ""});
+  for (const Rank peer : candidates_) {
+    if (leader_ != media_.me() || peer == media_.me() || lost(peer)) continue;
+    std::optional<Reunion::Asked>& asked = reunion_.asked[peer];
+    if (asked || joins_.contains(peer))
+      line(peer).send({kLeave, asked ? asked->join : joins_[peer], ""});
+    asked.reset();
+  }
+  media_.poll();
 }
 
 Status Survivors::lose(Rank missing, std::string_view why) {
@@ -234,10 +259,12 @@ Status Survivors::lose(Rank missing, std::string_view why) {
 Status Survivors::take_part(Rank peer, std::optional<std::string>& part, const Deadline& deadline) {
   while (auto text = line(peer).receive()) {
     if (text->kind == kJoin) {
-      reunion_.asked[peer] = std::move(text->text);
+      reunion_.asked[peer] = Reunion::Asked{text->attempt, std::move(text->text)};
       return break_up(Status(Code::aborted, concat("rank ", peer, " meets anew"), peer));
     }
-    if (text->kind != kPart || text->attempt != attempt_) continue;
+    if (text->attempt != joins_[peer]) continue;
+    if (text->kind == kLeave) return lose(peer, "gave up while the survivors met");
+    if (text->kind != kPart) continue;
     if (text->text.size() > TextLine::kPartBytesMax)
       return lose(peer, concat("contributed ", text->text.size(), " bytes to a meeting, and ",
                                TextLine::kPartBytesMax, " are the most"));
@@ -264,7 +291,7 @@ Result<Survivors::Texts> Survivors::gather_as_leader(std::string mine, const Dea
   for (std::optional<std::string>& part : parts) texts.push_back(std::move(*part));
   const std::string packed = to_text(texts);
   for (const Rank peer : members_)
-    if (peer != media_.me()) line(peer).send({kAll, attempt_, packed});
+    if (peer != media_.me()) line(peer).send({kAll, joins_[peer], packed});
   WEFT_TRY(flush(deadline));
   return texts;
 }
@@ -281,11 +308,12 @@ Status Survivors::flush(const Deadline& deadline) {
 
 Result<Survivors::Texts> Survivors::gather_as_member(std::string mine, const Deadline& deadline) {
   TextLine& to_leader = line(leader_);
-  to_leader.send({kPart, attempt_, std::move(mine)});
+  to_leader.send({kPart, join_, std::move(mine)});
   while (!deadline.expired()) {
     while (const auto text = to_leader.receive()) {
-      if (text->attempt != attempt_) continue;
+      if (text->attempt != join_) continue;
       if (text->kind == kAll) return survivors_texts_from(text->text, members_.size(), leader_);
+      if (text->kind == kLeave) left_out_[leader_] = true;
       if (text->kind != kAgain) continue;
       broken_ = true;
       return Status(Code::peer_lost, "a rank was lost while the survivors met");

@@ -31,10 +31,15 @@ class Reunion {
 
   TextLine& line(Rank peer);
 
+  // What a rank that has asked this one to lead it says.
+  struct Asked {
+    uint32_t join = 0;  // by its own count; answers say which one they are to
+    std::string descent;
+  };
+
   Media& media;
-  uint32_t attempts = 0;  // that this rank has led
-  // By rank: the descent with which it has asked this rank to lead it, and was not told yet.
-  std::vector<std::optional<std::string>> asked;
+  uint32_t joins = 0;                       // that this rank has made
+  std::vector<std::optional<Asked>> asked;  // by rank; those that were not told yet
 
  private:
   std::map<Rank, std::unique_ptr<TextLine>> lines_;
@@ -52,6 +57,8 @@ class Survivors final : public Rendezvous {
 
   // Meets: afterwards rank(), size() and all_gather() are those of the ranks that are there.
   Status meet();
+  // Tells those that it meets with, or was to, that it does not any more.
+  void leave();
   // Whether one was lost since: then all of them meet() again.
   bool broken() const { return broken_; }
   // Who is there, by their rank here.
@@ -92,7 +99,8 @@ class Survivors final : public Rendezvous {
   std::map<Rank, Deadline> answer_by_;  // hosts that owe an acknowledgement
   std::vector<Rank> members_;
   Rank leader_ = -1;
-  uint32_t attempt_ = 0;  // by the leader's count
+  uint32_t join_ = 0;               // this rank's, where it follows
+  std::map<Rank, uint32_t> joins_;  // the members' of this meeting, where it leads
   bool broken_ = false;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr LinkId kTexts = ~LinkId{0};  // no plan has so many
 constexpr LinkShape kShape{4, 16 << 10};
-constexpr uint64_t kAttemptMask = (1u << 24) - 1;
+constexpr uint64_t kAttemptMask = TextLine::kAttempts - 1;
 
 // kind, attempt and size of the whole, on every part of it.
 uint64_t tag_of(const TextLine::Text& text) {

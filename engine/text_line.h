@@ -21,9 +21,10 @@ class TextLine {
   // What it is and which attempt it belongs to are the user's affair.
   struct Text {
     uint8_t kind = 0;
-    uint32_t attempt = 0;  // below 2^24
+    uint32_t attempt = 0;  // below kAttempts
     std::string text;
   };
+  static constexpr uint32_t kAttempts = 1u << 24;
 
   // REQUIRES: `media` leads to `peer`.
   TextLine(Media& media, Rank peer);

@@ -261,6 +261,40 @@ TEST(Shortage, OfAnythingEndsTheMakingOfACommunicator) {
   EXPECT_GT(refused, 0);
 }
 
+// However much is left: nobody waits for a rank that cannot go on making a part.
+TEST(Shortage, OfAnythingIsToldWhereACommunicatorIsSplit) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";
+  for (size_t left = 0; left < 1000; left += left < 500 ? 100 : 20) {  // KiB
+    Cluster cluster;
+    cluster.ranks = 3;
+    cluster.mode = Mode::processes;
+    cluster.options.transport = "tcp";
+    auto& here = shared_value<std::atomic<int>>();
+    run_ranks(cluster, [&](Communicator& communicator) {
+      int one = 1, sum = 0;
+      ASSERT_TRUE(communicator.all_reduce(&one, &sum, 1, DataType::int32, ReduceOp::sum).ok());
+      std::vector<std::unique_ptr<std::byte[]>> blocks(communicator.rank() == 1 ? left : 0);
+      for (auto& block : blocks) block = std::make_unique<std::byte[]>(1000);
+      grow_stack();
+      meet(here, cluster.ranks);
+      const double began = now_s();
+      Status status;
+      {
+        std::optional<Nothing> nothing;
+        if (communicator.rank() == 1) nothing.emplace();
+        blocks.clear();
+        status = communicator.split(0, communicator.rank()).status();
+      }
+      EXPECT_LT(now_s() - began, 15) << left;
+      EXPECT_TRUE(status.ok() || status.peer() == 1) << left << ": " << status.to_string();
+      EXPECT_TRUE(status.ok() || status.message().find("Cannot allocate") != std::string_view::npos)
+          << left << ": " << status.to_string();
+      EXPECT_FALSE(status.ok() && left == 0);
+      meet(here, 2 * cluster.ranks);
+    });
+  }
+}
+
 // One that is asked by a signal what it does cannot say it, and goes on.
 TEST(Shortage, OfAnythingLeavesOutADump) {
   if (kSanitized) GTEST_SKIP() << "sanitizers need all the address space there is";

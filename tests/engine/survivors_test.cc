@@ -1,12 +1,19 @@
-// What the leader of survivors tells, right and wrong. (Their meetings are shrink_test's.)
+// What survivors tell each other, right and wrong, old and new. (More of their meetings:
+// shrink_test.)
 #include "engine/survivors.h"
 
 #include <gtest/gtest.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "tests/support/sim_media.h"
 
 namespace weft {
 namespace {
+
+enum Kind : uint8_t { kJoin = 1, kGo, kPart, kAll, kAgain, kOther, kLeave };
 
 TEST(Survivors, AreRanksThatAreThere) {
   const auto read = survivors_from("[4,0,2]", 5, 0);
@@ -44,7 +51,6 @@ TEST(Survivors, HaveOneTextEach) {
 
 // Rank 1 joins, and then contributes more than there can be.
 TEST(Survivors, WhoContributesTooMuchIsLost) {
-  constexpr uint8_t kJoin = 1, kGo = 2, kPart = 3;
   for (const size_t more : {0, 1}) {
     test::SimMedia media(2);
     TextLine peer(media.of(1), 0);
@@ -67,6 +73,91 @@ TEST(Survivors, WhoContributesTooMuchIsLost) {
     EXPECT_TRUE(all.status().message().starts_with("rank 1 contributed 65537 bytes"))
         << all.status().to_string();
   }
+}
+
+// Rank 0, which is tested, and a rank 1 that answers as it is told to.
+struct Leader {
+  using Answer = std::function<void(TextLine&, const TextLine::Text&)>;
+  explicit Leader(Answer with) : answer(std::move(with)) {}
+  Deadline soon() { return Deadline::after(10, media.clock()); }
+
+  test::SimMedia media{2};
+  Reunion reunion{media.of(0)};
+  TextLine peer{media.of(1), 0};
+  Answer answer;
+  Survivors survivors{reunion, {0, 1}, "a/", 10, [this] {
+                        media.step();
+                        while (const auto text = peer.receive()) answer(peer, *text);
+                        return Status();
+                      }};
+};
+
+// Rank 1 has given up after it joined, and shrinks again: its first join's part is none of this
+// meeting, and neither side takes the other's old words for new ones.
+TEST(Survivors, WhoJoinsAgainMeetsAnew) {
+  Leader leader([](TextLine& peer, const TextLine::Text& text) {
+    if (text.kind != kGo) return;
+    if (text.attempt == 1) return peer.send({kJoin, 2, "a/"});
+    peer.send({kPart, 1, "old"});
+    peer.send({kLeave, 1, ""});
+    peer.send({kPart, text.attempt, "new"});
+  });
+  leader.peer.send({kJoin, 1, "a/"});
+  ASSERT_TRUE(leader.survivors.meet().ok());
+  EXPECT_FALSE(leader.survivors.all_gather("mine", leader.soon()).ok());
+  ASSERT_TRUE(leader.survivors.broken());
+  ASSERT_TRUE(leader.survivors.meet().ok());
+  const auto all = leader.survivors.all_gather("mine", leader.soon());
+  ASSERT_TRUE(all.ok()) << all.status().to_string();
+  EXPECT_EQ(*all, (std::vector<std::string>{"mine", "new"}));
+}
+
+TEST(Survivors, WhoGivesUpIsLeftOut) {
+  Leader leader([](TextLine& peer, const TextLine::Text& text) {
+    if (text.kind == kGo) peer.send({kLeave, text.attempt, ""});
+  });
+  leader.peer.send({kJoin, 7, "a/"});
+  ASSERT_TRUE(leader.survivors.meet().ok());
+  const auto all = leader.survivors.all_gather("mine", leader.soon());
+  ASSERT_FALSE(all.ok());
+  EXPECT_NE(all.status().message().find("rank 1 gave up"), std::string::npos);
+  ASSERT_TRUE(leader.survivors.broken());
+  ASSERT_TRUE(leader.survivors.meet().ok());
+  EXPECT_EQ(leader.survivors.members(), std::vector<Rank>{0});
+}
+
+// Rank 1 is tested. The leader's answer to a join that it has taken back is not one to the next.
+TEST(Survivors, AnAnswerToAnEarlierJoinIsNone) {
+  test::SimMedia media(2);
+  TextLine leader(media.of(0), 1);
+  std::vector<std::pair<int, uint32_t>> heard;
+  bool gives_up = true;
+  const auto meanwhile = [&] {
+    media.step();
+    while (const auto text = leader.receive()) {
+      heard.emplace_back(text->kind, text->attempt);
+      if (text->kind == kJoin && text->attempt == 2) leader.send({kGo, 2, "[0,1]"});
+      if (text->kind == kPart) leader.send({kAll, text->attempt, R"(["a","b"])"});
+    }
+    return gives_up && !heard.empty() ? Status(Code::aborted, "enough") : Status();
+  };
+  Reunion reunion(media.of(1));
+  {
+    Survivors survivors(reunion, {0, 1}, "a/", 10, meanwhile);
+    EXPECT_EQ(survivors.meet().code(), Code::aborted);
+    survivors.leave();
+  }
+  gives_up = false;
+  leader.send({kGo, 1, "[1]"});
+  leader.send({kOther, 1, "0"});
+  leader.send({kLeave, 1, ""});
+  Survivors survivors(reunion, {0, 1}, "a/", 10, meanwhile);
+  ASSERT_TRUE(survivors.meet().ok());
+  EXPECT_EQ(survivors.members(), (std::vector<Rank>{0, 1}));
+  EXPECT_TRUE(survivors.all_gather("b", Deadline::after(10, media.clock())).ok());
+  const std::vector<std::pair<int, uint32_t>> expected{
+      {kJoin, 1}, {kLeave, 1}, {kJoin, 2}, {kPart, 2}};
+  EXPECT_EQ(heard, expected);
 }
 
 }  // namespace
