@@ -44,11 +44,11 @@ void Fabric::launch() {
       if (plan.join.size > 1) remember_launch();
       const auto rendezvous = value_or_throw(make_rendezvous(plan.join, env));
       *this = join(*rendezvous, config_);
-      if (plan.join.size == 1) return;
+      if (plan.join.size == 1) return check_nodes(plan.ours);
       const Deadline deadline = Deadline::after(communicator().options().timeout_s);
       const auto hints = value_or_throw(rendezvous->all_gather(to_text(plan.place), deadline));
       places_ = places_in(hints, communicator());
-      return;
+      return check_nodes(plan.ours);
     }
     case StartPlan::How::processes:
       std::fflush(nullptr);
@@ -58,6 +58,17 @@ void Fabric::launch() {
           "strategy is threads, which launch() cannot start in the middle of a program; use "
           "weft::launch(config, body).");
   }
+}
+
+// With devices, num_nodes says how many ranks there are, which is checked before they meet. Alone
+// it is what somebody else's launcher has to have started; all ranks find the same.
+void Fabric::check_nodes(bool started_by_weft) const {
+  if (started_by_weft || config_.devices > 0 || config_.num_nodes == 0 ||
+      config_.num_nodes == num_nodes())
+    return;
+  throw_invalid(concat("num_nodes is ", config_.num_nodes,
+                       ", but the job that this process is part of has ", num_nodes(),
+                       "; leave it at 0 to take what the launcher started."));
 }
 
 Fabric Fabric::shrink(double timeout_s) const {

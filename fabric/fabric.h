@@ -24,7 +24,7 @@ namespace weft {
 
 // What ranks compute on.
 enum class Accelerator : uint8_t {
-  automatic,  // GPUs where weft can use them, else CPUs
+  automatic,  // host memory, in this version
   cpu,        // host memory
   gpu         // not in this version
 };
@@ -145,6 +145,7 @@ class Fabric : public Group {
   static void to_standard_output(const std::string& text);
   void let_others_go(const Status& own, double timeout_s) const;
   void tell_failure_of_block(const Status& why, double timeout_s) const;
+  void check_nodes(bool started_by_weft) const;
 
   FabricConfig config_;
   std::vector<RankPlace> places_;  // by rank

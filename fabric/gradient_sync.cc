@@ -129,10 +129,24 @@ void GradientSync::start_full() {
 
 void GradientSync::finish() {
   for (const auto& bucket : buckets_) bucket->missing = 0;
-  start_full();
+  try {
+    start_full();
+  } catch (...) {
+    if (reductions_.empty())
+      forget_pass();
+    else
+      give_up(caught());
+    throw;
+  }
   const Status status = wait_for_reductions();
   pass_.reset();
   throw_if_failed(status);
+}
+
+// As if it had not begun: no other rank knows of it.
+void GradientSync::forget_pass() {
+  pass_.reset();
+  --passes_;
 }
 
 void GradientSync::give_up(const Status& why) {

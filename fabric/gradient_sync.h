@@ -93,6 +93,7 @@ class GradientSync {
   void begin();
   void finish();
   void give_up(const Status& why);
+  void forget_pass();
   void start_full();
   Status wait_for_reductions();
 

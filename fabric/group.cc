@@ -138,14 +138,16 @@ void Group::abort(std::string_view why) const { communicator().abort(why); }
 void Group::leave(std::string_view why) const {
   constexpr double kPatienceS = 1;
   State& s = state();
-  if (size() > 1 && s.communicator->health().ok() && !s.turns.is_task()) {
-    const Future<void> told = async([&c = *s.communicator, why = std::string(why)] {
-      (void)agree(c, {.call = "leave", .leaves = {}, .own = Status(Code::aborted, why)});
-    });
-    const Deadline patience = Deadline::after(kPatienceS);
-    while (!told.done() && !patience.expired())
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  if (size() > 1 && s.communicator->health().ok() && !s.turns.is_task()) try {
+      const Future<void> told = async([&c = *s.communicator, why = std::string(why)] {
+        (void)agree(c, {.call = "leave", .leaves = {}, .own = Status(Code::aborted, why)});
+      });
+      const Deadline patience = Deadline::after(kPatienceS);
+      while (!told.done() && !patience.expired())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } catch (const Error&) {
+      // In a block of rank_zero_first, or without a thread: abort() is all there is.
+    }
   abort(why);
 }
 

@@ -191,6 +191,37 @@ TEST(PassesThatDiffer, TwoSyncsInAnotherOrder) {
   });
 }
 
+// The other ranks make no pass meanwhile; afterwards all make the same one.
+TEST(WrongUse, APassInABlockOfRankZeroLeavesAllAsItWas) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float64, {1});
+    GradientSync sync(f, {gradient});
+    f.rank_zero_first([&] {
+      expect_failure(Code::invalid_argument, {"inside of the block of rank_zero_first"},
+                     [&] { sync.backward([] {}); });
+    });
+    gradient.span<double>()[0] = f.rank();
+    sync.backward([] {});
+    EXPECT_EQ(gradient.item<double>(), 0.5);
+  });
+}
+
+// What can only be told by an abort is told by that, and the block's own failure goes on.
+TEST(WrongUse, AGradientThatIsReadyInABlockOfRankZeroFailsTheGroup) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor gradient = Tensor::zeros(DataType::float64, {1});
+    GradientSync sync(f, {gradient});
+    const auto pass = [&] {
+      f.rank_zero_first([&] {
+        if (f.rank() == 0) sync.backward([&] { sync.ready(0); });
+      });
+    };
+    expect_failure(f.rank() == 0 ? Code::invalid_argument : Code::aborted,
+                   {"inside of the block of rank_zero_first"}, pass);
+    expect_failure(Code::aborted, {}, [&] { sync.backward([] {}); });
+  });
+}
+
 // A pause that begins or ends inside of a pass is the next pass's.
 TEST(Pauses, HoldForWholePasses) {
   on_ranks(2, [](Fabric& f) {

@@ -167,6 +167,26 @@ TEST(Launch, AdoptsALaunchersEnvironment) {
   EXPECT_TRUE(has(wrong, "part of a job of 2 (torchrun)")) << wrong.output;
 }
 
+// num_nodes alone is no count of ranks, so it is looked at when they have met.
+TEST(Launch, ANumberOfNodesThatIsNotTheLaunchersIsAnError) {
+  const auto statuses = [](const std::string& nodes) {
+    const std::string job =
+        "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + free_port() + " WORLD_SIZE=2 LOCAL_RANK=0 ";
+    std::vector<Ran> ran(2);
+    std::vector<std::thread> ranks;
+    for (int r = 0; r < 2; ++r)
+      ranks.emplace_back([&, r] {
+        ran[static_cast<size_t>(r)] = probe(nodes, concat(job, "RANK=", r, " GROUP_RANK=", r));
+      });
+    for (std::thread& rank : ranks) rank.join();
+    for (const Ran& each : ran)
+      EXPECT_EQ(each.status != 0, has(each, "num_nodes is 3, but the job")) << each.output;
+    return std::vector{ran[0].status, ran[1].status};
+  };
+  EXPECT_EQ(statuses("-2"), (std::vector{0, 0}));
+  for (const int status : statuses("-3")) EXPECT_NE(status, 0);
+}
+
 TEST(Launch, AdoptsMpirunsEnvironment) {
   int found = 0;
   for (const std::string mpirun :
