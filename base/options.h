@@ -34,13 +34,15 @@ struct VerbsOptions {
 };
 
 // What Options::transport and Options::protocol may be.
-inline constexpr std::string_view kTransportWords[] = {"auto", "shm", "tcp", "verbs", "shm+tcp"};
+inline constexpr std::string_view kTransportWords[] = {"auto",  "shm",     "tcp",
+                                                       "verbs", "shm+tcp", "verbs+tcp"};
 inline constexpr std::string_view kProtocolWords[] = {"auto", "ll", "simple"};
 
 // See the top of this file; docs name them by their environment variables.
 struct Options {
   // Which media may be used: "auto" (shm inside a host; between hosts verbs where every rank has
-  // it, else tcp), "shm+tcp" (the same without verbs), "shm", "tcp", "verbs".  WEFT_TRANSPORT
+  // it, else tcp), "shm+tcp" (the same without verbs), "verbs+tcp" (without shm), "shm", "tcp",
+  // "verbs".  WEFT_TRANSPORT
   std::string transport = "auto";
   // "auto", a name that `weft-schedule list` prints, or a file "my.json" (docs/your-algorithm.md),
   // which all ranks can read and which is proven first; used where it suits the collective, an
@@ -62,7 +64,7 @@ struct Options {
   // Bytes of the window each rank shares with the ranks of its host, at most 1 TiB; 0 chooses.
   // WEFT_WINDOW
   size_t window_bytes = 0;
-  // TCP connections per pair of ranks; 0 chooses.  WEFT_TCP_STREAMS
+  // TCP connections per pair of ranks, up to 64; 0: one.  WEFT_TCP_STREAMS
   int tcp_streams = 0;
   VerbsOptions verbs = VerbsOptions();  // written so for g++ 12, which warns of `{}`
   // Seconds that a call may wait for others while nothing of it moves, and that joining the job may

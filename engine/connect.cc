@@ -25,9 +25,11 @@ Result<Connecting> Connecting::begin(const MakeTransport& make,
   Connecting made;
   made.config_ = config;
   const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
+  const bool shm_leads_everywhere =
+      one_host && std::find(names.begin(), names.end(), "shm") != names.end();
   for (const std::string& name : names) {
     const bool alone = names.size() == 1;
-    if (one_host && name != "shm" && !alone) continue;  // shm leads everywhere
+    if (shm_leads_everywhere && name != "shm") continue;
     auto transport = make(name, config);
     if (!transport.ok() && name == "verbs" && !alone) {
       log_line(LogLevel::info, config.rank,

@@ -13,6 +13,7 @@ namespace {
 std::vector<std::string> transports_of(const std::string& option) {
   if (option == "auto") return {"shm", "verbs", "tcp"};
   if (option == "shm+tcp") return {"shm", "tcp"};
+  if (option == "verbs+tcp") return {"verbs", "tcp"};
   return {option};
 }
 

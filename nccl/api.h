@@ -23,6 +23,9 @@ using Answer = Result<ncclResult_t>;
 // A call that cannot be made here, or now: ncclInvalidUsage.
 Status invalid_usage(std::string message);
 
+// "0x7f...", for messages.
+std::string address_text(const void* address);
+
 // NCCL's code for a failure.
 ncclResult_t code_of(const Status& status);
 
@@ -34,6 +37,20 @@ ncclResult_t report(std::string_view call, const Status& status);
 // none.
 std::string last_error();
 
+// An exception as a failure: no memory, or a bug.
+Status failure_of(const std::exception& error);
+ncclResult_t report(std::string_view call, const std::exception& error) noexcept;
+
+// Calls `body`, which gives a Status.
+template <class Body>
+Status guarded(const Body& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    return failure_of(error);
+  }
+}
+
 // Calls `body`, which gives an Answer, and gives its code.
 template <class Body>
 ncclResult_t answer(const char* call, const Body& body) noexcept {
@@ -41,7 +58,7 @@ ncclResult_t answer(const char* call, const Body& body) noexcept {
     const Answer result = body();
     return result.ok() ? *result : report(call, result.status());
   } catch (const std::exception& error) {
-    return report(call, internal_error(error.what()));
+    return report(call, error);
   }
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "nccl/debug.h"
 #include "nccl/ids.h"
 #include "nccl/make.h"
 #include "nccl/settings.h"
@@ -59,8 +60,9 @@ Answer shrink(ncclComm_t parent, const int* excluded, int count, ncclComm_t* out
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT)
     return invalid_argument(
         concat("shrinkFlags is ", flags, "; it must be 0 or NCCL_SHRINK_ABORT"));
-  if (count < 1 || !excluded)
-    return invalid_argument("excludeRanksList is empty; name the ranks that are left out");
+  if (!excluded) return invalid_argument("excludeRanksList is null; name who is left out");
+  if (count < 1)
+    return invalid_argument(concat("excludeRanksCount is ", count, "; leave out 1 rank or more"));
   for (int i = 0; i < count; ++i)
     if (excluded[i] < 0 || excluded[i] >= family->engine->size() ||
         excluded[i] == family->engine->rank())
@@ -119,8 +121,10 @@ Answer grow_new(int ranks, const ncclUniqueId* id, int rank, ncclComm_t* out,
     return invalid_argument(concat("rank is ", rank, "; new ranks go up to ", ranks - 1));
   WEFT_TRY(check_number(ranks));
   const Environment env = Environment::of_process();
+  configure_debug(env);
   auto read = read_config(config, CommConfig{}, env);
   if (!read.ok()) return read.status();
+  report_unused(env, rank);
   const auto options = options_for(*read, env);
   if (!options.ok()) return options.status();
   const Means means(*options);

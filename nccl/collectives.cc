@@ -93,7 +93,7 @@ Answer run(ncclComm_t handle, const Request& request, cudaStream_t stream) {
   WEFT_TRY(take_way(item.call, stream, item));
   WEFT_TRY(check_on_host("sendbuff", request.input, item));
   WEFT_TRY(check_on_host("recvbuff", request.output, item));
-  if (!item.on_device && !item.scalar && is_of_gpu(item.call.scalar))
+  if (request.count > 0 && !item.on_device && !item.scalar && is_of_gpu(item.call.scalar))
     return invalid_argument("op's scalar is memory of a GPU, and what it multiplies is the host's");
   return submit(std::move(item));
 }

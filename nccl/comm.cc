@@ -1,7 +1,6 @@
 #include "nccl/comm.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "base/text.h"
@@ -11,6 +10,7 @@ using weft::concat;
 using weft::invalid_argument;
 using weft::Result;
 using weft::Status;
+using weft::nccl::address_text;
 using weft::nccl::invalid_usage;
 using weft::nccl::Outstanding;
 using weft::nccl::PreMulSum;
@@ -157,7 +157,8 @@ Status ncclComm::finalize() {
   if (tasks_ > 0)
     return invalid_argument("the communicator's last call is still in progress; wait for it first");
   if (phase_ != Phase::open)
-    return invalid_argument("the communicator was finalized or revoked already");
+    return invalid_argument(
+        "the communicator was finalized or revoked already; ncclCommDestroy is next");
   phase_ = Phase::finalized;
   return {};
 }
@@ -167,7 +168,8 @@ Status ncclComm::revoke() {
   {
     const std::lock_guard lock(mutex_);
     if (phase_ != Phase::open)
-      return invalid_argument("the communicator was finalized or revoked already");
+      return invalid_argument(
+          "the communicator was finalized or revoked already; ncclCommDestroy is left");
     if (!engine_) return invalid_argument("the communicator is not made yet");
     phase_ = Phase::revoked;
     engine = engine_;
@@ -241,15 +243,14 @@ void* ncclComm::add_registration() {
 Status ncclComm::remove_registration(void* handle) {
   const std::lock_guard lock(mutex_);
   if (registrations_.erase(handle) > 0) return {};
-  return invalid_argument(
-      "handle is not one that ncclCommRegister has given for this communicator");
+  return invalid_argument(concat("handle is ", address_text(handle),
+                                 ", which ncclCommRegister has not given for this communicator, or "
+                                 "which is deregistered already"));
 }
 
 std::string ncclComm::label(const weft::Communicator* engine) const {
   const std::string& name = config.comm_name;
-  char number[32];
-  std::snprintf(number, sizeof number, "comm %p", static_cast<const void*>(handle_));
-  return concat(number, name.empty() ? "" : concat(" (", name, ")"),
+  return concat("comm ", address_text(handle_), name.empty() ? "" : concat(" (", name, ")"),
                 engine ? concat(" rank ", engine->rank(), " nranks ", engine->size()) : "");
 }
 
@@ -291,7 +292,9 @@ Result<std::shared_ptr<ncclComm>> comm_of(ncclComm_t handle) {
   std::shared_ptr<ncclComm> comm = Registry::of_process()->find(handle);
   if (comm) return comm;
   return invalid_argument(
-      "comm is not a communicator of this process, or was destroyed or aborted already");
+      concat("comm is ", address_text(handle),
+             ", which is no communicator of this process, or was destroyed or aborted already; "
+             "pass one that ncclCommInitRank has given"));
 }
 
 }  // namespace weft::nccl

@@ -53,6 +53,27 @@ Answer properties(ncclComm_t handle, ncclCommProperties_t* out) {
   return ncclSuccess;
 }
 
+// As NCCL does where memory cannot be a window: the call succeeds, there is none, and collectives
+// on that memory go their usual way.
+Answer register_window(ncclComm_t handle, const void* memory, size_t bytes, ncclWindow_t* out) {
+  if (!out) return invalid_argument("win is null; say where the window shall go");
+  *out = nullptr;
+  auto comm = comm_of(handle);
+  if (!comm.ok()) return comm.status();
+  if (!memory) return invalid_argument("buff is null; register memory that is there");
+  if (bytes == 0) return invalid_argument("size is 0; register a byte or more");
+  return ncclSuccess;
+}
+
+Answer deregister_window(ncclComm_t handle, ncclWindow_t window) {
+  auto comm = comm_of(handle);
+  if (!comm.ok()) return comm.status();
+  if (!window) return ncclSuccess;
+  return invalid_argument(
+      concat("win is ", address_text(window),
+             ", which ncclCommWindowRegister has not given: here it gives null"));
+}
+
 ncclTeam_t team_of(const char* call, ncclComm_t handle, bool alone) noexcept {
   ncclTeam_t team{0, 0, 1};
   answer(call, [&]() -> Answer {
@@ -173,13 +194,16 @@ ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t, int, int, ncclGinInbo
 }
 WEFT_NCCL_TWIN(ncclGinInboxA2ACreateRequirement);
 
-ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void*, size_t, ncclWindow_t*, int) {
-  return refuse("ncclCommWindowRegister", comm, kNoWindows);
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
+                                     int) {
+  return weft::nccl::answer("ncclCommWindowRegister",
+                            [&] { return weft::nccl::register_window(comm, buff, size, win); });
 }
 WEFT_NCCL_TWIN(ncclCommWindowRegister);
 
-ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t) {
-  return refuse("ncclCommWindowDeregister", comm, kNoWindows);
+ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
+  return weft::nccl::answer("ncclCommWindowDeregister",
+                            [&] { return weft::nccl::deregister_window(comm, win); });
 }
 WEFT_NCCL_TWIN(ncclCommWindowDeregister);
 

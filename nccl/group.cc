@@ -75,15 +75,19 @@ Status undo(const std::vector<Lane>& lanes, const Status& why) {
   return why;
 }
 
+Status run_job(const Job& job, Lane& lane) {
+  start_all(job.before, lane.started);
+  if (job.alone) (void)wait_for(lane.started);
+  return job.make();
+}
+
 void run_jobs(Lane& lane) {
   for (const Job& job : lane.jobs) {
-    start_all(job.before, lane.started);
-    if (job.alone) (void)wait_for(lane.started);
-    const Status status = job.make();
+    const Status status = guarded([&] { return run_job(job, lane); });
     job.comm->end_task(status);
     if (status.ok()) continue;
     if (lane.failure.ok()) lane.failure = status;
-    if (job.comm->config.blocking)
+    if (job.blocks())
       undo(job);
     else if (!job.comm->given_up() && !Registry::of_process()->find(job.comm->handle()))
       (void)job.comm->state();  // which nobody else can ask for
@@ -113,7 +117,10 @@ void run_unattended(Lane lane) {
   run_jobs(lane);
   Status status;
   if (lane.failure.ok())
-    start_all(lane.after, lane.started);
+    status = guarded([&] {
+      start_all(lane.after, lane.started);
+      return Status();
+    });
   else if (!lane.after.empty())
     status = lane.failure.within(
         "not started, as a communicator that the group makes before it was not made");
@@ -151,7 +158,7 @@ Answer run_unattended(std::vector<Lane> lanes, std::vector<Item> items) {
 
 Answer run(Group group) {
   if (group.jobs.empty()) return run_items(group.items);
-  const bool blocking = group.jobs.front().comm->config.blocking;
+  const bool blocking = group.jobs.front().blocks();
   std::vector<Lane> lanes = lanes_of(std::move(group.jobs));
   for (const Lane& lane : lanes) begin(lane);
   return blocking ? run_blocking(std::move(lanes), group.items)
@@ -160,12 +167,8 @@ Answer run(Group group) {
 
 Status check_same_mode(const Group& g) {
   std::vector<bool> blocking;
-  const auto add = [&](const auto& calls) {
-    for (const auto& call : calls) blocking.push_back(call.comm->config.blocking);
-  };
-  add(g.items);
-  add(g.jobs);
-  for (const Job& job : g.jobs) add(job.before);
+  for (const Item& item : g.items) blocking.push_back(item.comm->config.blocking);
+  for (const Job& job : g.jobs) blocking.push_back(job.blocks());  // as the calls before it
   if (std::adjacent_find(blocking.begin(), blocking.end(), std::not_equal_to<>()) == blocking.end())
     return {};
   return invalid_argument(
@@ -187,6 +190,7 @@ Result<Group> leave_group() {
 Answer simulate(ncclSimInfo_t* out) {
   Result<Group> done = leave_group();
   if (!done.ok()) return done.status();
+  if (in_group()) return ncclSuccess;  // what it is to take is not known yet
   for (const Job& job : done->jobs) undo(job);
   if (!out) return ncclSuccess;
   size_t size = 0;
@@ -220,22 +224,21 @@ void fail_group(const Status& status) {
 }
 
 Answer submit(Item item) {
-  const bool blocking = item.comm->config.blocking;
-  if (!in_group() && blocking) {
+  if (in_group()) {  // nothing is in progress before the group ends
+    group().items.push_back(std::move(item));
+    return ncclSuccess;
+  }
+  if (item.comm->config.blocking) {
     WEFT_TRY(run_at_once(item));
     return ncclSuccess;
   }
-  if (!in_group()) {
-    std::vector<Item> alone;
-    alone.push_back(std::move(item));
-    return run_items(alone);
-  }
-  group().items.push_back(std::move(item));
-  return blocking ? ncclSuccess : ncclInProgress;
+  std::vector<Item> alone;
+  alone.push_back(std::move(item));
+  return run_items(alone);
 }
 
 Answer submit(Job job) {
-  const bool blocking = job.comm->config.blocking;
+  const bool blocking = job.blocks();
   if (!in_group()) {
     Group alone;
     alone.jobs.push_back(std::move(job));

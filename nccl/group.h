@@ -31,6 +31,9 @@ struct Job {
   bool alone = false;                // starts when `before` has ended
   std::function<Status()> make;
   std::vector<Item> before;  // what the group calls of the parent before it
+
+  // Whether the caller waits for it: as calls of the parent do, whatever the child's will.
+  bool blocks() const { return (parent ? parent : comm)->config.blocking; }
 };
 
 // Runs it now, or, in a group, at its end.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <set>
 #include <thread>
 
@@ -337,7 +338,12 @@ Result<ncclUniqueId> make_id(const Environment& env) {
   if (!id.ok()) return id;
   auto keeper = std::make_shared<Keeper>(std::move(open->listener), known(open->place, *secret),
                                          options->timeout_s);
-  Result<std::thread> thread = start_thread([keeper] { keeper->serve(); });
+  Result<std::thread> thread = start_thread([keeper] {
+    try {
+      keeper->serve();
+    } catch (const std::bad_alloc&) {  // those who ask find nobody, and say so
+    }
+  });
   if (!thread.ok()) return thread.status();
   thread->detach();
   return id;

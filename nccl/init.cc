@@ -86,11 +86,15 @@ Answer init_all(ncclComm_t* comms, int count, const int* devices) {
   if (Answer made = unique_id(&id); !made.ok()) return made;
   start_group();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  for (int i = 0; i < count; ++i) {
-    const Answer one = init(comms + i, count, id, i, &config, devices ? devices[i] : i);
-    if (!one.ok()) fail_group(one.status());
+  Answer all = ncclSuccess;
+  for (int i = 0; i < count && all.ok(); ++i)
+    all = init(comms + i, count, id, i, &config, devices ? devices[i] : i);
+  if (!all.ok()) {
+    fail_group(all.status());
+    release_id(id, env);
   }
-  return end_group();
+  const Answer ended = end_group();
+  return all.ok() ? ended : all;
 }
 
 }  // namespace

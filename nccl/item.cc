@@ -134,8 +134,12 @@ Answer run_blocking(const std::vector<Share>& shares) {
     return ncclSuccess;
   }
   std::vector<Outstanding> started;
-  start_all(shares, [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
+  const Status all = guarded([&] {
+    start_all(shares, [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
+    return Status();
+  });
   WEFT_TRY(wait_for(started));
+  WEFT_TRY(Status(all));
   return ncclSuccess;
 }
 

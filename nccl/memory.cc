@@ -105,7 +105,9 @@ Status release(void* memory) {
     ProcessWide<Allocations> allocations;
     const auto found = allocations->given.find(memory);
     if (found == allocations->given.end())
-      return invalid_argument("ptr is not memory of ncclMemAlloc, or was freed already");
+      return invalid_argument(concat("ptr is ", address_text(memory),
+                                     ", which ncclMemAlloc has not given, or which was freed "
+                                     "already"));
     given = std::move(found->second);
     allocations->given.erase(found);
   }
@@ -122,8 +124,8 @@ Status enlist(ncclComm_t handle, void* memory, size_t bytes, void** registration
   *registration = nullptr;
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
-  if (!memory || bytes == 0)
-    return invalid_argument("buff is null or size is 0; register memory that is there");
+  if (!memory) return invalid_argument("buff is null; register memory that is there");
+  if (bytes == 0) return invalid_argument("size is 0; register a byte or more");
   *registration = (*comm)->add_registration();
   return {};
 }

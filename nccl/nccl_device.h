@@ -1,8 +1,9 @@
 /* The device side of NCCL's interface, as far as programs that only link to it need it.
  *
  * Kernels that are written against NCCL's device interface (windows, LSA, multimem, GIN) compile
- * with this header; weft does not run them yet. Every host function below reports ncclInvalidUsage,
- * so no program gets as far as launching one, and every device function ends its kernel (trap).
+ * with this header; weft does not run them yet. Host functions below that only tell about a
+ * communicator or a team answer, the others report ncclInvalidUsage, so no program gets as far as
+ * launching one, and every device function ends its kernel (trap).
  * What structures hold is of this header alone: kernels compiled with NCCL's own do not fit.
  */
 /* NOLINTBEGIN(readability-identifier-naming,modernize-*): the names and the language are given */

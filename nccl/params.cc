@@ -22,7 +22,8 @@ ncclParamHandle_t handle_of(const Setting& setting) {
 Result<const Setting*> setting_of(ncclParamHandle_t handle) {
   for (const Setting& setting : settings())
     if (handle_of(setting) == handle) return &setting;
-  return invalid_argument("h is not a handle of ncclParamBind");
+  return invalid_argument(
+      concat("h is ", address_text(handle), ", which is no handle of ncclParamBind"));
 }
 
 std::string value_of(const Setting& setting) {
@@ -71,7 +72,8 @@ Answer get_text(ncclParamHandle_t h, const char** out) {
 }
 
 Answer get_bytes(ncclParamHandle_t h, void* out, int room, int* length) {
-  if (!out || !length) return invalid_argument("out or len is null; both are needed");
+  if (!out) return invalid_argument("out is null; say where the value shall go");
+  if (!length) return invalid_argument("len is null; say where its length shall go");
   const auto setting = setting_of(h);
   if (!setting.ok()) return setting.status();
   const std::string value = value_of(**setting);
@@ -97,7 +99,8 @@ Answer get_by_key(const char* key, const char** value, int* length) {
 
 Answer list_keys(const char*** table, int* length) {
   static thread_local std::vector<const char*> keys;
-  if (!table || !length) return invalid_argument("table or tableLen is null; both are needed");
+  if (!table) return invalid_argument("table is null; say where the names shall go");
+  if (!length) return invalid_argument("tableLen is null; say where their number shall go");
   keys.clear();
   for (const Setting& setting : settings()) keys.push_back(setting.name.data());
   *table = keys.data();

@@ -1,6 +1,7 @@
 // ncclRedOpCreatePreMulSum and its end.
 #include <cstring>
 
+#include "base/text.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
 #include "nccl/types.h"
@@ -23,7 +24,10 @@ Answer create(ncclRedOp_t* op, void* scalar, ncclDataType_t datatype,
     std::memcpy(value.data(), scalar, size_of(*type));
     made.value = std::make_shared<const std::array<std::byte, 8>>(value);
   } else if (residence != ncclScalarDevice) {
-    return invalid_argument("residence is neither ncclScalarDevice nor ncclScalarHostImmediate");
+    return invalid_argument(concat("residence is ", static_cast<int>(residence), "; it must be ",
+                                   static_cast<int>(ncclScalarDevice), " (ncclScalarDevice) or ",
+                                   static_cast<int>(ncclScalarHostImmediate),
+                                   " (ncclScalarHostImmediate)"));
   }
   *op = (*comm)->add(std::move(made));
   return ncclSuccess;

@@ -159,7 +159,7 @@ void take_choices(const CommConfig& config, const Environment& env, Options& opt
   if (is_set(env, "NCCL_PROTO", "WEFT_PROTOCOL"))
     options.protocol = protocol_named(*env.get("NCCL_PROTO")).option;
   if (is_set(env, "NCCL_SHM_DISABLE", "WEFT_TRANSPORT") && env.get_int("NCCL_SHM_DISABLE") != 0)
-    options.transport = "tcp";
+    options.transport = without_verbs(config, env) ? "tcp" : "verbs+tcp";
   else if (!env.get("WEFT_TRANSPORT") && without_verbs(config, env))
     options.transport = "shm+tcp";
   if (is_set(env, "NCCL_SOCKET_IFNAME", "WEFT_SOCKET_IFNAME"))

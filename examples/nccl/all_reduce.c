@@ -19,6 +19,7 @@ static void must(ncclResult_t result) {
 /* How the processes share the unique id; in a real job, a file, MPI or a socket does it. */
 typedef struct {
   sem_t ready;
+  ncclResult_t made;
   ncclUniqueId id;
 } Shared;
 
@@ -26,9 +27,11 @@ static void run_rank(int rank, Shared* shared) {
   ncclComm_t comm;
   float* numbers = malloc(kCount * sizeof *numbers);
   for (int i = 0; i < kCount; ++i) numbers[i] = (float)rank;
-  if (rank == 0) must(ncclGetUniqueId(&shared->id));
+  if (rank == 0) shared->made = ncclGetUniqueId(&shared->id);
   for (int peer = 1; rank == 0 && peer < kRanks; ++peer) sem_post(&shared->ready);
   if (rank != 0) sem_wait(&shared->ready);
+  if (rank != 0 && shared->made != ncclSuccess) exit(1); /* rank 0 says why */
+  must(shared->made);
   must(ncclCommInitRank(&comm, kRanks, shared->id, rank));
   must(ncclAllReduce(numbers, numbers, kCount, ncclFloat, ncclSum, comm, NULL));
   printf("rank %d: %g\n", rank, numbers[kCount - 1]);

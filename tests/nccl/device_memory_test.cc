@@ -30,4 +30,16 @@ TEST(DeviceMemory, IsRefused) {
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
+// What multiplies nothing may be anywhere.
+TEST(DeviceMemory, MayBeTheFactorOfNothing) {
+  ncclComm_t comm = nullptr;
+  ncclRedOp_t op;
+  float own = 0;
+  ASSERT_EQ(ncclCommInitAll(&comm, 1, nullptr), ncclSuccess);
+  ASSERT_EQ(ncclRedOpCreatePreMulSum(&op, at(64), ncclFloat, ncclScalarDevice, comm), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(&own, &own, 0, ncclFloat, op, comm, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(&own, &own, 1, ncclFloat, op, comm, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
 }  // namespace

@@ -88,7 +88,7 @@ TEST_F(Errors, HandlesThatAreNone) {
   EXPECT_EQ(ncclCommCount(nullptr, &count), ncclInvalidArgument);
   expect_said("comm is null");
   EXPECT_EQ(ncclCommCount(reinterpret_cast<ncclComm_t>(stranger), &count), ncclInvalidArgument);
-  expect_said("not a communicator");
+  expect_said(", which is no communicator");
   EXPECT_EQ(ncclAllReduce(memory_, memory_, 1, ncclFloat, ncclSum, nullptr, nullptr),
             ncclInvalidArgument);
   EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
@@ -217,21 +217,32 @@ TEST_F(Errors, ChildrenThatCannotBe) {
   EXPECT_EQ(ncclCommGrow(nullptr, 3, nullptr, 2, &child, nullptr), ncclInvalidArgument);
 }
 
+// Programs that register go on without, as where NCCL itself has no windows.
+TEST_F(Errors, NoMemoryIsAWindow) {
+  const auto any = reinterpret_cast<ncclWindow_t>(memory_);
+  ncclWindow_t window = any;
+  EXPECT_EQ(ncclCommWindowRegister(comms_[0], memory_, sizeof memory_, &window, 1), ncclSuccess);
+  EXPECT_EQ(window, nullptr);
+  EXPECT_EQ(ncclCommWindowDeregister(comms_[0], window), ncclSuccess);
+  EXPECT_EQ(ncclCommWindowDeregister(comms_[0], any), ncclInvalidArgument);
+  expect_said("win is 0x");
+  EXPECT_EQ(ncclCommWindowRegister(nullptr, memory_, sizeof memory_, &window, 0),
+            ncclInvalidArgument);
+  EXPECT_EQ(ncclCommWindowRegister(comms_[0], nullptr, 8, &window, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommWindowRegister(comms_[0], memory_, 0, &window, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommWindowRegister(comms_[0], memory_, 8, nullptr, 0), ncclInvalidArgument);
+  expect_said("win is null");
+}
+
 TEST_F(Errors, WhatIsNotThere) {
-  ncclWindow_t window = nullptr;
+  ncclWindow_t const window = nullptr;
   ncclDevComm_t device_comm;
   ncclDevCommRequirements_t requirements{};
   void* pointer = nullptr;
-  EXPECT_EQ(ncclCommWindowRegister(comms_[0], memory_, sizeof memory_, &window, 0),
-            ncclInvalidUsage);
-  expect_said("windows");
-  EXPECT_EQ(ncclCommWindowRegister(nullptr, memory_, sizeof memory_, &window, 0),
-            ncclInvalidArgument);
   const auto refused = [](const char* call, ncclResult_t code) {
     EXPECT_EQ(code, ncclInvalidUsage) << call;
     expect_said(std::string(call) + ": ");
   };
-  refused("ncclCommWindowDeregister", ncclCommWindowDeregister(comms_[0], window));
   refused("ncclWinGetUserPtr", ncclWinGetUserPtr(comms_[0], window, &pointer));
   refused("ncclDevCommCreate", ncclDevCommCreate(comms_[0], &requirements, &device_comm));
   refused("ncclDevCommDestroy", ncclDevCommDestroy(comms_[0], &device_comm));

@@ -1,7 +1,10 @@
 // Memory of GPUs, on ones made of threads: what is called goes on streams, in their order.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <string>
 #include <utility>
@@ -189,6 +192,8 @@ TEST_P(GpuRanks, PreMulSumTakesScalarsOfTheGpu) {
       ASSERT_EQ(ncclAllReduce(in, out, kCount, ncclInt32, op, r.comm, r.gpu.stream()), ncclSuccess);
       const Values got = r.gpu.get(out, kCount);
       for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(got[i], times * expected[i]);
+      EXPECT_EQ(ncclAllReduce(in, out, 0, ncclInt32, op, r.comm, r.gpu.stream()), ncclSuccess)
+          << "nothing is multiplied: " << ncclGetLastError(nullptr);
     }
   });
 }
@@ -282,6 +287,22 @@ TEST_P(GpuRanks, CommunicatorsThatDoNotBlock) {
         EXPECT_EQ(r.gpu.get(out, kCount, 1), sums(r.size));  // a stream that waits for no other
       },
       not_blocking());
+}
+
+// Also in a group the call itself says so, and no thread stays to wait for its ranks.
+TEST(Gpu, OneThatIsNotThereIsNoCommunicators) {
+  const Gpu gpu(0);
+  using Tasks = std::filesystem::directory_iterator;
+  const auto threads = [] { return std::distance(Tasks("/proc/self/task"), Tasks()); };
+  const int devices[] = {0, 99};
+  ncclComm_t comms[2] = {};
+  const auto before = threads();
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclCommInitAll(comms, 2, devices), ncclInvalidArgument);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_EQ(comms[0], nullptr);
+  for (int i = 0; i < 5000 && threads() > before; ++i) ::usleep(1000);
+  EXPECT_EQ(threads(), before);
 }
 
 // As programs for several GPUs have it: each communicator has the device that it was made for.

@@ -115,6 +115,58 @@ TEST_P(Family, CallsOfTheParentKeepTheirPlaces) {
     });
 }
 
+// It is the group's end that starts them: each call by itself is done, as NCCL says.
+TEST_P(Family, CallsInAGroupSucceed) {
+  on_ranks(2, [&](ncclComm_t comm, int rank) {
+    int own = rank + 1, other = 0, sum = 0;
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclSend(&own, 1, ncclInt, 1 - rank, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(ncclRecv(&other, 1, ncclInt, 1 - rank, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(ncclAllReduce(&own, &sum, 1, ncclInt, ncclSum, comm, nullptr), ncclSuccess);
+    EXPECT_EQ(ended(ncclGroupEnd(), {comm}), ncclSuccess);
+    EXPECT_EQ(other, 2 - rank);
+    EXPECT_EQ(sum, 3);
+  });
+}
+
+// Whether making a child waits is the parent's affair, what the child's calls do its own.
+TEST_P(Family, AChildIsMadeAsItsParentCalls) {
+  on_ranks(2, [&](ncclComm_t parent, int rank) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = GetParam() ? 0 : 1;
+    ncclComm_t child = nullptr;
+    const ncclResult_t said = ncclCommSplit(parent, 0, -rank, &child, &config);
+    ASSERT_EQ(ended(said, {parent, child}), ncclSuccess);
+    expect_rank(child, 1 - rank);
+    int own = 1, sum = 0;
+    EXPECT_EQ(ncclAllReduce(&own, &sum, 1, ncclInt, ncclSum, child, nullptr),
+              GetParam() ? ncclInProgress : ncclSuccess);
+    EXPECT_EQ(settled(child), ncclSuccess);
+    EXPECT_EQ(sum, 2);
+    EXPECT_EQ(ended(ncclAllReduce(&own, &sum, 1, ncclInt, ncclSum, parent, nullptr), {parent}),
+              ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(child), ncclSuccess);
+  });
+}
+
+// One thread, which would wait for itself if making its children waited, whatever they are.
+TEST(OneThread, SplitsAllRanksOfAParentThatDoesNotBlock) {
+  ncclUniqueId id;
+  ncclComm_t parents[2] = {}, children[2] = {};
+  ncclConfig_t config = not_blocking(), unsaid = NCCL_CONFIG_INITIALIZER;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  for (int r = 0; r < 2; ++r) ncclCommInitRankConfig(&parents[r], 2, id, r, &config);
+  for (ncclComm_t parent : parents) ASSERT_EQ(settled(parent), ncclSuccess);
+  for (int r = 0; r < 2; ++r)
+    ASSERT_EQ(ncclCommSplit(parents[r], 0, r, &children[r], &unsaid), ncclInProgress);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(settled(parents[r]), ncclSuccess);
+    EXPECT_EQ(settled(children[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(children[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(parents[r]), ncclSuccess);
+  }
+}
+
 // Shrinking wants a parent without calls under way.
 TEST_P(Family, ShrinkingWaitsForTheCallsBefore) {
   std::vector<float> data[3];

@@ -47,7 +47,8 @@ TEST(Settings, MeanWhatTheyMean) {
   EXPECT_EQ(options_with({{"NCCL_ALGO", "^Ring,tree"}}).algorithm, "pat,auto");
   EXPECT_EQ(options_with({{"NCCL_ALGO", "NVLS,Ring"}}).algorithm, "ring,auto");
   EXPECT_EQ(options_with({{"NCCL_ALGO", "allreduce:ring"}}).algorithm, "auto");
-  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "1"}}).transport, "tcp");
+  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "1"}}).transport, "verbs+tcp");
+  EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "1"}, {"NCCL_NET", "Socket"}}).transport, "tcp");
   EXPECT_EQ(options_with({{"NCCL_SHM_DISABLE", "0"}}).transport, "auto");
   EXPECT_EQ(options_with({{"NCCL_SOCKET_IFNAME", "=lo"}}).interfaces, "=lo");
   EXPECT_EQ(options_with({{"NCCL_HOSTID", "here"}}).host, "here");

@@ -53,6 +53,19 @@ TEST_F(Simulate, AddsTheCallsOfARank) {
   EXPECT_EQ(out_[0], 0);
 }
 
+// Only the outermost end knows all calls.
+TEST_F(Simulate, SaysNothingInsideOfAGroup) {
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  info.estimatedTime = -1;
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclAllReduce(in_, out_, 1 << 16, ncclFloat, ncclSum, comms_[0], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess);
+  EXPECT_EQ(info.estimatedTime, -1);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess);
+  EXPECT_GT(info.estimatedTime, 0);
+}
+
 TEST_F(Simulate, FitsStructuresOfOtherReleases) {
   ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
   info.size = offsetof(ncclSimInfo_t, estimatedTime);
