@@ -29,25 +29,12 @@ std::string algorithm_of(const Json& row) {
   return protocol.empty() ? text : concat(text, "/", protocol);
 }
 
-// Between the two nearest where none is there exactly.
-double quantile(const std::vector<double>& ascending, double share) {
-  const double place = share * static_cast<double>(ascending.size() - 1);
-  const auto below = static_cast<size_t>(place);
-  const double low = ascending[below], high = ascending[std::min(below + 1, ascending.size() - 1)];
-  return low + (place - static_cast<double>(below)) * (high - low);
-}
-
 }  // namespace
 
 bool Point::same_sweep(const Point& other) const {
   Point same = other;
   same.bytes = bytes;
   return *this == same;
-}
-
-Summary summarize(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75)};
 }
 
 std::optional<Summary> Measured::summary() const {

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "bench/operation.h"
+#include "bench/statistics.h"
 
 namespace weft::bench {
 
@@ -31,15 +32,6 @@ struct Point {
   // Whether both belong to the same sweep over sizes.
   bool same_sweep(const Point& other) const;
 };
-
-// Quartiles, so that one disturbed round does not show.
-struct Summary {
-  double median = 0, low = 0, high = 0;
-
-  double spread() const { return median > 0 ? (high - low) / median : 0; }
-};
-// REQUIRES: not empty.
-Summary summarize(std::vector<double> values);
 
 // Of one library at one point.
 struct Measured {

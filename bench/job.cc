@@ -132,7 +132,8 @@ Result<std::optional<Calibration>> calibrate_for(const BenchOptions& options, co
   }
   if (!job.meet_asleep || !one_machine(ranks)) return calibration;
   const bool tcp = options.engine.transport == "tcp" || options.hosts > 1;
-  if (job.rank == 0) calibration = calibrate(job.local_size, options.max_bytes, tcp);
+  if (job.rank == 0)
+    calibration = calibrate(static_cast<int>(ranks.size()), options.max_bytes, tcp);
   WEFT_TRY(job.meet_asleep());
   return calibration;
 }

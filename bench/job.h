@@ -33,7 +33,6 @@ struct Job {
   Rank rank = 0;
   int size = 1;
   std::string launcher;
-  int local_size = 1;  // ranks on this machine
   Environment environment;
   std::function<Result<Team>(const BenchOptions&)> make_team;
   // Waits for all ranks without using a core, so that rank 0 can measure the floor meanwhile.

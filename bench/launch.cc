@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <thread>
 
 #include "base/text.h"
+#include "base/thread.h"
 #include "bench/options_check.h"
 #include "bench/price_job.h"
 #include "bootstrap/local_job.h"
@@ -25,11 +25,10 @@ BenchOptions options_of(const BenchOptions& options, Rank rank) {
 
 // The job of a rank that meets the others in `rendezvous`. Refers to what it is given.
 Job make_job(Rendezvous& rendezvous, const BenchOptions& options, std::string launcher,
-             int local_size, const Environment& environment, const MakeTeam& make_team) {
+             const Environment& environment, const MakeTeam& make_team) {
   return {rendezvous.rank(),
           rendezvous.size(),
           std::move(launcher),
-          local_size,
           environment,
           [&](const BenchOptions& asked) { return make_team(rendezvous, asked); },
           [&] {
@@ -50,8 +49,7 @@ int join(const BenchOptions& options, const Membership& member, const Environmen
     return kExitFailed;
   }
   const BenchOptions mine = options_of(options, member.rank);
-  return run_here(mine, make_job(**rendezvous, mine, member.launcher, member.local_size,
-                                 environment, make_team));
+  return run_here(mine, make_job(**rendezvous, mine, member.launcher, environment, make_team));
 }
 
 int run_threads(const BenchOptions& options, const Environment& environment,
@@ -59,16 +57,18 @@ int run_threads(const BenchOptions& options, const Environment& environment,
   const int ranks = ranks_to_start(options);
   std::vector<std::unique_ptr<Rendezvous>> rendezvous = make_in_process_rendezvous(ranks);
   std::vector<int> statuses(static_cast<size_t>(ranks), kExitOk);
-  std::vector<std::thread> threads;
-  for (Rank rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank, i = static_cast<size_t>(rank)] {
-      BenchOptions mine = options_of(options, rank);
-      const std::string host = host_of_local_rank(options, ranks, rank);
-      if (!host.empty()) mine.engine.host = host;
-      statuses[i] =
-          run_here(mine, make_job(*rendezvous[i], mine, "threads", ranks, environment, make_team));
-    });
-  for (std::thread& thread : threads) thread.join();
+  auto threads = start_threads(static_cast<size_t>(ranks), [&](size_t i) {
+    const auto rank = static_cast<Rank>(i);
+    BenchOptions mine = options_of(options, rank);
+    const std::string host = host_of_local_rank(options, ranks, rank);
+    if (!host.empty()) mine.engine.host = host;
+    statuses[i] = run_here(mine, make_job(*rendezvous[i], mine, "threads", environment, make_team));
+  });
+  if (!threads.ok()) {
+    complain(concat("--threads --ranks ", ranks, ": ", threads.status().message()));
+    return kExitFailed;
+  }
+  for (std::thread& thread : *threads) thread.join();
   return *std::max_element(statuses.begin(), statuses.end());
 }
 
@@ -128,7 +128,6 @@ Result<Start> how_to_start(const BenchOptions& options, const Membership& member
   return Start::join;
 }
 
-// Before anything is measured; of a job that others start, rank 0 looks (job.cc).
 Status fit_to_start(const BenchOptions& options) {
   if (const int ranks = ranks_to_start(options); options.hosts > ranks)
     return invalid_argument(concat("--hosts ", options.hosts, " is more than there are ranks, ",

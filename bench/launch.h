@@ -14,6 +14,10 @@ enum class Start : uint8_t { join, threads, processes };
 // more. An error where --ranks or --threads contradict the job.
 Result<Start> how_to_start(const BenchOptions& options, const Membership& membership);
 
+// Before ranks are started, or anything is measured for them: whether they fit what is asked for,
+// and the files of results can be written. Of a job that others start, rank 0 looks (job.cc).
+Status fit_to_start(const BenchOptions& options);
+
 // Name of the host that a local rank plays; empty where there is one host.
 std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank);
 

@@ -9,7 +9,7 @@ struct Machine {
   std::string host;
   std::string cpu;     // model name
   std::string kernel;  // "Linux 6.1.0"
-  int cores = 0;       // that this process may use
+  int cores = 0;       // that are online, each half of a hyperthreaded one
 };
 
 Machine this_machine();

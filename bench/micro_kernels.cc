@@ -11,7 +11,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -187,13 +189,34 @@ void print_ratios(Isa isa, std::string_view only) {
   std::printf("\n");
 }
 
-int main_of(int argc, char** argv) {
-  if (argc >= 2 && std::string_view(argv[1]) == "--ratios") {
-    for (Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::neon})
-      if (available(isa) && (argc < 3 || argv[2] == name(isa)))
-        print_ratios(isa, argc < 4 ? "" : argv[3]);
-    return 0;
+// --ratios [ISA] [TYPE], in any order.
+int print_ratios_of(std::span<char*> words) {
+  constexpr Isa kAll[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::neon};
+  std::vector<Isa> isas;
+  std::copy_if(std::begin(kAll), std::end(kAll), std::back_inserter(isas), available);
+  std::string accepted;
+  for (const Isa isa : isas) accepted.append(name(isa)).append(", ");
+  std::string_view type;
+  for (const std::string_view word : words) {
+    const auto isa = std::find_if(isas.begin(), isas.end(), [&](Isa i) { return name(i) == word; });
+    if (isa != isas.end()) {
+      isas = {*isa};
+    } else if (parse_data_type(word)) {
+      type = word;
+    } else {
+      std::fprintf(stderr, "weft-micro --ratios: \"%s\" is none of %sand no element type.\n",
+                   std::string(word).c_str(), accepted.c_str());
+      return 2;
+    }
   }
+  for (const Isa isa : isas) print_ratios(isa, type);
+  return 0;
+}
+
+int main_of(int argc, char** argv) {
+  const std::span<char*> words(argv, static_cast<size_t>(argc));
+  if (argc >= 2 && std::string_view(argv[1]) == "--ratios")
+    return print_ratios_of(words.subspan(2));
   add_all();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -234,9 +234,14 @@ void compare(std::vector<Measure> measures, double scale, const char* unit) {
 }  // namespace
 }  // namespace weft
 
-// micro_tcp [trip] [spin] [stream]: all three where none is named.
+// weft-micro-tcp [trip] [spin] [stream]: all three where none is named.
 int main(int argc, char** argv) {
   using namespace weft;
+  for (int i = 1; i < argc; ++i)
+    if (const std::string word = argv[i]; word != "trip" && word != "spin" && word != "stream") {
+      std::fprintf(stderr, "weft-micro-tcp: \"%s\" is none of trip, spin, stream.\n", argv[i]);
+      return 2;
+    }
   const auto wanted = [&](const char* name) {
     return argc == 1 || std::any_of(argv + 1, argv + argc,
                                     [&](const char* word) { return std::string(word) == name; });

@@ -151,7 +151,8 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
 }
 
 void declare_engine(CLI::App& app, Flags& f) {
-  app.add_option("--transport", f.transport, "auto, shm, tcp, verbs")->type_name("NAME");
+  app.add_option("--transport", f.transport, "auto, shm, tcp, verbs, shm+tcp, verbs+tcp")
+      ->type_name("NAME");
   app.add_option("--algorithm", f.algorithm,
                  "auto, one that weft-schedule list names, or a file that holds one (my.json)")
       ->type_name("NAME");
@@ -287,7 +288,7 @@ Status store_engine(const Flags& f, Options& o) {
   WEFT_TRY(store_bytes("--window", f.window, kMaxBytes, o.window_bytes));
   if (!f.timeout.empty()) WEFT_TRY(store("-T/--timeout", parse_seconds(f.timeout), o.timeout_s));
   if (f.deterministic) o.deterministic = true;
-  return {};
+  return validate(o);
 }
 
 // "2-3", or "2": ranks of this host in a job over several.

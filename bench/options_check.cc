@@ -47,6 +47,32 @@ Status check_destinations(const BenchOptions& o) {
   return {};
 }
 
+// Of --check-prices: it has a loop and a report of its own.
+Status check_for_prices(const BenchOptions& o) {
+  const BenchOptions usual;
+  const std::pair<bool, const char*> refused[] = {
+      {!destinations(o).empty(), "-J, --plot, --trace: it only prints"},
+      {o.json_lines, "--json-lines: it prints a table"},
+      {o.types.size() > 1 || o.ops.size() > 1 || o.root == BenchOptions::kAllRoots,
+       "-d, -o, -r: it is for one type, operation and root"},
+      {o.communicator_buffers || o.misalign_bytes > 0,
+       "--buffers, --misalign: it uses memory from malloc"},
+      {o.iterations != usual.iterations || o.warmup != usual.warmup ||
+           o.calls_per_iteration != usual.calls_per_iteration || o.cycles != usual.cycles ||
+           !o.blocking,
+       "-n, -w, -m, -N, -z: how often it measures is --rounds"},
+      {o.explain || o.average != usual.average, "--explain, -a: it prints all prices, and means"},
+      {o.checks > usual.checks || o.digest_elements > 0, "-c, --digest: it looks at no values"},
+      {o.threads || o.hosts > 1 || !o.meet.empty(),
+       "--threads, --hosts, --here, --meet: its ranks are processes of this host"},
+  };
+  for (const auto& [is, what] : refused)
+    if (is)
+      return invalid_argument(
+          concat("--check-prices does not go with ", what, "; leave that or --check-prices out."));
+  return {};
+}
+
 // What a call of weft-bench is for, and what goes with it.
 Status check_purposes(const BenchOptions& o) {
   const bool more = o.check_prices || !o.peers.empty() || o.explain || !destinations(o).empty();
@@ -54,6 +80,7 @@ Status check_purposes(const BenchOptions& o) {
     return invalid_argument(
         "--tune measures the machine and nothing else; leave --check-prices, --vs, --explain, -J, "
         "--plot and --trace out.");
+  if (o.check_prices) WEFT_TRY(check_for_prices(o));
   if (o.check_prices && !o.peers.empty())
     return invalid_argument("--check-prices and --vs exclude each other; give one.");
   if (o.explain && !o.peers.empty())

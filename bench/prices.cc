@@ -5,7 +5,7 @@
 
 #include "base/json_object.h"
 #include "base/text.h"
-#include "bench/comparison.h"
+#include "bench/statistics.h"
 #include "bench/text_columns.h"
 
 namespace weft::bench {

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "bench/statistics.h"
 #include "bench/text_columns.h"
 
 namespace weft::bench {
@@ -23,10 +24,19 @@ std::string figure_text(const std::optional<Figure>& figure, bool checked) {
                 wrong.c_str());
 }
 
+std::string way_text(const CallInfo& info) {
+  std::string text = info.algorithm;
+  if (!info.protocol.empty()) text.append("/").append(info.protocol);
+  if (info.lanes > 1) text.append(concat(" x", info.lanes));
+  return text;
+}
+
+// Where the two forms go different ways, both.
 std::string algorithm_text(const Row& row) {
-  std::string text = row.info.algorithm;
-  if (!row.info.protocol.empty()) text.append("/").append(row.info.protocol);
-  if (row.info.lanes > 1) text.append(concat(" x", row.info.lanes));
+  std::string text = way_text(row.info);
+  if (row.in_place_info)
+    if (const std::string in_place = way_text(*row.in_place_info); in_place != text)
+      text.append(" (in place ").append(in_place).append(")");
   if (!row.info.transports.empty()) text.append(" ").append(row.info.transports);
   return text;
 }
@@ -84,8 +94,8 @@ std::string calls_text(const BenchOptions& o) {
 std::optional<Percentiles> percentiles(std::vector<double> times_us) {
   if (times_us.empty()) return std::nullopt;
   std::sort(times_us.begin(), times_us.end());
-  const auto at = [&](size_t percent) { return times_us[(times_us.size() - 1) * percent / 100]; };
-  return Percentiles{times_us.front(), at(50), at(90), at(99), times_us.back()};
+  const auto at = [&](double share) { return quantile(times_us, share); };
+  return Percentiles{times_us.front(), at(0.5), at(0.9), at(0.99), times_us.back()};
 }
 
 void Totals::add(const Row& row) {

@@ -45,7 +45,8 @@ struct Row {
   int iterations = 0;
   bool checked = false;
   std::optional<Figure> out_of_place, in_place;
-  CallInfo info;
+  CallInfo info;                          // of the out-of-place form, where that is measured
+  std::optional<CallInfo> in_place_info;  // where both are
   std::optional<double> floor_us;
   std::optional<uint64_t> digest;
   bool digests_differ = false;  // ranks that should hold the same bits do not

@@ -154,6 +154,9 @@ Json to_json(const Row& row) {
                {"radix", row.info.radix},
                {"rounds", row.info.rounds},
                {"segment_bytes", row.info.segment_bytes}};
+  if (row.in_place_info)
+    json["in_place"].update(
+        {{"algorithm", row.in_place_info->algorithm}, {"protocol", row.in_place_info->protocol}});
   if (row.digest) {
     json["digest"] = concat(*row.digest);
     json["digests_differ"] = row.digests_differ;

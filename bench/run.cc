@@ -128,8 +128,10 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   share.transports = transport_bits(row.info.transports);
   share.moved = (layout_.read_here + layout_.written_here) * size_of(what.type);
   if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row.iterations, share));
-  if (measures_in_place(what, options_))
+  if (measures_in_place(what, options_)) {
+    WEFT_TRY(with_way_out(explain_in_place(row)));
     WEFT_TRY(with_way_out(measure(true, row.iterations, share)));
+  }
   if (setup_.tracer) WEFT_TRY(trace_call());
   if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
   Result<Row> whole = combine(std::move(row), share);
@@ -161,14 +163,26 @@ Status Runner::prepare_case(const Case& what) {
 
 // Fills in what will run. False where this cannot be done, and such rows are skipped.
 Result<bool> Runner::supported(Row& row) {
-  Result<Placed> placed = place(false, 0);
-  if (!placed.ok()) return placed.status();
-  Result<CallInfo> told = setup_.place.explain(placed->invocation);
+  Result<CallInfo> told = explain(/*in_place=*/!measures_out_of_place(what_, options_));
   if (told.ok()) {
     row.info = told.take();
     return true;
   }
   if (options_.skip_unsupported && told.status().code() == Code::unsupported) return false;
+  return told.status();
+}
+
+Result<CallInfo> Runner::explain(bool in_place) {
+  Result<Placed> placed = place(in_place, 0);
+  if (!placed.ok()) return placed.status();
+  return setup_.place.explain(placed->invocation);
+}
+
+// What the same call does in place may be something else.
+Status Runner::explain_in_place(Row& row) {
+  if (!measures_out_of_place(what_, options_)) return {};
+  Result<CallInfo> told = explain(/*in_place=*/true);
+  if (told.ok()) row.in_place_info = told.take();
   return told.status();
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "bench/job.h"
+#include "bench/launch.h"
 #include "bench/machine.h"
 #include "bootstrap/rendezvous.h"
 #include "engine/measure/node.h"
@@ -69,7 +70,7 @@ bool starts_choosing_ranks(const BenchOptions& options, const Environment& envir
   const Result<Membership> member = membership_from(environment);
   return member.ok() && member->launcher == "none" && !options.gpu_memory &&
          ranks_to_start(options) > 1 && options.engine.tuning == "auto" &&
-         options.engine.algorithm == "auto";
+         options.engine.algorithm == "auto" && fit_to_start(options).ok();
 }
 
 }  // namespace
@@ -97,7 +98,10 @@ int tune(const BenchOptions& options, const Environment& environment) {
   print(measured->tuning);
   if (measured->share < kShareLeast)
     complain(concat(measured->taken(), " meanwhile: measure again when they have ended."));
-  std::printf("Written to %s; jobs on this host choose by it from now on.\n", path.c_str());
+  std::printf("Written to %s; %s\n", path.c_str(),
+              path == tuning_path(environment)
+                  ? "jobs on this host choose by it from now on."
+                  : concat("jobs choose by it with WEFT_TUNING=", path, ".").c_str());
   return kExitOk;
 }
 

@@ -15,6 +15,7 @@
 #include "bench/floor.h"
 #include "bench/job.h"
 #include "bench/launch.h"
+#include "bench/options_check.h"
 #include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/watched.h"
@@ -202,6 +203,7 @@ Status validate(const BenchOptions& options, const Environment& environment) {
     return invalid_argument(
         concat("--vs starts every library's ranks, but this process is part of a job of ",
                member->size, " ranks (", member->launcher, "); call it alone, with --ranks."));
+  WEFT_TRY(check_writable(options));
   return options.plot_file.empty() ? Status() : find_gnuplot(environment).status();
 }
 

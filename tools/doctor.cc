@@ -112,6 +112,15 @@ nlohmann::ordered_json json_of(const Diagnosis& diagnosis) {
   return out;
 }
 
+// The exit status, once what was printed is out.
+int told(int status) {
+  std::cout.flush();
+  const Status finished = finish_standard_output();
+  if (finished.ok()) return status;
+  report(finished.message());
+  return status == 0 ? kExitUnread : status;
+}
+
 int examine(const Asked& asked) {
   Jobs jobs;
   const bool all_read = read_all(asked, jobs);
@@ -141,11 +150,17 @@ int main(int argc, char** argv) {
   app.add_option("paths", asked.paths, "Dumps, or folders of dumps")->required();
   app.add_flag("--json", asked.json, "Findings as JSON");
   app.add_option("--operations", asked.operations, "Print the last so many operations of each rank")
-      ->check(CLI::Range(1, 1'000'000));
+      ->check(CLI::Range(1, 1'000'000))
+      ->excludes("--json");
   app.footer(
       "Exit status: 0 where nothing is wrong, 1 where something is, 2 where nothing is in what "
-      "could "
-      "be read and some of it could not.");
-  CLI11_PARSE(app, argc, argv);
-  return weft::examine(asked);
+      "could be read and some of it could not, where arguments are wrong, and where what is "
+      "printed "
+      "cannot be.");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return weft::told(app.exit(error) == 0 ? 0 : weft::kExitUnread);
+  }
+  return weft::told(weft::examine(asked));
 }

@@ -327,11 +327,13 @@ Status write_trace(const Study& study, const std::string& file) {
                        " ranks, ", study.bytes[0], " bytes, simulated on ", study.network.name)));
 }
 
-// Before a long simulation: whether its result can be drawn.
-Status check_plot(const SimulateArguments& arguments, const Study& study,
-                  const Environment& environment) {
+// Before a long simulation: whether its results can be drawn and written.
+Status check_files(const SimulateArguments& arguments, const Study& study,
+                   const Environment& environment) {
+  if (!arguments.trace.empty()) WEFT_TRY(can_write(arguments.trace).within("--trace"));
   if (arguments.plot.empty()) return {};
   WEFT_TRY(check_plot_file(arguments.plot));
+  WEFT_TRY(can_write(arguments.plot).within("--plot"));
   if (study.bytes.size() < 2)
     return invalid_argument("--plot draws time over size: give a range of --bytes, such as 8-1M.");
   return find_gnuplot(environment).status();
@@ -383,7 +385,7 @@ int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {
   Result<Study> study = study_of(arguments, shelf);
   if (!study.ok()) return fail(study.status());
   const Environment environment = Environment::of_process();
-  Status status = check_plot(arguments, *study, environment);
+  Status status = check_files(arguments, *study, environment);
   if (status.ok() && !arguments.trace.empty()) status = write_trace(*study, arguments.trace);
   if (!status.ok()) return fail(status);
   const bool table = arguments.format == "table";

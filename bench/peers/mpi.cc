@@ -111,7 +111,7 @@ int run_rank(const BenchOptions& options, const Membership& member,
              const Environment& environment) {
   die_with_parent();
   MPI_Init(nullptr, nullptr);
-  Job job{0, 0, member.launcher, member.local_size, environment, {}, {}};
+  Job job{0, 0, member.launcher, environment, {}, {}};
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job.size);
   job.make_team = [&](const BenchOptions&) -> Result<Team> {

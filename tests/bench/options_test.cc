@@ -154,6 +154,9 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--transport", "rdma"}, {"--transport", "rdma", "auto, shm, tcp"}},
       {{"--protocol", "ll128"}, {"--protocol", "ll128", "simple"}},
       {{"--lanes", "x"}, {"--lanes", "x"}},
+      {{"--lanes", "65"}, {"lanes is 65", "0 (choose) to 64"}},
+      {{"--slots", "1"}, {"slots is 1", "at least 2"}},
+      {{"--radix", "1"}, {"radix is 1", "at least 2"}},
       {{"--slot", "2T"}, {"--slot", "1073741824"}},
       {{"--ranks", "0"}, {"--ranks", "1 to"}},
       {{"--here", "0-1"}, {"--meet", "go together"}},
@@ -183,6 +186,22 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
     for (const std::string& part : wrong.parts)
       EXPECT_NE(error_of(wrong.args).find(part), std::string::npos)
           << part << " is not in: " << error_of(wrong.args);
+}
+
+// It has a loop and a report of its own.
+TEST(Options, WhatCheckPricesWouldIgnoreIsRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"-J", "x"}, "-J"},          {{"--json-lines"}, "--json-lines"},
+      {{"-r", "all"}, "root"},      {{"-d", "float32,float64"}, "one type"},
+      {{"-n", "5"}, "--rounds"},    {{"--misalign", "1"}, "--misalign"},
+      {{"--threads"}, "--threads"}, {{"--digest", "5"}, "--digest"}};
+  for (const auto& [more, part] : cases) {
+    std::vector<std::string> args{"--check-prices"};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_NE(error_of(args).find("--check-prices does not go with"), std::string::npos) << part;
+    EXPECT_NE(error_of(args).find(part), std::string::npos) << error_of(args);
+  }
+  EXPECT_EQ(error_of({"--check-prices", "--rounds", "3", "-b", "8", "-e", "64M"}), "accepted");
 }
 
 TEST(Options, OnGpusCallsAreEnqueued) {

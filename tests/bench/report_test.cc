@@ -123,6 +123,14 @@ TEST(Report, Percentiles) {
   EXPECT_EQ(p.max, 100);
 }
 
+// The worst of few counts, too.
+TEST(Report, PercentilesOfFew) {
+  std::vector<double> times(20, 1);
+  times.back() = 101;
+  EXPECT_NEAR(percentiles(times)->p99, 82, 1e-9);
+  EXPECT_EQ(percentiles({1, 2})->p50, 1.5);
+}
+
 TEST(ReportJson, HoldsWhatRepeatsTheRun) {
   RunInfo run;
   run.version = "1.2.3";

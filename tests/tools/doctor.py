@@ -42,6 +42,15 @@ good[1].write_text(dump(1, failure={"code": "peer lost", "message": "rank 0 is l
 status, out, err = run(folder)
 assert status == 1 and "Rank 0 was lost: rank 1 says so" in out and len(err.splitlines()) == 3, (status, out, err)
 
+# What could not be printed, and arguments that are wrong.
+with open("/dev/full", "w") as full:
+    lost = subprocess.run([sys.argv[1], good[0]], stdout=full, stderr=subprocess.PIPE, text=True)
+assert lost.returncode == 1 and "did not take all" in lost.stderr, lost  # that rank 1's is missing is the greater news
+for arguments, named in (([], "paths"), (["--operations", "0", folder], "--operations"), (["--frob", folder], "--frob"),
+                         (["--json", "--operations", "2", folder], "--json")):
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "") and named in err, (arguments, status, out, err)
+
 # Nothing but bad ones, by name; nothing at all.
 for paths in ([torn], [pipe], [torn, pipe], [folder / "none.json"], [tempfile.mkdtemp()]):
     for options in ([], ["--json"]):
