@@ -1,11 +1,11 @@
 // Each rank contributes 10 * rank; all ranks have all of it.
-#include <cstdlib>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Concat, weft::Tensor;
     // A scalar tensor on 4 ranks gives shape [4].

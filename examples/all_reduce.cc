@@ -1,11 +1,11 @@
 // The sum of 10 * rank: 60 on 4 ranks. And the other operations.
 #include <cstdint>
-#include <cstdlib>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::ReduceOp, weft::Tensor;
     const Tensor mine(10.0 * fabric.global_rank());

@@ -1,11 +1,11 @@
 // Calls beside the caller: they run in order while this thread computes.
-#include <cstdlib>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::ReduceOp, weft::Tensor;
     std::vector<weft::Future<Tensor>> sums;

@@ -1,12 +1,12 @@
 // Ranks with unequal work wait for each other.
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     const auto seconds = [] {  // one clock for all ranks of a machine
       return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())

@@ -1,11 +1,10 @@
 // A configuration that only rank 0 has read, as JSON: {"lr": 0.001, "batch_size": 32}.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/json.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     nlohmann::json config;
     if (fabric.is_global_zero())

@@ -1,11 +1,11 @@
 // broadcast of a tensor: to ranks that know nothing of it, and into memory that is there.
-#include <cstdlib>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Tensor;
     const int src = fabric.world_size() - 1;

@@ -1,11 +1,11 @@
 // to_device: tensors and collections where this rank computes. print: rank 0's, to any stream.
-#include <cstdlib>
 #include <sstream>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Collection, weft::Tensor;
     const Tensor batch = fabric.to_device(Tensor::of({1.5f, 2.5f}));

@@ -1,9 +1,9 @@
 // Each rank evaluates its part of a data set; correct answers and samples are counted together.
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 namespace {
@@ -16,7 +16,7 @@ bool is_right(int sample) { return sample % 7 != 0; }
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     int64_t right = 0, seen = 0;
     for (int i = fabric.global_rank(); i < kSamples; i += fabric.world_size()) {

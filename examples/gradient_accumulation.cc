@@ -1,12 +1,11 @@
 // Gradients of several batches are added up on each rank and averaged over the ranks once:
 // no_backward_sync.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/gradient_sync.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     const weft::Tensor gradient = weft::Tensor::zeros(weft::DataType::float32, {2});
     weft::GradientSync sync(fabric, {gradient});

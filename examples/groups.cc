@@ -1,10 +1,9 @@
 // Calls of some ranks only: groups by color, and of listed ranks.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::ReduceOp;
     const weft::Group parity = fabric.split(/*color=*/fabric.global_rank() % 2);

@@ -1,9 +1,9 @@
 // One rank downloads, the others wait for it and then read the file: rank_zero_first.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 namespace {
@@ -17,7 +17,7 @@ std::string read(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     char folder[] = "/tmp/weft-download-XXXXXX";
     if (fabric.is_global_zero() && !::mkdtemp(folder))

@@ -1,10 +1,9 @@
 // Every rank has a loss of its own; what is logged and decided on is their mean.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     double loss = 1.0 + fabric.global_rank();
     for (int step = 0; step < 3; ++step) {

@@ -1,12 +1,12 @@
 // A nested collection of metrics, averaged and collected in as few messages as there are dtypes.
-#include <cstdlib>
 #include <map>
 #include <string>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Collection, weft::Tensor;
     const double rank = fabric.global_rank();

@@ -1,10 +1,9 @@
 // Rank 0 sends 1 to rank 1, which adds 1 and sends it back. Then the same without waiting.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Tensor;
     if (fabric.world_size() < 2) return fabric.print("this needs two ranks");

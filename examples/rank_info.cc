@@ -1,13 +1,13 @@
 // Who is where: the ranks of a job, described by a config or by the launcher that started it.
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/fabric.h"
 
 int main(int argc, char** argv) {
   weft::Fabric fabric({.accelerator = weft::Accelerator::cpu,
-                       .devices = argc > 1 ? std::atoi(argv[1]) : 2,
+                       .devices = ranks_from(argc, argv, 2),
                        .num_nodes = 1,
                        .strategy = weft::Strategy::processes});
   fabric.launch();  // starts the ranks; from here on this runs in each of them

@@ -1,11 +1,11 @@
 // reduce to one rank with every operation; the other ranks' tensors are never altered.
-#include <cstdlib>
 #include <utility>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::ReduceOp, weft::Tensor;
     const Tensor mine = Tensor::of({fabric.global_rank() + 1, 6});

@@ -1,11 +1,11 @@
 // scatter: rank i receives part i of one rank's list. gather: the way back.
-#include <cstdlib>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Tensor;
     std::vector<Tensor> scatter_list;  // only the source needs one

@@ -1,11 +1,10 @@
 // async_op: shards gathered and reduced beside the caller.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 #include "fabric/shards.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Tensor;
     const weft::Shards shards(fabric);

@@ -1,11 +1,10 @@
 // Model-parallel groups: init, who is where, destroy.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 #include "fabric/shards.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     weft::Shards shards;
     fabric.print("before: initialized", shards.is_initialized(), "group", shards.group_index(),

@@ -1,8 +1,8 @@
 // A linear layer whose weights are cut by columns: y = x W. Forward: copy x, multiply by one's own
 // columns, gather y. Backward: scatter the gradient of y, multiply, reduce the gradient of x.
 #include <cstdint>
-#include <cstdlib>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 #include "fabric/shards.h"
 
@@ -34,7 +34,7 @@ Tensor counting(weft::Shape shape) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     const weft::Shards shards(fabric);
     const Tensor x = counting({2, 3}), weights = counting({3, 12}), dy = counting({2, 12});

@@ -1,12 +1,12 @@
 // reduce: the sum over the group, in place or not, complex numbers too; copy, whose backward it is.
 #include <complex>
-#include <cstdlib>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 #include "fabric/shards.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Tensor;
     const weft::Shards shards(fabric);

@@ -1,13 +1,13 @@
 // A (6, 8) tensor cut into shards along a dimension, and put together again.
-#include <cstdlib>
 #include <numeric>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 #include "fabric/shards.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::Tensor;
     std::vector<float> values(48);

@@ -1,10 +1,9 @@
 // Tensors in memory that ranks of one host share: reduced from each to each, with no copy between.
-#include <cstdlib>
-
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::DataType, weft::ReduceOp, weft::Tensor;
     const Tensor gradients = fabric.empty(DataType::float32, {2, 50'000});

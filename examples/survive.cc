@@ -1,11 +1,11 @@
 // A job that loses a rank in the middle of a loop of all_reduces finishes it with the rest.
 #include <csignal>
-#include <cstdlib>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 4;
+  const int ranks = ranks_from(argc, argv, 4);
   return weft::launch({.devices = ranks, .keep_going = true}, [](weft::Fabric& fabric) {
     const bool doomed = fabric.world_size() > 1 && fabric.global_rank() == 1;
     int sum = 0;

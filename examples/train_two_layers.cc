@@ -8,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/gradient_sync.h"
 #include "fabric/launch.h"
 
@@ -132,7 +133,7 @@ class Network {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     if (kBatch % fabric.world_size() != 0)
       throw weft::Error(

@@ -1,7 +1,7 @@
 // Eigen's matrices as tensors: column-major memory is a view with strides, and back by Map.
 #include <Eigen/Core>
-#include <cstdlib>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 namespace {
@@ -20,7 +20,7 @@ Eigen::MatrixXd matrix_of(const weft::Tensor& tensor) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     Eigen::MatrixXd a(2, 3);
     a << 1, 2, 3, 4, 5, fabric.global_rank();

@@ -1,11 +1,11 @@
 // Memory that is somebody else's, without a copy: a pointer, a vector, columns of a matrix.
-#include <cstdlib>
 #include <vector>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     using weft::ReduceOp, weft::Tensor;
     const auto rank = static_cast<float>(fabric.global_rank());

@@ -1,10 +1,10 @@
 // xtensor's arrays as tensors, and back by adapt.
-#include <cstdlib>
 #include <vector>
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xmath.hpp>
 
+#include "examples/arguments.h"
 #include "fabric/launch.h"
 
 namespace {
@@ -17,7 +17,7 @@ weft::Tensor view(xt::xarray<float>& array) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  const int ranks = ranks_from(argc, argv, 2);
   return weft::launch({.devices = ranks}, [](weft::Fabric& fabric) {
     xt::xarray<float> a = {{1, 2}, {3, static_cast<float>(fabric.global_rank())}};
     fabric.all_reduce_into(view(a), weft::ReduceOp::sum);
