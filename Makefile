@@ -95,4 +95,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers gpu-check test test-verbs deps sanitize clang tidy docs format install clean help
+.PHONY: bench peers gpu-check chaos fuzz test test-verbs deps sanitize clang tidy docs format install clean help

@@ -38,6 +38,8 @@ EDGES = {
     # call.h and media.h are vocabulary: what is asked for, and what there is to do it with.
     "engine/tuner/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/call.h"],
     "engine/executor/": LOWER + ["engine/schedule/", "engine/call.h", "engine/media.h"],
+    "engine/measure/": LOWER + ["engine/schedule/", "engine/tuner/", "engine/executor/", "engine/media.h",
+                                "engine/backoff.h", "engine/communicator.h"],
     "fabric/": ["base/", "bootstrap/", "kernels/number.h", "engine/communicator.h",
                 "engine/gather_texts.h"],
     "examples/": ["fabric/"],
@@ -45,7 +47,7 @@ EDGES = {
               "engine/device/gpu.h", "engine/device/cuda.h"],
     "plot/": ["base/"],
     "bench/": ["base/", "bootstrap/", "engine/communicator.h", "engine/device/gpu.h", "engine/device/cuda.h",
-               "engine/device/queues.h", "fabric/", "plot/"],
+               "engine/device/queues.h", "plot/"],
     "bench/tune": ["base/", "bench/", "bootstrap/", "engine/measure/node.h", "engine/tuner/tuning.h"],
     "bench/price_job": ["base/", "bench/", "bootstrap/", "engine/measure/node.h", "engine/tuner/tuning.h"],
     "bench/micro_": ANYTHING,
