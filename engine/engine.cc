@@ -124,15 +124,11 @@ Status Engine::run_new(const Call& call, Purpose purpose) {
   if (!lock.owns_lock() || outstanding_.load(std::memory_order_acquire) > 0) {
     if (lock.owns_lock()) lock.unlock();
     auto op = std::make_unique<Operation>(*media_, shared_);
-    op->call = call;
-    op->purpose = purpose;
+    op->set(call, purpose);
     return run_queued(std::move(op));
   }
   if (is_empty(call)) return pass_over(call), Status();
-  inline_.is_group = false;
-  inline_.group = {};  // one that could not be planned has left its own
-  inline_.purpose = purpose;
-  inline_.call = call;
+  inline_.set(call, purpose);
   return run_now(inline_);
 }
 
@@ -148,9 +144,7 @@ Status Engine::run(std::span<const Transfer> group) try {
     if (lock.owns_lock()) lock.unlock();
     return run_queued(group_operation(group));
   }
-  inline_.is_group = true;
-  inline_.group = group;
-  inline_.call = Call{.kind = Kind::exchange};
+  inline_.set(group);
   return run_now(inline_);
 } catch (const std::bad_alloc&) {
   return out_of_memory();
@@ -158,9 +152,7 @@ Status Engine::run(std::span<const Transfer> group) try {
 
 std::unique_ptr<Operation> Engine::group_operation(std::span<const Transfer> group) {
   auto op = std::make_unique<Operation>(*media_, shared_);
-  op->is_group = true;
-  op->group = group;
-  op->call = Call{.kind = Kind::exchange};
+  op->set(group);
   return op;
 }
 
@@ -178,7 +170,7 @@ Work Engine::start(const Call& call) try {
   if (Status status = validate(call, size(), rank()); !status.ok())
     return Work::failed(std::move(status));
   auto op = std::make_unique<Operation>(*media_, shared_);
-  op->call = complete(call);
+  op->set(complete(call));
   Operations checks = config_.options.check ? checks_before(*op) : Operations();
   return queue(std::move(op), std::move(checks));
 } catch (const std::bad_alloc&) {
@@ -298,7 +290,7 @@ Result<CallInfo> Engine::explain(const Call& call) try {
   }
   const Visit visit(driver_);
   Operation op(*media_, shared_);
-  op.call = complete(call);
+  op.set(complete(call));
   suppose_places(op);
   auto entry = plan_for(op);
   if (!entry.ok()) return entry.status();

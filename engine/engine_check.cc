@@ -162,8 +162,7 @@ Engine::Operations Engine::checks_before(Operation& op) {
   Operations before;
   for (size_t i = 0; i < check->steps(); ++i) {
     auto step = std::make_unique<Operation>(*media_, shared_);
-    step->purpose = Purpose::check;
-    step->call = check->step(i);
+    step->set(check->step(i), Purpose::check);
     step->prepare = [check, i] { return i == 0 ? Status() : check->after(i - 1); };
     before.push_back(std::move(step));
   }

@@ -52,6 +52,19 @@ struct Operation {
   int64_t stated_ns = 0;         // when peers were last told which call this is
   double warn_after_s = 0;       // of waiting, the next warning; 0: the first
 
+  // What it does from now on, whatever it did before.
+  void set(const Call& what, Purpose why = Purpose::user) {
+    is_group = false;
+    purpose = why;
+    call = what;
+    group = {};
+  }
+  void set(std::span<const Transfer> what) {
+    set(Call{.kind = Kind::exchange});
+    is_group = true;
+    group = what;
+  }
+
   Signature signature() const {
     return is_group ? weft::signature(group) : weft::signature(call, purpose);
   }
