@@ -65,13 +65,13 @@ function(weft_test_settings name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
 endfunction()
 
-# weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n]): one GoogleTest
-# program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long. SERIAL: all
-# of it, also what it calls, runs in one thread.
+# weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n] [HEADERS target]):
+# one GoogleTest program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
+# SERIAL: all of it, also what it calls, runs in one thread. HEADERS: whose precompiled headers it takes.
 # A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
 # `make test`, only of CI; "long": nor of that. What this machine's user keeps in his cache has no influence.
 function(weft_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;SHARDS;HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(ARG_SERIAL AND NOT WEFT_SERIAL_TESTS)
     return()
   endif()
@@ -82,7 +82,10 @@ function(weft_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
   weft_test_settings(${name})
-  target_precompile_headers(${name} REUSE_FROM weft_test_headers)
+  if(NOT ARG_HEADERS)
+    set(ARG_HEADERS weft_test_headers)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
   endif()
