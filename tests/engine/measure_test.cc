@@ -18,10 +18,19 @@ namespace {
 
 constexpr double kBudget = 1;  // that figures are exact is not tested here
 
+// Under a sanitizer, beside compilers, two threads may not come to answer each other in the ten
+// seconds that they have: then it says so, and whoever asked tries again.
+Result<MeasuredNode> measure_again_and_again(const char* medium) {
+  Result<MeasuredNode> measured = measure_node({medium}, kBudget);
+  for (int i = 0; i < 2 && kSanitized && measured.status().code() == Code::timeout; ++i)
+    measured = measure_node({medium}, kBudget);
+  return measured;
+}
+
 class Measure : public testing::TestWithParam<const char*> {};
 
 TEST_P(Measure, GivesPricesOfTheirKind) {
-  const Result<MeasuredNode> measured = measure_node({GetParam()}, kBudget);
+  const Result<MeasuredNode> measured = measure_again_and_again(GetParam());
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
   ASSERT_EQ(measured->networks.size(), 1u);
   const Network& n = measured->networks.front();
