@@ -42,6 +42,23 @@ class Rendezvous {
   virtual Key key() const { return {}; }
 };
 
+// Another meeting as it is, for those who change something about it.
+class ForwardingRendezvous : public Rendezvous {
+ public:
+  // REQUIRES: `to` lives as long.
+  explicit ForwardingRendezvous(Rendezvous& to) : to_(to) {}
+  Rank rank() const override { return to_.rank(); }
+  int size() const override { return to_.size(); }
+  Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
+    return to_.all_gather(std::move(mine), deadline);
+  }
+  RendezvousStats stats() const override { return to_.stats(); }
+  Key key() const override { return to_.key(); }
+
+ private:
+  Rendezvous& to_;
+};
+
 // Who am I in the job, and how do we meet: the outcome of reading options and a launcher's
 // environment.
 struct Membership {

@@ -181,16 +181,12 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
 }
 
 // The same meeting, and how far it has come.
-class Followed final : public Rendezvous {
+class Followed final : public ForwardingRendezvous {
  public:
-  explicit Followed(Rendezvous& meet) : meet_(meet) {}
-  Rank rank() const override { return meet_.rank(); }
-  int size() const override { return meet_.size(); }
-  RendezvousStats stats() const override { return meet_.stats(); }
-  Key key() const override { return meet_.key(); }
+  using ForwardingRendezvous::ForwardingRendezvous;
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
     ++begun_;
-    auto all = meet_.all_gather(std::move(mine), deadline);
+    auto all = ForwardingRendezvous::all_gather(std::move(mine), deadline);
     good_ = all.ok();
     ++ended_;
     return all;
@@ -203,7 +199,6 @@ class Followed final : public Rendezvous {
   bool has_ended() const { return begun_ == ended_ && (begun_ == 2 || !good_); }
 
  private:
-  Rendezvous& meet_;
   int begun_ = 0, ended_ = 0;
   bool good_ = true;
 };

@@ -30,20 +30,16 @@ void announce(const ncclComm& comm, const Communicator& engine) {
 }
 
 // The same meeting, whose waits end once `given_up` is set.
-class Unless final : public Rendezvous {
+class Unless final : public ForwardingRendezvous {
  public:
-  Unless(const std::atomic<bool>& given_up, Rendezvous& meet) : given_up_(given_up), meet_(meet) {}
-  Rank rank() const override { return meet_.rank(); }
-  int size() const override { return meet_.size(); }
-  RendezvousStats stats() const override { return meet_.stats(); }
-  Key key() const override { return meet_.key(); }
+  Unless(const std::atomic<bool>& given_up, Rendezvous& meet)
+      : ForwardingRendezvous(meet), given_up_(given_up) {}
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
-    return meet_.all_gather(std::move(mine), deadline.unless(given_up_));
+    return ForwardingRendezvous::all_gather(std::move(mine), deadline.unless(given_up_));
   }
 
  private:
   const std::atomic<bool>& given_up_;
-  Rendezvous& meet_;
 };
 
 // The same on all ranks.

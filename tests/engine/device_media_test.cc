@@ -24,19 +24,16 @@ DeviceMediaConfig config_of(Rank rank, int ranks) {
 }
 
 // The same meeting, in which what rank 1 tells is what `change` makes of it.
-class Changed final : public Rendezvous {
+class Changed final : public ForwardingRendezvous {
  public:
   using Change = std::function<std::string(std::string)>;
-  Changed(Rendezvous& meet, const Change& change) : meet_(meet), change_(change) {}
-  Rank rank() const override { return meet_.rank(); }
-  int size() const override { return meet_.size(); }
+  Changed(Rendezvous& meet, const Change& change) : ForwardingRendezvous(meet), change_(change) {}
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
     if (rank() == 1) mine = change_(std::move(mine));
-    return meet_.all_gather(std::move(mine), deadline);
+    return ForwardingRendezvous::all_gather(std::move(mine), deadline);
   }
 
  private:
-  Rendezvous& meet_;
   const Change& change_;
 };
 
@@ -141,13 +138,11 @@ TEST(DeviceMedia, StaysWhileOthersOfItsProcessUseIt) {
 }
 
 // Its last meetings fail for one rank and not for the others, who are slower.
-class LeftBy final : public Rendezvous {
+class LeftBy final : public ForwardingRendezvous {
  public:
-  LeftBy(Rendezvous& meet, Rank who) : meet_(meet), who_(who) {}
-  Rank rank() const override { return meet_.rank(); }
-  int size() const override { return meet_.size(); }
+  LeftBy(Rendezvous& meet, Rank who) : ForwardingRendezvous(meet), who_(who) {}
   Result<std::vector<std::string>> all_gather(std::string mine, const Deadline& deadline) override {
-    auto all = meet_.all_gather(std::move(mine), deadline);
+    auto all = ForwardingRendezvous::all_gather(std::move(mine), deadline);
     if (++meetings_ < 2) return all;
     if (rank() == who_) return Status(Code::timeout, "it has waited too long");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -155,7 +150,6 @@ class LeftBy final : public Rendezvous {
   }
 
  private:
-  Rendezvous& meet_;
   const Rank who_;
   int meetings_ = 0;
 };
