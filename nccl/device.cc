@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
+#include "nccl/memory.h"
 #include "nccl/nccl_device.h"
 
 namespace weft::nccl {
@@ -60,8 +61,7 @@ Answer register_window(ncclComm_t handle, const void* memory, size_t bytes, nccl
   *out = nullptr;
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
-  if (!memory) return invalid_argument("buff is null; register memory that is there");
-  if (bytes == 0) return invalid_argument("size is 0; register a byte or more");
+  WEFT_TRY(check_registered(memory, bytes));
   return ncclSuccess;
 }
 

@@ -76,7 +76,7 @@ Status undo(const std::vector<Lane>& lanes, const Status& why) {
 }
 
 Status run_job(const Job& job, Lane& lane) {
-  start_all(job.before, lane.started);
+  WEFT_TRY(start_all(job.before, lane.started));
   if (job.alone) (void)wait_for(lane.started);
   return job.make();
 }
@@ -117,10 +117,7 @@ void run_unattended(Lane lane) {
   run_jobs(lane);
   Status status;
   if (lane.failure.ok())
-    status = guarded([&] {
-      start_all(lane.after, lane.started);
-      return Status();
-    });
+    status = start_all(lane.after, lane.started);
   else if (!lane.after.empty())
     status = lane.failure.within(
         "not started, as a communicator that the group makes before it was not made");

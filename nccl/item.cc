@@ -119,6 +119,13 @@ void start_all(const std::vector<Share>& shares, const Keep& keep) {
   }
 }
 
+Status start_all(const std::vector<Share>& shares, std::vector<Outstanding>& started) {
+  return guarded([&] {
+    start_all(shares, [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
+    return Status();
+  });
+}
+
 // Whether there is nothing but sends and receives of one communicator, by this process.
 bool only_transfers(const std::vector<Share>& shares) {
   const Share& first = shares.front();
@@ -134,12 +141,9 @@ Answer run_blocking(const std::vector<Share>& shares) {
     return ncclSuccess;
   }
   std::vector<Outstanding> started;
-  const Status all = guarded([&] {
-    start_all(shares, [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
-    return Status();
-  });
+  const Status all = start_all(shares, started);
   WEFT_TRY(wait_for(started));
-  WEFT_TRY(Status(all));
+  if (!all.ok()) return all;
   return ncclSuccess;
 }
 
@@ -155,9 +159,8 @@ Status run_at_once(const Item& item) {
   return item.is_transfer ? item.engine->run(transfer) : item.engine->run(item.call);
 }
 
-void start_all(const std::vector<Item>& items, std::vector<Outstanding>& started) {
-  start_all(shares_of(items),
-            [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
+Status start_all(const std::vector<Item>& items, std::vector<Outstanding>& started) {
+  return guarded([&] { return start_all(shares_of(items), started); });
 }
 
 Answer run_items(const std::vector<Item>& items) {

@@ -33,8 +33,9 @@ Status run_at_once(const Item& item);
 // unordered set. Waits for their end where the communicators block.
 Answer run_items(const std::vector<Item>& items);
 
-// The same, for who waits later: what is to be waited for is added to `started`.
-void start_all(const std::vector<Item>& items, std::vector<Outstanding>& started);
+// The same, for who waits later: what is to be waited for is added to `started`, also where there
+// is no memory for all of it, which is the error.
+Status start_all(const std::vector<Item>& items, std::vector<Outstanding>& started);
 // How long they would take, in seconds, by the cost model: communicators beside each other, the
 // calls of one after each other.
 Result<double> price(const std::vector<Item>& items);

@@ -124,8 +124,7 @@ Status enlist(ncclComm_t handle, void* memory, size_t bytes, void** registration
   *registration = nullptr;
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
-  if (!memory) return invalid_argument("buff is null; register memory that is there");
-  if (bytes == 0) return invalid_argument("size is 0; register a byte or more");
+  WEFT_TRY(check_registered(memory, bytes));
   *registration = (*comm)->add_registration();
   return {};
 }
@@ -146,6 +145,12 @@ Answer done(Status status) {
 bool is_of_gpu(const void* memory) {
   constexpr unsigned kDevice = 2;  // CU_MEMORYTYPE_DEVICE
   return memory && driver().memory_type(memory) == kDevice && !driver().is_managed(memory);
+}
+
+Status check_registered(const void* buff, size_t size) {
+  if (!buff) return invalid_argument("buff is null; register memory that is there");
+  if (size == 0) return invalid_argument("size is 0; register a byte or more");
+  return {};
 }
 
 }  // namespace weft::nccl
