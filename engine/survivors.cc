@@ -238,14 +238,15 @@ Status Survivors::break_up(Status why) {
 
 // What they have asked since, which has not been read yet, is for this rank's next meeting.
 void Survivors::leave() {
-  if (leader_ >= 0 && leader_ != media_.me() && !lost(leader_))
-    line(leader_).send({kLeave, join_, ""});
+  if (leader_ != media_.me()) {
+    if (!lost(leader_)) line(leader_).send({kLeave, join_, ""});
+    return media_.poll();
+  }
   for (const Rank peer : candidates_) {
-    if (leader_ != media_.me() || peer == media_.me() || lost(peer)) continue;
-    std::optional<Reunion::Asked>& asked = reunion_.asked[peer];
+    if (peer == media_.me() || lost(peer)) continue;
+    const auto asked = std::exchange(reunion_.asked[peer], std::nullopt);
     if (asked || joins_.contains(peer))
       line(peer).send({kLeave, asked ? asked->join : joins_[peer], ""});
-    asked.reset();
   }
   media_.poll();
 }

@@ -57,7 +57,8 @@ class Survivors final : public Rendezvous {
 
   // Meets: afterwards rank(), size() and all_gather() are those of the ranks that are there.
   Status meet();
-  // Tells those that it meets with, or was to, that it does not any more.
+  // Tells those that it meets with, or was to, that it does not any more. REQUIRES: meet() was
+  // called.
   void leave();
   // Whether one was lost since: then all of them meet() again.
   bool broken() const { return broken_; }
