@@ -4,13 +4,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/process_wide.h"
 #include "base/text.h"
 #include "transport/tcp/liveness.h"
 
@@ -25,14 +25,16 @@ constexpr int kCallersAtOnce = 64;
 // whichever communicator they have called.
 class Silent {
  public:
-  Silent() { ++count(); }
-  ~Silent() { --count(); }
+  Silent() { ++ProcessWide<Callers>()->silent; }
+  ~Silent() { --ProcessWide<Callers>()->silent; }
   Silent(const Silent&) = delete;
   Silent& operator=(const Silent&) = delete;
-  static std::atomic<size_t>& count() {
-    static std::atomic<size_t> all{0};
-    return all;
-  }
+  static size_t count() { return ProcessWide<Callers>()->silent; }
+
+ private:
+  struct Callers {
+    size_t silent = 0;
+  };
 };
 
 // How many callers may be silent at a time.
