@@ -127,11 +127,8 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
   Share share;
   share.transports = transport_bits(row.info.transports);
   share.moved = (layout_.read_here + layout_.written_here) * size_of(what.type);
-  if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row.iterations, share));
-  if (measures_in_place(what, options_)) {
-    WEFT_TRY(with_way_out(explain_in_place(row)));
-    WEFT_TRY(with_way_out(measure(true, row.iterations, share)));
-  }
+  if (measures_out_of_place(what, options_)) WEFT_TRY(measure(false, row, share));
+  if (measures_in_place(what, options_)) WEFT_TRY(with_way_out(measure(true, row, share)));
   if (setup_.tracer) WEFT_TRY(trace_call());
   if (options_.digest_elements > 0) WEFT_TRY(take_digest(share));
   Result<Row> whole = combine(std::move(row), share);
@@ -163,26 +160,14 @@ Status Runner::prepare_case(const Case& what) {
 
 // Fills in what will run. False where this cannot be done, and such rows are skipped.
 Result<bool> Runner::supported(Row& row) {
-  Result<CallInfo> told = explain(/*in_place=*/!measures_out_of_place(what_, options_));
+  Result<Placed> placed = place(/*in_place=*/!measures_out_of_place(what_, options_), 0);
+  if (!placed.ok()) return placed.status();
+  Result<CallInfo> told = setup_.place.explain(placed->invocation);
   if (told.ok()) {
     row.info = told.take();
     return true;
   }
   if (options_.skip_unsupported && told.status().code() == Code::unsupported) return false;
-  return told.status();
-}
-
-Result<CallInfo> Runner::explain(bool in_place) {
-  Result<Placed> placed = place(in_place, 0);
-  if (!placed.ok()) return placed.status();
-  return setup_.place.explain(placed->invocation);
-}
-
-// What the same call does in place may be something else.
-Status Runner::explain_in_place(Row& row) {
-  if (!measures_out_of_place(what_, options_)) return {};
-  Result<CallInfo> told = explain(/*in_place=*/true);
-  if (told.ok()) row.in_place_info = told.take();
   return told.status();
 }
 
@@ -221,11 +206,17 @@ Result<Runner::Placed> Runner::place(bool in_place, int iteration) {
   return Placed{how, input_.whole(shared), {}, input, output, std::move(invocation)};
 }
 
-Status Runner::measure(bool in_place, int iterations, Share& share) {
+// What the same call does in place may be something else, which is told, too.
+Status Runner::measure(bool in_place, Row& row, Share& share) {
   {
     Result<Placed> placed = place(in_place, 0);
     if (!placed.ok()) return placed.status();
-    WEFT_TRY(time_calls(*placed, iterations, share, in_place));
+    if (in_place && measures_out_of_place(what_, options_)) {
+      Result<CallInfo> told = setup_.place.explain(placed->invocation);
+      if (!told.ok()) return told.status();
+      row.in_place_info = told.take();
+    }
+    WEFT_TRY(time_calls(*placed, row.iterations, share, in_place));
   }
   if (what_.operation != Operation::barrier) return check_calls(in_place, share);
   return options_.checks > 0 ? check_barrier(share) : Status();

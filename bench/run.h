@@ -43,10 +43,8 @@ class Runner {
   Status run_case(const Case& what, const Sink& sink);
   Status prepare_case(const Case& what);
   Result<bool> supported(Row& row);
-  Result<CallInfo> explain(bool in_place);
-  Status explain_in_place(Row& row);
   Result<Placed> place(bool in_place, int iteration);
-  Status measure(bool in_place, int iterations, Share& share);
+  Status measure(bool in_place, Row& row, Share& share);
   Status time_calls(const Placed& placed, int iterations, Share& share, bool in_place);
   Status fetch(const Placed& placed);
   Status trace_call();
