@@ -2,6 +2,8 @@
 
 SHELL := bash
 JOBS ?= $(shell nproc)
+# Tests say in quarters of a core what they take (cmake/settings.cmake).
+CTEST = ctest -j $(shell expr 4 \* $(JOBS))
 # Ninja where there is one; once a build folder is configured, what it was configured with.
 export CMAKE_GENERATOR ?= $(if $(shell command -v ninja),Ninja,Unix Makefiles)
 PREFIX ?= /usr/local
@@ -19,7 +21,7 @@ bench: deps ## build the programs, then a quick real sweep: all_reduce on 2 rank
 	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 64M -f 8
 
 test: build-release ## build, then the fast tests (15 to 25 minutes on 2 cores, the slower with nvcc)
-	ctest --preset release -LE slow -j $(JOBS)
+	$(CTEST) --preset release -LE slow
 
 PEER_PACKAGES = openmpi-bin:mpirun.openmpi libopenmpi-dev:mpicc.openmpi mpich:mpirun.mpich \
   libmpich-dev:mpicc.mpich libgloo-dev:gloo/allreduce.h gnuplot-nox:gnuplot
@@ -44,7 +46,7 @@ sanitize: test-asan test-tsan ## the fast tests under AddressSanitizer + UBSan, 
 # Without address randomization where that may be switched off: older TSan runtimes need it.
 NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 test-%: build-%
-	$(NO_ASLR) ctest --preset $* -LE 'slow|uninstrumented' -j $(JOBS)
+	$(NO_ASLR) $(CTEST) --preset $* -LE 'slow|uninstrumented'
 
 # Without such a machine it says why, and that it was skipped; WEFT_VM_ARGS="collectives loss" runs parts.
 test-verbs: build-release ## RDMA on real queue pairs: Debian's kernel with software RoCE, in a virtual machine

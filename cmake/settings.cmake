@@ -65,20 +65,42 @@ function(weft_test_settings name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
 endfunction()
 
-# weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n] [HEADERS target]):
-# one GoogleTest program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
-# SERIAL: all of it, also what it calls, runs in one thread. HEADERS: whose precompiled headers it takes.
-# A program that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
+# weft_command_test(NAME COMMAND... [TIMEOUT s] [LABELS l...] [ENVIRONMENT e...] [LOAD waits|crowds]): a command
+# under ctest. One that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
 # `make test`, only of CI; "long": nor of that. What this machine's user keeps in his cache has no influence.
-function(weft_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;SHARDS;HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  if(ARG_SERIAL AND NOT WEFT_SERIAL_TESTS)
-    return()
-  endif()
+#
+# PROCESSORS are quarters of a core: `ctest -j` of four times the cores keeps all of them busy. "waits": it
+# computes for less than half of its time. "crowds": its ranks keep two cores busy and wait for each
+# other; beside other tests that takes twice as long.
+function(weft_command_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT;LOAD" "COMMAND;LABELS;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   math(EXPR timeout "${ARG_TIMEOUT} * ${WEFT_TIMEOUT_FACTOR}")
+  set(quarters 4)
+  if(ARG_LOAD STREQUAL waits)
+    set(quarters 1)
+  elseif(ARG_LOAD STREQUAL crowds)
+    set(quarters 8)
+  elseif(ARG_LOAD)
+    message(FATAL_ERROR "${name}: there is no LOAD ${ARG_LOAD}")
+  endif()
+  add_test(NAME ${name} COMMAND ${ARG_COMMAND})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77 LABELS "${ARG_LABELS}"
+    PROCESSORS ${quarters}
+    ENVIRONMENT "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/none;WEFT_TUNING=off;${ARG_ENVIRONMENT}")
+endfunction()
+
+# weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n] [HEADERS target]
+#           [LOAD waits|crowds]):
+# one GoogleTest program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
+# SERIAL: all of it, also what it calls, runs in one thread. HEADERS: whose precompiled headers it takes.
+function(weft_test name)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;LOAD;SHARDS;HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(ARG_SERIAL AND NOT WEFT_SERIAL_TESTS)
+    return()
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
   weft_test_settings(${name})
@@ -95,9 +117,7 @@ function(weft_test name)
       set(test ${name}_${shard})
     endif()
     math(EXPR index "${shard} - 1")
-    add_test(NAME ${test} COMMAND ${name})
-    set_tests_properties(${test} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
-      LABELS "${ARG_LABELS}"
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index};XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/none;WEFT_TUNING=off")
+    weft_command_test(${test} COMMAND ${name} TIMEOUT ${ARG_TIMEOUT} LOAD ${ARG_LOAD} LABELS ${ARG_LABELS}
+      ENVIRONMENT GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
   endforeach()
 endfunction()
