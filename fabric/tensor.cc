@@ -5,6 +5,7 @@
 #include <new>
 
 #include "base/text.h"
+#include "fabric/strided_copy.h"
 
 namespace weft {
 namespace {
@@ -33,24 +34,6 @@ void check_device(Device device) {
   if (device == Device{}) return;
   throw Error(unsupported(concat("device is ", to_string(device),
                                  "; this version of weft has tensors in host memory only.")));
-}
-
-// Copies a strided box, `dim` and deeper.
-void copy_box(std::byte* to, const Shape& to_strides, const std::byte* from,
-              const Shape& from_strides, const Shape& shape, size_t dim, size_t element) {
-  if (dim == shape.size()) {
-    std::memcpy(to, from, element);
-    return;
-  }
-  const int64_t to_step = to_strides[dim] * static_cast<int64_t>(element);
-  const int64_t from_step = from_strides[dim] * static_cast<int64_t>(element);
-  if (dim + 1 == shape.size() && to_strides[dim] == 1 && from_strides[dim] == 1) {
-    std::memcpy(to, from, static_cast<size_t>(shape[dim]) * element);
-    return;
-  }
-  for (int64_t i = 0; i < shape[dim]; ++i)
-    copy_box(to + i * to_step, to_strides, from + i * from_step, from_strides, shape, dim + 1,
-             element);
 }
 
 }  // namespace
@@ -216,7 +199,7 @@ void Tensor::copy_from(const Tensor& from) const {
   if (is_contiguous() && from.is_contiguous())
     std::memcpy(data_, from.data_, bytes());
   else
-    copy_box(data_, strides_, from.data_, from.strides_, shape_, 0, size_of(dtype_));
+    strided_copy(data_, strides_, from.data_, from.strides_, shape_, size_of(dtype_));
 }
 
 Tensor Tensor::reinterpret(DataType dtype, Shape shape) const {
