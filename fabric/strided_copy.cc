@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 namespace weft {
 namespace {
@@ -29,11 +30,15 @@ std::vector<Axis> fewest_axes(const std::vector<int64_t>& to_strides,
   return axes;
 }
 
-template <size_t kBytes>
-void copy_elements(std::byte* to, const std::byte* from, const Axis& axis) {
+// `Bytes`: a number, or one that the compiler knows.
+template <class Bytes>
+void copy_elements(std::byte* to, const std::byte* from, const Axis& axis, Bytes bytes) {
   for (int64_t i = 0; i < axis.size; ++i)
-    std::memcpy(to + i * axis.to_step, from + i * axis.from_step, kBytes);
+    std::memcpy(to + i * axis.to_step, from + i * axis.from_step, bytes);
 }
+
+template <size_t kBytes>
+using Known = std::integral_constant<size_t, kBytes>;
 
 void copy_line(std::byte* to, const std::byte* from, const Axis& axis, size_t element_bytes) {
   const auto step = static_cast<int64_t>(element_bytes);
@@ -42,14 +47,12 @@ void copy_line(std::byte* to, const std::byte* from, const Axis& axis, size_t el
     return;
   }
   switch (element_bytes) {
-    case 1: return copy_elements<1>(to, from, axis);
-    case 2: return copy_elements<2>(to, from, axis);
-    case 4: return copy_elements<4>(to, from, axis);
-    case 8: return copy_elements<8>(to, from, axis);
-    case 16: return copy_elements<16>(to, from, axis);
-    default:
-      for (int64_t i = 0; i < axis.size; ++i)
-        std::memcpy(to + i * axis.to_step, from + i * axis.from_step, element_bytes);
+    case 1: return copy_elements(to, from, axis, Known<1>{});
+    case 2: return copy_elements(to, from, axis, Known<2>{});
+    case 4: return copy_elements(to, from, axis, Known<4>{});
+    case 8: return copy_elements(to, from, axis, Known<8>{});
+    case 16: return copy_elements(to, from, axis, Known<16>{});
+    default: return copy_elements(to, from, axis, element_bytes);
   }
 }
 
