@@ -48,6 +48,9 @@ NO_ASLR = $(shell setarch -R true 2>/dev/null && echo setarch -R)
 test-%: build-%
 	$(NO_ASLR) $(CTEST) --preset $* -LE 'slow|uninstrumented'
 
+test-slow: build-release ## the tests with the label slow (some 6 minutes on 2 cores)
+	$(CTEST) --preset release -L slow -LE long
+
 # Without such a machine it says why, and that it was skipped; WEFT_VM_ARGS="collectives loss" runs parts.
 test-verbs: build-release ## RDMA on real queue pairs: Debian's kernel with software RoCE, in a virtual machine
 	@tests/transport/verbs/vm/run.sh build/release build/verbs-vm || \
@@ -97,4 +100,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers gpu-check chaos fuzz test test-verbs deps sanitize clang tidy docs format install clean help
+.PHONY: bench peers gpu-check chaos fuzz test test-slow test-verbs deps sanitize clang tidy docs format install clean help
