@@ -166,21 +166,18 @@ std::vector<Flow> flows_of_windows() {
   return flows;
 }
 
-void measure(Watch& watch, Pair& pair, Flow& flow) {
+void measure(Watch& watch, Pair& pair, bool past_caches, Flow& flow) {
   constexpr size_t kBytes = 4 << 20;
   const int messages = static_cast<int>(std::clamp<size_t>(kBytes / flow.bytes, 32, 4096));
-  for (const bool past_caches : {false, true}) {
-    if (past_caches && !pair.shares_memory()) continue;
-    if (!pair.status().ok()) return;  // transfers may be under way to memory that is gone
-    const double both_s = with_ends(pair, flow, [&](auto* ends) {
-      return both_ways(watch, ends, flow.awaited ? 0 : 1, messages, past_caches);
-    });
-    if (!pair.status().ok()) return;
-    const double one_s = with_ends(
-        pair, flow, [&](auto* ends) { return one_way(watch, ends, messages, past_caches); });
-    flow.both_s = std::min(flow.both_s, both_s);
-    flow.one_s = std::min(flow.one_s, one_s);
-  }
+  if (!pair.status().ok()) return;  // transfers may be under way to memory that is gone
+  const double both_s = with_ends(pair, flow, [&](auto* ends) {
+    return both_ways(watch, ends, flow.awaited ? 0 : 1, messages, past_caches);
+  });
+  if (!pair.status().ok()) return;
+  const double one_s = with_ends(
+      pair, flow, [&](auto* ends) { return one_way(watch, ends, messages, past_caches); });
+  flow.both_s = std::min(flow.both_s, both_s);
+  flow.one_s = std::min(flow.one_s, one_s);
 }
 
 }  // namespace weft::measuring

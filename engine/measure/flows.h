@@ -27,8 +27,9 @@ struct Flow {
 std::vector<Flow> flows_of_links(const Pair& pair);
 std::vector<Flow> flows_of_windows();
 
-// Measures once more. In memory that is shared, whichever way of writing is faster: plans find it,
-// too. Where the pair's status is not ok afterwards, nothing may be done with it any more.
-void measure(Watch& watch, Pair& pair, Flow& flow);
+// Measures once more; `past_caches`: writing past them. Lines that were written so are in no cache
+// when they are written again, whichever way: first all measurements of one way, then of the other.
+// Where the pair's status is not ok afterwards, nothing may be done with it any more.
+void measure(Watch& watch, Pair& pair, bool past_caches, Flow& flow);
 
 }  // namespace weft::measuring
