@@ -14,6 +14,7 @@
 #include "bench/invocation.h"
 #include "bench/machine.h"
 #include "bench/prices.h"
+#include "bench/statistics.h"
 #include "bootstrap/cpus.h"
 #include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
@@ -117,12 +118,16 @@ class PriceJob {
     if (!as_priced.ok()) return as_priced.status();
     int tries = kTriesOfRound * options_.rounds;
     const size_t ways = point.ways.size();
+    std::vector<std::vector<double>> means(ways);  // by way, by round
     for (int round = 0; round < options_.rounds; ++round)
       for (size_t i = 0; i < ways; ++i) {
         // There and back: whoever came first would always come behind the most expensive one.
         const size_t way = round % 2 == 0 ? i : ways - 1 - i;
-        WEFT_TRY(measure(invocation, told->prices[way], *as_priced, tries, point, point.ways[way]));
+        WEFT_TRY(measure(invocation, told->prices[way], *as_priced, tries, point, point.ways[way],
+                         means[way]));
       }
+    for (size_t way = 0; way < ways; ++way)
+      point.ways[way].measured_us = summarize(std::move(means[way])).median;
     const Result<Network> after = measure_network();
     if (!after.ok() || job_.rank != 0) return after.status();
     point.message_us = message_s(priced_) * 1e6;
@@ -136,7 +141,8 @@ class PriceJob {
   // What was measured while they were not where they were when the prices were taken does not
   // count, as long as there are `tries`. All ranks find the same.
   Status measure(const Invocation& invocation, const CallInfo::Price& price, double as_priced,
-                 int& tries, const PricePoint& point, PricedWay& way) {
+                 int& tries, const PricePoint& point, const PricedWay& way,
+                 std::vector<double>& means) {
     for (;;) {
       const Result<double> mean = measure(invocation, price, point, way);
       if (!mean.ok()) return mean.status();
@@ -147,7 +153,7 @@ class PriceJob {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         continue;
       }
-      way.measured_us = way.measured_us > 0 ? std::min(way.measured_us, *mean) : *mean;
+      means.push_back(*mean);
       return {};
     }
   }
