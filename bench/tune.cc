@@ -42,8 +42,9 @@ void print(const Network& network) {
 void print(const Tuning& tuning) {
   print(tuning.shm);
   print(tuning.tcp);
-  std::printf("%d cores, a switch %.1f us; memory", tuning.shm.node_cores,
-              tuning.shm.switch_s * 1e6);
+  std::printf("%d cores, a switch %.1f to %.1f us, patience %.1f; memory", tuning.shm.node_cores,
+              tuning.shm.switch_s * 1e6, (tuning.shm.switch_s + tuning.shm.switch_spread_s) * 1e6,
+              tuning.shm.patience_s * 1e6);
   for (const Rate& m : tuning.shm.memory)
     std::printf(" %.0f GB/s in %.0f KiB", m.rate * 1e-9, m.bytes / 1024);
   std::printf("\n");

@@ -44,12 +44,11 @@ class Backoff {
   }
 
   static constexpr Rank kNobody = -1;
-
- private:
   // For a rank that has a core, so many: what it is to send comes sooner than this rank would get
   // its own core back, a microsecond or two later.
   static constexpr uint32_t kSpinsForRunning = 24;
 
+ private:
   uint32_t patience(const Media& media, Rank awaited) const {
     if (crowded_ && yielded_ < yields_ && media.running(awaited)) return kSpinsForRunning;
     return yielded_ == 0 ? spins_ : 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct alignas(128) Flag {
 double measure_flag_hop(Watch& watch) {
   constexpr uint64_t kTrips = 3000;
   const bool one_core = usable_cpus().size() == 1;
-  return least(watch.until, [&watch, one_core] {
+  return typical(watch.until, [&watch, one_core] {
     Flag flags[2];
     const double seconds = together(watch, 2, own_core, [&](int me) {
       for (uint64_t i = 1; i <= kTrips; ++i) {
@@ -40,12 +41,10 @@ struct Trip {
   double whole = 0, send = 0, recv = 0;
 };
 
-// The lower quartile: contention of the two ends belongs to a link, that with other programs does
-// not.
-Trip typical(std::vector<Trip> trips) {
+Trip median(std::vector<Trip> trips) {
   std::sort(trips.begin(), trips.end(),
             [](const Trip& a, const Trip& b) { return a.whole < b.whole; });
-  return trips[trips.size() / 4];
+  return trips[trips.size() / 2];
 }
 
 // Messages that both send at once, and then receive, as the ranks of most schedules do.
@@ -96,7 +95,7 @@ void deliver_within_calls(Medium& medium, double exchange_s, double turn_s) {
 // A look that finds none.
 double measure_poll(Watch& watch, Pair& pair) {
   constexpr int kLooks = 1000;
-  return least(watch.until, [&] {
+  return typical(watch.until, [&] {
     return together(watch, 1, own_core,
                     [&](int) {
                       for (int i = 0; i < kLooks; ++i) pair.in(0).peek();
@@ -142,9 +141,9 @@ std::vector<Rate> exchange_rates_of_windows(const std::vector<Flow>& flows,
 
 // Where memory is shared, whichever way of writing is faster: plans find it, too.
 Status measure_flows(Watch& watch, Pair& pair, std::initializer_list<std::vector<Flow>*> all) {
-  for (const bool past_caches : {false, true})
+  for (const bool past_caches : {false, true}) {
+    if (past_caches && !pair.shares_memory()) return {};
     for (int i = 0; i < kRepeats && (i == 0 || !watch.until.expired()); ++i) {
-      if (past_caches && !pair.shares_memory()) return {};
       pair.be_patient();
       for (std::vector<Flow>* flows : all)
         for (Flow& flow : *flows) {
@@ -152,6 +151,7 @@ Status measure_flows(Watch& watch, Pair& pair, std::initializer_list<std::vector
           WEFT_TRY(pair.status());
         }
     }
+  }
   return {};
 }
 
@@ -176,18 +176,17 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   WEFT_TRY(measure_flows(watch, *pair, {&links, &windows}));
   Medium& medium = network.inside;
   medium.mapped = in_shared_memory;
-  const double clock = least({}, [] {  // what reading it adds to every part
+  const double clock = typical({}, [] {  // what reading it adds to every part
     const double begin = now_s();
     for (int i = 0; i < 1000; ++i) now_s();
     return (now_s() - begin) / 1000;
   });
-  const Trip trip = typical(trips);
+  const Trip trip = median(trips);
   medium.send_s = std::max(0.0, trip.send - clock);
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
   medium.poll_s = measure_poll(watch, *pair);
-  std::sort(turns.begin(), turns.end());
-  if (!in_shared_memory) deliver_within_calls(medium, trip.whole, turns[turns.size() / 4]);
+  if (!in_shared_memory) deliver_within_calls(medium, trip.whole, measuring::median(turns));
   for (const Flow& flow : links) {
     medium.rank_rates.push_back(exchange_rate(flow, network));
     medium.rank_one_way_rates.push_back(one_way_rate(flow, network));

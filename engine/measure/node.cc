@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/backoff.h"
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
@@ -36,7 +37,7 @@ Result<std::vector<std::unique_ptr<Rank>>> one_per_core(
 // memory are slower where both are busy, as they are in a job.
 template <class Rank>
 double seconds_of_calls(Watch& watch, std::vector<std::unique_ptr<Rank>>& ranks, int calls) {
-  return least(watch.until, [&] {
+  return typical(watch.until, [&] {
     return together(watch, static_cast<int>(ranks.size()), own_core,
                     [&](int i) {
                       for (int call = 0; call < calls; ++call)
@@ -153,23 +154,43 @@ Status measure_steps(Watch& watch, Network& network) {
   return {};
 }
 
-// From one thread of a core to the other and back, as ranks do that wait in turn.
-double measure_switch(Watch& watch) {
-  constexpr int kTurns = 300;
+// From one thread of a core to the other, as ranks turn that wait: in most cases at least, and at
+// most.
+void measure_switch(Watch& watch, Network& network) {
+  constexpr int kTurns = 10'000;
   Watch both;  // each has the core half of the time
-  const double seconds = least(watch.until, [&both] {
-    std::atomic<int> turn{0};
-    return together(both, 2, same_core,
-                    [&](int me) {
-                      for (int i = 0; i < kTurns; ++i) {
-                        while (turn.load() != me) ::sched_yield();
-                        turn.store(1 - me);
-                      }
-                    }) /
-           (2 * kTurns);
+  std::vector<double> took;
+  took.reserve(2 * kTurns);
+  std::atomic<int> turn{0};
+  double left = now_s();
+  together(both, 2, same_core, [&](int me) {
+    for (int i = 0; i < kTurns; ++i) {
+      while (turn.load() != me) ::sched_yield();
+      took.push_back(now_s() - left);
+      left = now_s();
+      turn.store(1 - me);
+    }
   });
   watch.failed = both.failed;
-  return seconds;
+  if (took.empty()) return;
+  std::sort(took.begin(), took.end());
+  const size_t few = took.size() / 20;
+  network.switch_s = took[few];
+  network.switch_spread_s = took[took.size() - 1 - few] - took[few];
+}
+
+// How long a rank spins for another one that runs (engine/backoff.h), whose looks cost what steps
+// do.
+double measure_patience(Watch& watch, double look_s) {
+  constexpr int kSpins = 1000;
+  const double relax_s = typical(watch.until, [&] {
+    return together(watch, 1, own_core,
+                    [](int) {
+                      for (int i = 0; i < kSpins; ++i) cpu_relax();
+                    }) /
+           kSpins;
+  });
+  return Backoff::kSpinsForRunning * (relax_s + look_s);
 }
 
 // -- memory ------------------------------------------------------------------------------------
@@ -203,7 +224,8 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
   Watch watch;
   watch.until = Deadline::after(budget_s);
   WEFT_TRY(measure_steps(watch, node));
-  node.switch_s = measure_switch(watch);
+  measure_switch(watch, node);
+  node.patience_s = measure_patience(watch, node.step_s);
   constexpr size_t kLargest = 64 << 20;
   for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)
     node.memory.push_back(

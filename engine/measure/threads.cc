@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -24,6 +25,18 @@ double cpu_s() {
 }  // namespace
 
 double now_s() { return static_cast<double>(steady_clock().now_ns()) * 1e-9; }
+
+double median(std::vector<double> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
+
+double typical(const Deadline& until, const std::function<double()>& measure) {
+  std::vector<double> times{measure()};
+  while (times.size() < size_t{kRepeats} && !until.expired()) times.push_back(measure());
+  return median(std::move(times));
+}
 
 double least(const Deadline& until, const std::function<double()>& measure, int repeats) {
   double best = measure();

@@ -1,5 +1,5 @@
 // How the parts of the machine are measured (engine/measure/node.h): threads that begin together,
-// each on a core of its own, and the least of several times.
+// each on a core of its own, and the median, or the least, of several times.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,16 @@ namespace weft::measuring {
 
 double now_s();
 
-// The least of several, of fewer once `until` has passed: whatever else the machine does only adds
-// to it.
 inline constexpr int kRepeats = 9;
-double least(const Deadline& until, const std::function<double()>& measure, int repeats = kRepeats);
+// Of several measurements, of fewer once `until` has passed. What a core does itself is typical:
+// where it is half of one that others use, too (SMT), it has the whole one now and then and is
+// twice as fast, which jobs do not see, as a rule.
+double typical(const Deadline& until, const std::function<double()>& measure);
+// Of what moves bytes the least: whatever else uses the caches and the memory meanwhile only adds
+// to it.
+double least(const Deadline& until, const std::function<double()>& measure, int repeats);
+
+double median(std::vector<double> times);  // REQUIRES: not empty
 
 // Those that the process may run on, core by core; one at least.
 std::vector<int> usable_cpus();

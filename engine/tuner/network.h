@@ -70,17 +70,19 @@ struct Tier {
 
 struct Network {
   std::string name;
-  int node_ranks = 0;        // 0: all ranks are on one node
-  int node_cores = 0;        // 0: a core for each rank
-  int node_nics = 0;         // 0: a NIC for each rank
-  double call_s = 0;         // a rank's own time per call
-  double step_s = 0;         // and per step
-  double short_step_s = 0;   // of small calls that are a few window steps; 0: step_s
-  double fold_s = 0;         // and more for one that folds operands
-  double switch_s = 0;       // when a core turns to another rank
-  std::vector<Rate> memory;  // that a core reads and writes of bytes that it uses again and
-                             // again; empty: no limit
-  double stream_rate = 0;    // of results that are written past the caches; 0: as all others
+  int node_ranks = 0;          // 0: all ranks are on one node
+  int node_cores = 0;          // 0: a core for each rank
+  int node_nics = 0;           // 0: a NIC for each rank
+  double call_s = 0;           // a rank's own time per call
+  double step_s = 0;           // and per step
+  double short_step_s = 0;     // of small calls that are a few window steps; 0: step_s
+  double fold_s = 0;           // and more for one that folds operands
+  double switch_s = 0;         // when a core turns to another rank, at least
+  double switch_spread_s = 0;  // and at most so much more
+  double patience_s = 0;       // that a rank keeps its core while it waits for one that has another
+  std::vector<Rate> memory;    // that a core reads and writes of bytes that it uses again and
+                               // again; empty: no limit
+  double stream_rate = 0;      // of results that are written past the caches; 0: as all others
   Medium inside, between;
   std::vector<Tier> tiers;  // fat tree; the topmost switches are joined without limit
   std::vector<int> torus;   // nodes in each dimension; instead of tiers

@@ -99,8 +99,8 @@ void read(JsonObject in, Tier& tier, int below) {
 
 void read(JsonObject in, Network& network) {
   in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "short_step_us",
-           "fold_us", "switch_us", "memory", "stream_gbytes", "inside", "between", "tiers", "torus",
-           "hop_us"});
+           "fold_us", "switch_us", "switch_spread_us", "patience_us", "memory", "stream_gbytes",
+           "inside", "between", "tiers", "torus", "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
   in.read("node_cores", network.node_cores);
@@ -110,6 +110,8 @@ void read(JsonObject in, Network& network) {
   in.read("short_step_us", network.short_step_s, kMicro);
   in.read("fold_us", network.fold_s, kMicro);
   in.read("switch_us", network.switch_s, kMicro);
+  in.read("switch_spread_us", network.switch_spread_s, kMicro);
+  in.read("patience_us", network.patience_s, kMicro);
   read(in, "memory", kFootprint, network.memory);
   in.read("stream_gbytes", network.stream_rate, kGiga);
   in.object("inside", [&](JsonObject o) { read(o, network.inside); });
@@ -142,6 +144,8 @@ std::string to_json(const Network& network) {
   write(out, "short_step_us", network.short_step_s, kMicro);
   write(out, "fold_us", network.fold_s, kMicro);
   write(out, "switch_us", network.switch_s, kMicro);
+  write(out, "switch_spread_us", network.switch_spread_s, kMicro);
+  write(out, "patience_us", network.patience_s, kMicro);
   write(out, "memory", kFootprint, network.memory);
   write(out, "stream_gbytes", network.stream_rate, kGiga);
   out["inside"] = json_of(network.inside);

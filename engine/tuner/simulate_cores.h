@@ -1,66 +1,56 @@
-// The cores of a simulation: who runs on which, and when a rank that became ready gets its turn.
+// The cores of a simulation: who runs on which, and whose turn is next.
 //
-// A rank that finds nothing to do lets the next one of its core run, and so on round the core, each
-// turn taking Network::switch_s, and before it Medium::poll_s for finding nothing. So a core is
-// with a rank as long as that has something to do; then with the next one that has, after the
-// switches on the way; and where none has, a rank that becomes ready waits until the core comes
-// round to it.
+// A rank that finds nothing to do lets the next one of its core run, and so on round the core: each
+// turn takes Medium::poll_s for finding nothing and Network::switch_s. While it waits for one rank
+// that has another core it keeps its own for up to Network::patience_s, as Backoff does. Ranks that
+// have found nothing in kTurns turns sleep, until one of them is ready.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
+#include <random>
 #include <vector>
 
 #include "engine/tuner/network.h"
+#include "engine/tuner/simulate_plan.h"
 
 namespace weft::simulation {
 
 struct Core {
   double free = 0;         // when what it does now ends
   bool held = false;       // by a step that is just ending, or a rank between two calls
-  Rank running = -1;       // the last rank that it turned to; -1: none yet
-  double idle_since = 0;   // REQUIRES: nobody waits for it
+  bool spinning = false;   // `running` looks whether it has something to do
+  bool turning = false;    // from `running` to the next one
+  bool asleep = false;     // all its ranks are
+  Rank running = kNobody;  // that it turned to; none yet at first
+  Rank awaited = kNobody;  // whom the spinning rank keeps the core for
+  int turns = 0;           // in which nobody found anything
+  uint64_t spell = 0;      // of spinning: which one
   std::vector<int> ready;  // lanes that wait for it, in order
 };
 
 class Cores {
  public:
+  static constexpr int kTurns = 16;  // Backoff's
+
   Cores(const Network& network, int ranks)
       : network_(network),
         ranks_(ranks),
         per_node_(network.node_ranks > 0 ? network.node_ranks : ranks),
         cores_(static_cast<size_t>(ranks)) {}
 
-  void reset() { cores_.assign(cores_.size(), {}); }
+  void reset() {
+    cores_.assign(cores_.size(), {});
+    random_.seed();
+  }
 
   Core& of(Rank rank) { return cores_[static_cast<size_t>(network_.first_of_core(rank))]; }
 
-  // How many turns on from the rank that runs: 0 for that one itself.
-  int turns_to(const Core& core, Rank rank) const {
-    if (core.running < 0 || core.running == rank) return 0;
-    const int around = sharers(rank);
-    return (place(rank) - place(core.running) + around) % around;
+  bool runs(Rank rank) {
+    const Core& core = of(rank);
+    return core.running == rank && !core.turning && !core.asleep;
   }
 
-  // How long a core takes to get to a rank that is ready.
-  double time_to(const Core& core, Rank rank) const {
-    const int turns = turns_to(core, rank);
-    return turns == 0 ? 0 : turns * turn_s() - network_.inside.poll_s;
-  }
-
-  // When an idle core gets to a rank that is ready now.
-  double turn_of(const Core& core, Rank rank, double now) const {
-    const int around = sharers(rank);
-    if (around == 1 || network_.switch_s <= 0 || core.running < 0) return now;
-    const int turns = turns_to(core, rank);
-    const double first = core.idle_since + turns * turn_s();
-    const double whole = around * turn_s();
-    return first + whole * std::ceil(std::max(0.0, now - first) / whole - 1e-9);
-  }
-
- private:
-  double turn_s() const { return network_.switch_s + network_.inside.poll_s; }
-  int place(Rank rank) const { return rank % per_node_ / network_.node_cores; }
   // Ranks on the core of `rank`.
   int sharers(Rank rank) const {
     if (network_.node_cores == 0) return 1;
@@ -68,10 +58,32 @@ class Cores {
     const int here = std::min(per_node_, ranks_ - first);
     return (here - (rank - first) % network_.node_cores - 1) / network_.node_cores + 1;
   }
+  // Whose turn it is after that rank.
+  Rank next(Rank rank) const {
+    const Rank first = network_.first_of_core(rank);
+    const int place = (rank - first) / std::max(1, network_.node_cores);
+    return first + (place + 1) % sharers(rank) * network_.node_cores;
+  }
+  // Calls with each core of the rank's node.
+  template <class Use>
+  void each_beside(Rank rank, Use use) {
+    const size_t first = static_cast<size_t>(rank / per_node_) * static_cast<size_t>(per_node_);
+    const size_t end = std::min(cores_.size(), first + static_cast<size_t>(network_.node_cores));
+    for (size_t core = first; core < end; ++core) use(cores_[core]);
+  }
+  // From a rank that found nothing to the next one. No two take the same: in step with each other,
+  // cores would meet, or miss, what others send in every turn, as no machine does.
+  double turn_s() {
+    const double share = static_cast<double>(random_() - random_.min()) /
+                         static_cast<double>(random_.max() - random_.min());
+    return network_.switch_s + share * network_.switch_spread_s + network_.inside.poll_s;
+  }
 
+ private:
   const Network& network_;
   const int ranks_, per_node_;
   std::vector<Core> cores_;
+  std::minstd_rand random_;  // the same in every simulation
 };
 
 }  // namespace weft::simulation

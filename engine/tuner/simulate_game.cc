@@ -166,41 +166,39 @@ void Game::happen(const Event& event) {
     case Happening::runs: return run(event.who, event.at);
     case Happening::leaves: return leave(event.who, event.at);
     case Happening::ends: return end(event.who, event.at);
-    case Happening::calls: cores_.of(event.who).held = false; [[fallthrough]];
+    case Happening::calls: return come_back(event.who, event.at);
     case Happening::leases: return make_call(event.who, event.at);
+    case Happening::gives_way: return give_way(event.who, event.spell, event.at);
+    case Happening::turns: return turn(event.who, event.at);
   }
 }
 
 // -- calls ----------------------------------------------------------------------------------------
 
-// Whether all ranks have ended the calls whose window space this one uses again.
-bool Game::lease_is_free(const RankState& rank) const {
+// A rank that has not ended the call whose window space this one uses again; none: it may.
+Rank Game::has_lease_of(const RankState& rank) const {
   const int before = rank.ended - lease_depth_ + 1;
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [&](const RankState& other) { return other.ended >= before; });
+  const auto other = std::find_if(ranks_.begin(), ranks_.end(),
+                                  [&](const RankState& r) { return r.ended < before; });
+  return other == ranks_.end() ? kNobody : static_cast<Rank>(other - ranks_.begin());
 }
 
 void Game::make_call(Rank rank, double now) {
   RankState& state = ranks_[static_cast<size_t>(rank)];
-  Core& core = cores_.of(rank);
   if (state.active == 0) {  // it has no part in any call
     state.ended = calls_;
     return;
   }
-  if (core.free <= now) core.idle_since = std::max(core.idle_since, core.free);
-  if (!lease_is_free(state)) {
-    without_lease_.push_back(rank);
-  } else {
-    state.left = state.active;
-    for (int lane = state.first_lane; lane < state.first_lane + state.lanes; ++lane) {
-      LaneState& at = state_of(lane);
-      at.op = played(lane).begin;
-      at.posts_before = state.ended * at.rounds;
-      at.round = 0;
-      look(lane, now);
-    }
+  state.awaited = has_lease_of(state);
+  if (state.awaited != kNobody) return without_lease_.push_back(rank);
+  state.left = state.active;
+  for (int lane = state.first_lane; lane < state.first_lane + state.lanes; ++lane) {
+    LaneState& at = state_of(lane);
+    at.op = played(lane).begin;
+    at.posts_before = state.ended * at.rounds;
+    at.round = 0;
+    look(lane, now);
   }
-  if (!core.held && core.free <= now) hand_on(core, now);
 }
 
 void Game::end_call(Rank rank, double now) {
@@ -233,56 +231,45 @@ void Game::look(int lane, double now) {
 
 bool Game::may_begin(int lane, const Op& op, double& ready) {
   LaneState& state = state_of(lane);
-  if (!signalled(lane, op, state)) return false;
+  const double now = ready;
+  const auto not_before = [&](double time, Rank peer) {
+    if (time > now && state.awaited == kNobody) state.awaited = peer;
+    ready = std::max(ready, time);
+  };
+  state.awaited = kNobody;
+  if (!signalled(lane, op, state, now)) return false;
   ready = std::max(ready, state.signalled);
   if (message_is_empty(op, state.time)) return true;
   if (op.from >= 0) {
     LinkState& link = links_[static_cast<size_t>(op.from)];
-    if (link.sent == link.received) return link.receiver = lane, false;
-    ready = std::max(ready, arrives_[slot(op.from, link.received)]);
+    const Rank peer = plan_.links[static_cast<size_t>(op.from)].from;
+    if (link.sent == link.received) return link.receiver = lane, state.awaited = peer, false;
+    not_before(arrives_[slot(op.from, link.received)], peer);
   }
   if (op.to >= 0) {
     LinkState& link = links_[static_cast<size_t>(op.to)];
-    if (link.sent - link.received >= trial_.slots) return link.sender = lane, false;
-    if (link.sent >= trial_.slots) ready = std::max(ready, free_[slot(op.to, link.sent)]);
+    const Rank peer = plan_.links[static_cast<size_t>(op.to)].to;
+    if (link.sent - link.received >= trial_.slots)
+      return link.sender = lane, state.awaited = peer, false;
+    if (link.sent >= trial_.slots) not_before(free_[slot(op.to, link.sent)], peer);
   }
   return true;
 }
 
 // Goes on where it stopped: a step may wait for all other ranks.
-bool Game::signalled(int lane, const Op& op, LaneState& state) {
+bool Game::signalled(int lane, const Op& op, LaneState& state, double now) {
   for (; op.waits_begin + state.waits_met < op.waits_end; ++state.waits_met) {
     const Wait& wait = plan_.waits[static_cast<size_t>(op.waits_begin + state.waits_met)];
     CellState& cell = cells_[static_cast<size_t>(wait.cell)];
     if (state.round < wait.lag) continue;
     const int post = state.posts_before + state.round - wait.lag;
-    if (post >= int(cell.posts.size())) return cell.waiting.push_back(lane), false;
-    state.signalled = std::max(state.signalled, cell.posts[static_cast<size_t>(post)]);
+    const bool there = post < int(cell.posts.size());
+    const double since = there ? cell.posts[static_cast<size_t>(post)] : 0;
+    if (!there || since > now) state.awaited = plan_.cells[static_cast<size_t>(wait.cell)].poster;
+    if (!there) return cell.waiting.push_back(lane), false;
+    state.signalled = std::max(state.signalled, since);
   }
   return true;
-}
-
-void Game::want_core(int lane, double now) {
-  const Rank rank = played(lane).rank;
-  Core& core = cores_.of(rank);
-  if (core.held || core.free > now) return core.ready.push_back(lane);
-  const double turn = cores_.turn_of(core, rank, now);
-  if (turn <= now) return run(lane, now);
-  core.free = turn;
-  core.running = rank;
-  at(turn, lane, Happening::runs);
-}
-
-void Game::run(int lane, double now) {
-  Core& core = cores_.of(played(lane).rank);
-  core.running = played(lane).rank;
-  LaneState& state = state_of(lane);
-  state.began = now;
-  const double time = time_of(op_of(state), lane);
-  core.free = now + time;
-  const double tail = std::min(time, tail_of(op_of(state), state));
-  if (tail > 0) at(core.free - tail, lane, Happening::leaves);
-  at(core.free, lane, Happening::ends);
 }
 
 // Its sender is not done with it yet.
@@ -290,26 +277,6 @@ void Game::leave(int lane, double now) {
   LaneState& state = state_of(lane);
   state.message_left = true;
   send(op_of(state), state.message + sizes_.round_bytes, now);
-}
-
-// A core that has nothing more to do for a lane: another of the same rank, else the next rank that
-// is ready.
-void Game::hand_on(Core& core, double now) {
-  if (core.ready.empty()) {
-    core.idle_since = now;
-    return;
-  }
-  const auto sooner = [&](int a, int b) {
-    return cores_.turns_to(core, played(a).rank) < cores_.turns_to(core, played(b).rank);
-  };
-  const auto next = std::min_element(core.ready.begin(), core.ready.end(), sooner);
-  const int lane = *next;
-  core.ready.erase(next);
-  const double turn = now + cores_.time_to(core, played(lane).rank);
-  core.running = played(lane).rank;
-  if (turn <= now) return run(lane, now);
-  core.free = turn;
-  at(turn, lane, Happening::runs);
 }
 
 void Game::end(int lane, double now) {
@@ -327,9 +294,8 @@ void Game::end(int lane, double now) {
   }
   if (op.ends) post(op, now);
   core.held = false;
-  core.idle_since = now;
   next(lane, state, now);
-  if (!core.held && core.free <= now) hand_on(core, now);
+  if (!core.held) go_on(core, now);
 }
 
 void Game::next(int lane, LaneState& state, double now) {
@@ -424,7 +390,7 @@ void Game::send(const Op& op, double bytes, double now) {
 void Game::post(const Op& op, double now) {
   for (int p = op.posts_begin; p < op.posts_end; ++p) {
     const auto number = static_cast<size_t>(plan_.posts[static_cast<size_t>(p)]);
-    cells_[number].posts.push_back(now + plan_.cells[number]);
+    cells_[number].posts.push_back(now + plan_.cells[number].latency_s);
     for (const int lane : std::exchange(cells_[number].waiting, {})) look(lane, now);
   }
 }

@@ -30,14 +30,15 @@ class Game {
 
  private:
   // What comes to pass at an event: a lane looks whether its step may begin, gets its core, sees
-  // its message leave, ends its step; or a rank makes its next call, or hears that window space for
-  // it is free.
-  enum class Happening : uint8_t { looks, runs, leaves, ends, calls, leases };
+  // its message leave, ends its step; or a rank makes its next call, hears that window space for
+  // it is free, lets another one have its core, or is the one whose turn it is now.
+  enum class Happening : uint8_t { looks, runs, leaves, ends, calls, leases, gives_way, turns };
   struct Event {
     double at = 0;
     uint64_t order = 0;
-    int who = 0;  // a lane; a rank where it is about calls
+    int who = 0;  // a lane; a rank where it is about calls or turns
     Happening what = Happening::looks;
+    uint64_t spell = 0;  // gives_way: of which spell of spinning
     bool operator<(const Event& other) const {
       return at != other.at ? at > other.at : order > other.order;
     }
@@ -46,6 +47,7 @@ class Game {
     int op = 0, time = 0, round = 0, rounds = 0;
     int posts_before = 0;  // of any cell, in earlier calls
     int waits_met = 0;     // of the step at hand
+    Rank awaited = kNobody;
     double signalled = 0;  // when the last of these was
     double message = 0;    // bytes of the message at hand
     bool message_left = false;
@@ -68,6 +70,7 @@ class Game {
     int active = 0;                         // lanes that have something to do in a call
     int left = 0;                           // of them, in the call under way
     int ended = 0;                          // calls
+    Rank awaited = kNobody;                 // for its window space
     double fresh_rate = 0, again_rate = 0;  // of memory, for what the rank touches in a call
     LinkRates one, several;                 // of messages of one chunk, and of more
     double window_rate = 0;
@@ -84,7 +87,9 @@ class Game {
   LinkRates link_rates(double message, bool one_way, bool past_laps) const;
   void reset(int rounds, int calls);
   void happen(const Event& event);
-  void at(double time, int who, Happening what) { events_.push({time, order_++, who, what}); }
+  void at(double time, int who, Happening what, uint64_t spell = 0) {
+    events_.push({time, order_++, who, what, spell});
+  }
   size_t slot(int link, int64_t message) const {
     return static_cast<size_t>(link * int64_t{trial_.slots} + message % trial_.slots);
   }
@@ -94,17 +99,25 @@ class Game {
 
   void look(int lane, double now);
   bool may_begin(int lane, const Op& op, double& ready);
-  bool signalled(int lane, const Op& op, LaneState& state);
-  void want_core(int lane, double now);
-  void run(int lane, double now);
-  void hand_on(Core& core, double now);
+  bool signalled(int lane, const Op& op, LaneState& state, double now);
   void leave(int lane, double now);
   void end(int lane, double now);
   void next(int lane, LaneState& state, double now);
 
   void make_call(Rank rank, double now);
   void end_call(Rank rank, double now);
-  bool lease_is_free(const RankState& rank) const;
+  Rank has_lease_of(const RankState& rank) const;
+
+  // simulate_turns.cc
+  void want_core(int lane, double now);
+  void run(int lane, double now);
+  void go_on(Core& core, double now);
+  bool run_ready(Core& core, double now);
+  Rank awaited_by(Rank rank) const;
+  void spin(Core& core, double now);
+  void give_way(Rank rank, uint64_t spell, double now);
+  void turn(Rank rank, double now);
+  void come_back(Rank rank, double now);
 
   void find_empty_messages();
   bool empty(const Op& op, int time) const;  // its chunk is

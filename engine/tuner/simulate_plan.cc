@@ -181,6 +181,8 @@ class Planner {
     if (!fresh) return at->second;
     const Path way = path(network_, from, to, all_, plan_.ranks);
     Link& link = plan_.links.emplace_back();
+    link.from = from % plan_.ranks;
+    link.to = to % plan_.ranks;
     link.latency_s = way.latency_s;
     link.between = way.medium == &network_.between;
     link.in_cache = in_cache(from, to);
@@ -199,7 +201,8 @@ class Planner {
         cells_.try_emplace(between(poster, waiter, id), static_cast<int>(plan_.cells.size()));
     if (fresh)
       plan_.cells.push_back(
-          poster == waiter ? 0 : path(network_, poster, waiter, all_, plan_.ranks).latency_s);
+          {poster % plan_.ranks,
+           poster == waiter ? 0 : path(network_, poster, waiter, all_, plan_.ranks).latency_s});
     return at->second;
   }
 

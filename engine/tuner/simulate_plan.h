@@ -36,10 +36,16 @@ struct Wait {
 };
 
 struct Link {
+  Rank from = 0, to = 0;  // among those that are played
   double latency_s = 0;
   bool between = false;   // nodes
   bool in_cache = false;  // of the core that both ends share
   std::vector<int> ports;
+};
+
+struct Cell {
+  Rank poster = 0;  // among those that are played
+  double latency_s = 0;
 };
 
 struct PlayedLane {
@@ -57,7 +63,7 @@ struct Plan {
   std::vector<Wait> waits;
   std::vector<int> posts;
   std::vector<Link> links;
-  std::vector<double> cells;  // by cell: latency of a signal
+  std::vector<Cell> cells;
   std::vector<double> ports;  // by port: rate
   double steps = 0;           // in one round
   // Chunks of Input and Output that a rank reads or writes; of these, results.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "engine/tuner/bound.h"
 #include "engine/tuner/simulate_cores.h"
@@ -105,39 +107,67 @@ TEST(Simulate, MessagesOfManyRoundsKeepTheirPaceInALoop) {
 
 // -- cores ----------------------------------------------------------------------------------------
 
-TEST(Cores, AnIdleCoreComesRoundToWhoIsReady) {
+TEST(Cores, GoRoundTheirRanks) {
   Network network = plain();
   network.node_cores = 2;
-  network.switch_s = 1;
-  simulation::Cores cores(network, 6);  // 0, 2 and 4 on one
-  simulation::Core& core = cores.of(4);
-  EXPECT_EQ(&core, &cores.of(0));
-  EXPECT_NE(&core, &cores.of(1));
-  EXPECT_EQ(cores.turn_of(core, 2, 7), 7);  // nobody ran yet
-  core.running = 0;
-  core.idle_since = 10;
-  EXPECT_EQ(cores.turns_to(core, 4), 2);
-  EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10), 10);    // at once
-  EXPECT_DOUBLE_EQ(cores.turn_of(core, 2, 10), 11);    // the next turn
-  EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10.5), 13);  // after the others'
-  EXPECT_DOUBLE_EQ(cores.turn_of(core, 4, 12.5), 15);  // missed its own
-  EXPECT_DOUBLE_EQ(cores.time_to(core, 4), 2);
+  simulation::Cores cores(network, 7);  // 0, 2, 4 and 6 on one
+  EXPECT_EQ(&cores.of(4), &cores.of(0));
+  EXPECT_NE(&cores.of(4), &cores.of(1));
+  EXPECT_EQ(cores.sharers(2), 4);
+  EXPECT_EQ(cores.sharers(5), 3);
+  EXPECT_EQ(cores.next(0), 2);
+  EXPECT_EQ(cores.next(6), 0);
+  EXPECT_EQ(cores.next(5), 1);
+  network.node_ranks = 4;  // and on nodes of their own
+  simulation::Cores apart(network, 8);
+  EXPECT_EQ(apart.sharers(5), 2);
+  EXPECT_EQ(apart.next(5), 7);
+  EXPECT_EQ(apart.next(7), 5);
 }
 
-TEST(Cores, WhoeverFindsNothingHasLookedForIt) {
+TEST(Cores, TurnsTakeWhatWasMeasuredAndAreRepeated) {
   Network network = plain();
   network.node_cores = 2;
   network.switch_s = 1;
+  network.switch_spread_s = 0.25;
   network.inside.poll_s = 0.5;
   simulation::Cores cores(network, 6);
-  simulation::Core& core = cores.of(0);
-  core.running = 0;
-  core.idle_since = 10;
-  EXPECT_DOUBLE_EQ(cores.turn_of(core, 2, 10), 11.5);
-  EXPECT_DOUBLE_EQ(cores.turn_of(core, 0, 10.5), 14.5);
-  EXPECT_DOUBLE_EQ(cores.time_to(core, 0), 0);
-  EXPECT_DOUBLE_EQ(cores.time_to(core, 2), 1);    // it is ready, and so is not looked for
-  EXPECT_DOUBLE_EQ(cores.time_to(core, 4), 2.5);  // past 2, which looks
+  std::vector<double> turns;
+  for (int i = 0; i < 100; ++i) turns.push_back(cores.turn_s());
+  const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
+  EXPECT_GE(*least, 1.5);
+  EXPECT_LT(*least, 1.6);
+  EXPECT_LE(*most, 1.75);
+  EXPECT_GT(*most, 1.65);
+  cores.reset();
+  for (const double turn : turns) ASSERT_EQ(cores.turn_s(), turn);
+}
+
+TEST(Cores, AreKeptForARankThatRunsOnAnother) {
+  Network network = plain();
+  network.inside.latency_s = 1 * kMicro;
+  network.node_cores = 2;
+  network.switch_s = 100 * kMicro;
+  const Trial doubling = trial_of("recursive_doubling", Kind::all_reduce, 4);
+  const double without = pace(doubling, network, 64);
+  network.patience_s = 100 * kMicro;
+  EXPECT_LT(pace(doubling, network, 64), 0.7 * without);
+  network.node_cores = 1;  // nobody runs meanwhile
+  const double alone = pace(doubling, network, 64);
+  network.patience_s = 0;
+  EXPECT_DOUBLE_EQ(pace(doubling, network, 64), alone);
+}
+
+TEST(Cores, RanksThatSleepAreWokenInOneTurn) {
+  Network network = plain();
+  const Trial ring = trial_of("ring", Kind::all_reduce, 4);
+  network.inside.latency_s = 1;
+  const double own = run(ring, network, 64).seconds;
+  network.node_cores = 2;
+  network.switch_s = 1e-3;
+  const double shared = run(ring, network, 64).seconds;
+  EXPECT_GT(shared, own + 6 * 1e-3);  // hops
+  EXPECT_LT(shared, own + 4 * 6 * 1e-3);
 }
 
 TEST(Simulate, SwitchesAreSharedByTheCallsThatRunAhead) {

@@ -33,17 +33,17 @@ TEST(Tuning, ComesBackAsItWent) {
 
 TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
   std::string text = to_json(sample());
-  text.replace(text.find("\"weft_tuning\": 9"), 16, "\"weft_tuning\": 8");
+  text.replace(text.find("\"weft_tuning\": 10"), 17, "\"weft_tuning\": 9");
   const Status status = tuning_from_json(text).status();
   EXPECT_EQ(status.code(), Code::unsupported);
-  EXPECT_TRUE(contains(status, "version 8") && contains(status, "weft-bench --tune"))
+  EXPECT_TRUE(contains(status, "version 9") && contains(status, "weft-bench --tune"))
       << status.message();
 }
 
 TEST(Tuning, NamesWhatIsWrong) {
   EXPECT_TRUE(contains(tuning_from_json("{").status(), "not JSON"));
   EXPECT_TRUE(contains(tuning_from_json("{}").status(), "weft_tuning: it is missing"));
-  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 9})").status(), "has no \"shm\""));
+  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 10})").status(), "has no \"shm\""));
   std::string text = to_json(sample());
   text.replace(text.find("send_us"), 7, "sent_us");
   const Status status = tuning_from_json(text).status();
@@ -54,7 +54,7 @@ TEST(Tuning, NamesWhatIsWrong) {
 // Its parts are written again for their own reader, which takes stack for every level.
 TEST(Tuning, ThatNestsTooDeepIsRefused) {
   constexpr size_t kLevels = 1'000'000;
-  const std::string deep = concat(R"({"weft_tuning": 9, "host": "]\"]", "shm": )",
+  const std::string deep = concat(R"({"weft_tuning": 10, "host": "]\"]", "shm": )",
                                   std::string(kLevels, '['), std::string(kLevels, ']'), "}");
   const Status status = tuning_from_json(deep).status();
   EXPECT_TRUE(contains(status, "more than 64 deep")) << status.message();
