@@ -123,8 +123,10 @@ class PriceJob {
       for (size_t i = 0; i < ways; ++i) {
         // There and back: whoever came first would always come behind the most expensive one.
         const size_t way = round % 2 == 0 ? i : ways - 1 - i;
-        WEFT_TRY(measure(invocation, told->prices[way], *as_priced, tries, point, point.ways[way],
-                         means[way]));
+        const Result<double> mean = measure_as_priced(invocation, told->prices[way], *as_priced,
+                                                      tries, point, point.ways[way]);
+        if (!mean.ok()) return mean.status();
+        means[way].push_back(*mean);
       }
     for (size_t way = 0; way < ways; ++way)
       point.ways[way].measured_us = summarize(std::move(means[way])).median;
@@ -140,9 +142,9 @@ class PriceJob {
   // The host may move this machine's cores together or apart at any time, and all times change.
   // What was measured while they were not where they were when the prices were taken does not
   // count, as long as there are `tries`. All ranks find the same.
-  Status measure(const Invocation& invocation, const CallInfo::Price& price, double as_priced,
-                 int& tries, const PricePoint& point, const PricedWay& way,
-                 std::vector<double>& means) {
+  Result<double> measure_as_priced(const Invocation& invocation, const CallInfo::Price& price,
+                                   double as_priced, int& tries, const PricePoint& point,
+                                   const PricedWay& way) {
     for (;;) {
       const Result<double> mean = measure(invocation, price, point, way);
       if (!mean.ok()) return mean.status();
@@ -153,8 +155,7 @@ class PriceJob {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         continue;
       }
-      means.push_back(*mean);
-      return {};
+      return *mean;
     }
   }
 

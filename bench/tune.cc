@@ -28,10 +28,10 @@ void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
       "%s: a call %.3f us, a step %.3f or %.3f, a fold %.3f, a message out %.3f (%.3f after it has "
-      "left), in %.3f, on its way %.3f, a look for one %.3f",
+      "left), in %.3f, on its way %.3f, a look for one %.3f, patience %.3f",
       network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.short_step_s * 1e6,
       network.fold_s * 1e6, medium.send_s * 1e6, medium.send_tail_s * 1e6, medium.recv_s * 1e6,
-      medium.latency_s * 1e6, medium.poll_s * 1e6);
+      medium.latency_s * 1e6, medium.poll_s * 1e6, medium.patience_s * 1e6);
   print("GB/s both ways, of KiB", medium.rank_rates);
   print("one way", medium.rank_one_way_rates);
   print("in windows", medium.window_rates);
@@ -42,9 +42,8 @@ void print(const Network& network) {
 void print(const Tuning& tuning) {
   print(tuning.shm);
   print(tuning.tcp);
-  std::printf("%d cores, a switch %.1f to %.1f us, patience %.1f; memory", tuning.shm.node_cores,
-              tuning.shm.switch_s * 1e6, (tuning.shm.switch_s + tuning.shm.switch_spread_s) * 1e6,
-              tuning.shm.patience_s * 1e6);
+  std::printf("%d cores, a switch %.1f to %.1f us; memory", tuning.shm.node_cores,
+              tuning.shm.switch_s * 1e6, (tuning.shm.switch_s + tuning.shm.switch_spread_s) * 1e6);
   for (const Rate& m : tuning.shm.memory)
     std::printf(" %.0f GB/s in %.0f KiB", m.rate * 1e-9, m.bytes / 1024);
   std::printf("\n");

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/backoff.h"
 #include "engine/measure/flows.h"
 #include "engine/measure/pair.h"
 #include "engine/schedule/window_lap.h"
@@ -39,13 +40,8 @@ double measure_flag_hop(Watch& watch) {
 // Seconds that a rank itself was busy with a message, and that it took in all.
 struct Trip {
   double whole = 0, send = 0, recv = 0;
+  bool operator<(const Trip& other) const { return whole < other.whole; }
 };
-
-Trip median(std::vector<Trip> trips) {
-  std::sort(trips.begin(), trips.end(),
-            [](const Trip& a, const Trip& b) { return a.whole < b.whole; });
-  return trips[trips.size() / 2];
-}
 
 // Messages that both send at once, and then receive, as the ranks of most schedules do.
 Trip measure_exchange(Watch& watch, Pair& pair, size_t bytes, int times) {
@@ -92,16 +88,27 @@ void deliver_within_calls(Medium& medium, double exchange_s, double turn_s) {
   medium.recv_s += std::exchange(medium.latency_s, 0);
 }
 
-// A look that finds none.
-double measure_poll(Watch& watch, Pair& pair) {
+template <class Look>
+double seconds_alone(Watch& watch, Look look) {
   constexpr int kLooks = 1000;
   return typical(watch.until, [&] {
     return together(watch, 1, own_core,
                     [&](int) {
-                      for (int i = 0; i < kLooks; ++i) pair.in(0).peek();
+                      for (int i = 0; i < kLooks; ++i) look();
                     }) /
            kLooks;
   });
+}
+
+// A look that finds none.
+double measure_poll(Watch& watch, Pair& pair) {
+  return seconds_alone(watch, [&] { pair.in(0).peek(); });
+}
+
+// How long a rank spins for another one that runs (engine/backoff.h), whose looks cost what steps
+// do.
+double measure_patience(Watch& watch, double look_s) {
+  return Backoff::kSpinsForRunning * (seconds_alone(watch, cpu_relax) + look_s);
 }
 
 // -- messages of many bytes --------------------------------------------------------------------
@@ -186,12 +193,13 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   medium.recv_s = std::max(0.0, trip.recv - clock);
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
   medium.poll_s = measure_poll(watch, *pair);
-  if (!in_shared_memory) deliver_within_calls(medium, trip.whole, measuring::median(turns));
+  if (!in_shared_memory) deliver_within_calls(medium, trip.whole, median(turns));
   for (const Flow& flow : links) {
     medium.rank_rates.push_back(exchange_rate(flow, network));
     medium.rank_one_way_rates.push_back(one_way_rate(flow, network));
   }
   if (!in_shared_memory) return watch.failed;
+  medium.patience_s = measure_patience(watch, network.step_s);
   // A flag alone says how soon another core can see something; messages that cross add to it.
   medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
   medium.window_rates = exchange_rates_of_windows(windows, network);

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "engine/backoff.h"
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
@@ -157,15 +156,18 @@ Status measure_steps(Watch& watch, Network& network) {
 // From one thread of a core to the other, as ranks turn that wait: in most cases at least, and at
 // most.
 void measure_switch(Watch& watch, Network& network) {
-  constexpr int kTurns = 10'000;
+  constexpr int kTurns = 10'000, kLeastTurns = 20;
   Watch both;  // each has the core half of the time
   std::vector<double> took;
   took.reserve(2 * kTurns);
   std::atomic<int> turn{0};
+  std::atomic<bool> late{false};
   double left = now_s();
   together(both, 2, same_core, [&](int me) {
     for (int i = 0; i < kTurns; ++i) {
-      while (turn.load() != me) ::sched_yield();
+      while (turn.load() != me && !late.load()) ::sched_yield();
+      if (late.load()) return;
+      if (i >= kLeastTurns && watch.until.expired()) late.store(true);
       took.push_back(now_s() - left);
       left = now_s();
       turn.store(1 - me);
@@ -177,20 +179,6 @@ void measure_switch(Watch& watch, Network& network) {
   const size_t few = took.size() / 20;
   network.switch_s = took[few];
   network.switch_spread_s = took[took.size() - 1 - few] - took[few];
-}
-
-// How long a rank spins for another one that runs (engine/backoff.h), whose looks cost what steps
-// do.
-double measure_patience(Watch& watch, double look_s) {
-  constexpr int kSpins = 1000;
-  const double relax_s = typical(watch.until, [&] {
-    return together(watch, 1, own_core,
-                    [](int) {
-                      for (int i = 0; i < kSpins; ++i) cpu_relax();
-                    }) /
-           kSpins;
-  });
-  return Backoff::kSpinsForRunning * (relax_s + look_s);
 }
 
 // -- memory ------------------------------------------------------------------------------------
@@ -225,7 +213,6 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
   watch.until = Deadline::after(budget_s);
   WEFT_TRY(measure_steps(watch, node));
   measure_switch(watch, node);
-  node.patience_s = measure_patience(watch, node.step_s);
   constexpr size_t kLargest = 64 << 20;
   for (size_t footprint = 16 << 10; footprint <= kLargest; footprint *= 4)
     node.memory.push_back(

@@ -26,12 +26,6 @@ double cpu_s() {
 
 double now_s() { return static_cast<double>(steady_clock().now_ns()) * 1e-9; }
 
-double median(std::vector<double> times) {
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
-
 double typical(const Deadline& until, const std::function<double()>& measure) {
   std::vector<double> times{measure()};
   while (times.size() < size_t{kRepeats} && !until.expired()) times.push_back(measure());

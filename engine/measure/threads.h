@@ -2,6 +2,8 @@
 // each on a core of its own, and the median, or the least, of several times.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -22,7 +24,13 @@ double typical(const Deadline& until, const std::function<double()>& measure);
 // to it.
 double least(const Deadline& until, const std::function<double()>& measure, int repeats);
 
-double median(std::vector<double> times);  // REQUIRES: not empty
+// REQUIRES: not empty.
+template <class T>
+T median(std::vector<T> times) {
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  return *middle;
+}
 
 // Those that the process may run on, core by core; one at least.
 std::vector<int> usable_cpus();

@@ -44,7 +44,9 @@ struct Medium {
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
   double poll_s = 0;              // for a look that finds no message
-  double send_tail_s = 0;         // of send_s, while which the message is on its way already
+  // That a rank keeps its core while it waits for one that has another, where ranks see that.
+  double patience_s = 0;
+  double send_tail_s = 0;  // of send_s, while which the message is on its way already
   // At which a rank itself moves bytes into and out of the medium, by the length of a message.
   // Empty: no limit.
   std::vector<Rate> rank_rates = {};
@@ -79,7 +81,6 @@ struct Network {
   double fold_s = 0;           // and more for one that folds operands
   double switch_s = 0;         // when a core turns to another rank, at least
   double switch_spread_s = 0;  // and at most so much more
-  double patience_s = 0;       // that a rank keeps its core while it waits for one that has another
   std::vector<Rate> memory;    // that a core reads and writes of bytes that it uses again and
                                // again; empty: no limit
   double stream_rate = 0;      // of results that are written past the caches; 0: as all others

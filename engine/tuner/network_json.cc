@@ -33,6 +33,7 @@ ordered_json json_of(const Medium& medium) {
   write(out, "send_tail_us", medium.send_tail_s, kMicro);
   write(out, "recv_us", medium.recv_s, kMicro);
   write(out, "poll_us", medium.poll_s, kMicro);
+  write(out, "patience_us", medium.patience_s, kMicro);
   write(out, "rank", kMessage, medium.rank_rates);
   write(out, "rank_one_way", kMessage, medium.rank_one_way_rates);
   write(out, "window", kMessage, medium.window_rates);
@@ -68,14 +69,15 @@ void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& 
 }
 
 void read(JsonObject in, Medium& medium) {
-  in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "poll_us", "rank",
-           "rank_one_way", "window", "window_one_way", "mapped"});
+  in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "poll_us",
+           "patience_us", "rank", "rank_one_way", "window", "window_one_way", "mapped"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
   in.read("send_tail_us", medium.send_tail_s, kMicro);
   in.read("recv_us", medium.recv_s, kMicro);
   in.read("poll_us", medium.poll_s, kMicro);
+  in.read("patience_us", medium.patience_s, kMicro);
   read(in, "rank", kMessage, medium.rank_rates);
   read(in, "rank_one_way", kMessage, medium.rank_one_way_rates);
   read(in, "window", kMessage, medium.window_rates);
@@ -99,8 +101,8 @@ void read(JsonObject in, Tier& tier, int below) {
 
 void read(JsonObject in, Network& network) {
   in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "short_step_us",
-           "fold_us", "switch_us", "switch_spread_us", "patience_us", "memory", "stream_gbytes",
-           "inside", "between", "tiers", "torus", "hop_us"});
+           "fold_us", "switch_us", "switch_spread_us", "memory", "stream_gbytes", "inside",
+           "between", "tiers", "torus", "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
   in.read("node_cores", network.node_cores);
@@ -111,7 +113,6 @@ void read(JsonObject in, Network& network) {
   in.read("fold_us", network.fold_s, kMicro);
   in.read("switch_us", network.switch_s, kMicro);
   in.read("switch_spread_us", network.switch_spread_s, kMicro);
-  in.read("patience_us", network.patience_s, kMicro);
   read(in, "memory", kFootprint, network.memory);
   in.read("stream_gbytes", network.stream_rate, kGiga);
   in.object("inside", [&](JsonObject o) { read(o, network.inside); });
@@ -145,7 +146,6 @@ std::string to_json(const Network& network) {
   write(out, "fold_us", network.fold_s, kMicro);
   write(out, "switch_us", network.switch_s, kMicro);
   write(out, "switch_spread_us", network.switch_spread_s, kMicro);
-  write(out, "patience_us", network.patience_s, kMicro);
   write(out, "memory", kFootprint, network.memory);
   write(out, "stream_gbytes", network.stream_rate, kGiga);
   out["inside"] = json_of(network.inside);

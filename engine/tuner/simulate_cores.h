@@ -2,7 +2,7 @@
 //
 // A rank that finds nothing to do lets the next one of its core run, and so on round the core: each
 // turn takes Medium::poll_s for finding nothing and Network::switch_s. While it waits for one rank
-// that has another core it keeps its own for up to Network::patience_s, as Backoff does. Ranks that
+// that has another core it keeps its own for up to Medium::patience_s, as Backoff does. Ranks that
 // have found nothing in kTurns turns sleep, until one of them is ready.
 #pragma once
 
@@ -16,17 +16,18 @@
 
 namespace weft::simulation {
 
+// What a core does: nothing yet; a rank's step; the time of a rank from one call to the next; a
+// look of a rank whether it has something to do; a switch to the next rank. Or all its ranks sleep.
+enum class Doing : uint8_t { nothing, step, between_calls, looks, turns, sleeps };
+
 struct Core {
-  double free = 0;         // when what it does now ends
-  bool held = false;       // by a step that is just ending, or a rank between two calls
-  bool spinning = false;   // `running` looks whether it has something to do
-  bool turning = false;    // from `running` to the next one
-  bool asleep = false;     // all its ranks are
-  Rank running = kNobody;  // that it turned to; none yet at first
-  Rank awaited = kNobody;  // whom the spinning rank keeps the core for
-  int turns = 0;           // in which nobody found anything
-  uint64_t spell = 0;      // of spinning: which one
-  std::vector<int> ready;  // lanes that wait for it, in order
+  Doing doing = Doing::nothing;
+  Rank running = kNobody;   // that it turned to last
+  Rank awaited = kNobody;   // whom that one, looking, keeps the core for
+  double until = 0;         // and how long
+  int turns = 0;            // in which nobody found anything
+  std::vector<int> ready;   // lanes that wait for it, in order
+  std::minstd_rand random;  // how long its switches take; the same in every simulation
 };
 
 class Cores {
@@ -39,16 +40,18 @@ class Cores {
         per_node_(network.node_ranks > 0 ? network.node_ranks : ranks),
         cores_(static_cast<size_t>(ranks)) {}
 
+  // Cores of one place in their nodes are alike, as representatives have them.
   void reset() {
     cores_.assign(cores_.size(), {});
-    random_.seed();
+    for (size_t core = 0; core < cores_.size(); ++core)
+      cores_[core].random.seed(static_cast<uint32_t>(1 + core % static_cast<size_t>(per_node_)));
   }
 
   Core& of(Rank rank) { return cores_[static_cast<size_t>(network_.first_of_core(rank))]; }
 
   bool runs(Rank rank) {
     const Core& core = of(rank);
-    return core.running == rank && !core.turning && !core.asleep;
+    return core.running == rank && core.doing != Doing::turns && core.doing != Doing::sleeps;
   }
 
   // Ranks on the core of `rank`.
@@ -58,10 +61,10 @@ class Cores {
     const int here = std::min(per_node_, ranks_ - first);
     return (here - (rank - first) % network_.node_cores - 1) / network_.node_cores + 1;
   }
-  // Whose turn it is after that rank.
+  // Whose turn it is after that rank. REQUIRES: sharers(rank) > 1.
   Rank next(Rank rank) const {
     const Rank first = network_.first_of_core(rank);
-    const int place = (rank - first) / std::max(1, network_.node_cores);
+    const int place = (rank - first) / network_.node_cores;
     return first + (place + 1) % sharers(rank) * network_.node_cores;
   }
   // Calls with each core of the rank's node.
@@ -73,9 +76,10 @@ class Cores {
   }
   // From a rank that found nothing to the next one. No two take the same: in step with each other,
   // cores would meet, or miss, what others send in every turn, as no machine does.
-  double turn_s() {
-    const double share = static_cast<double>(random_() - random_.min()) /
-                         static_cast<double>(random_.max() - random_.min());
+  double turn_s(Core& core) const {
+    std::minstd_rand& random = core.random;
+    const double share = static_cast<double>(random() - random.min()) /
+                         static_cast<double>(random.max() - random.min());
     return network_.switch_s + share * network_.switch_spread_s + network_.inside.poll_s;
   }
 
@@ -83,7 +87,6 @@ class Cores {
   const Network& network_;
   const int ranks_, per_node_;
   std::vector<Core> cores_;
-  std::minstd_rand random_;  // the same in every simulation
 };
 
 }  // namespace weft::simulation

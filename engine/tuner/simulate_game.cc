@@ -168,7 +168,7 @@ void Game::happen(const Event& event) {
     case Happening::ends: return end(event.who, event.at);
     case Happening::calls: return come_back(event.who, event.at);
     case Happening::leases: return make_call(event.who, event.at);
-    case Happening::gives_way: return give_way(event.who, event.spell, event.at);
+    case Happening::gives_way: return lose_patience(event.who, event.at);
     case Happening::turns: return turn(event.who, event.at);
   }
 }
@@ -206,10 +206,8 @@ void Game::end_call(Rank rank, double now) {
   double& ended = call_ends_[static_cast<size_t>(state.ended)];
   ended = std::max(ended, now);
   if (++state.ended < calls_) {
-    Core& core = cores_.of(rank);
-    core.free = now + network_.call_s;
-    core.held = true;
-    at(core.free, rank, Happening::calls);
+    cores_.of(rank).doing = Doing::between_calls;
+    at(now + network_.call_s, rank, Happening::calls);
   }
   const double heard = now + network_.inside.latency_s;
   for (const Rank waiting : std::exchange(without_lease_, {}))
@@ -283,8 +281,6 @@ void Game::end(int lane, double now) {
   LaneState& state = state_of(lane);
   const PlayedLane& of = played(lane);
   const Op& op = op_of(state);
-  Core& core = cores_.of(of.rank);
-  core.held = true;
   ++steps_;
   if (trace_)
     trace_->push_back({of.rank, of.number, state.op - of.begin, state.round, state.began, now});
@@ -293,9 +289,9 @@ void Game::end(int lane, double now) {
     if (op.ends) pass_on(op, state, now);
   }
   if (op.ends) post(op, now);
-  core.held = false;
   next(lane, state, now);
-  if (!core.held) go_on(core, now);
+  Core& core = cores_.of(of.rank);
+  if (core.doing != Doing::between_calls) go_on(core, now);
 }
 
 void Game::next(int lane, LaneState& state, double now) {

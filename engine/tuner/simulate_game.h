@@ -38,7 +38,6 @@ class Game {
     uint64_t order = 0;
     int who = 0;  // a lane; a rank where it is about calls or turns
     Happening what = Happening::looks;
-    uint64_t spell = 0;  // gives_way: of which spell of spinning
     bool operator<(const Event& other) const {
       return at != other.at ? at > other.at : order > other.order;
     }
@@ -47,9 +46,9 @@ class Game {
     int op = 0, time = 0, round = 0, rounds = 0;
     int posts_before = 0;  // of any cell, in earlier calls
     int waits_met = 0;     // of the step at hand
-    Rank awaited = kNobody;
     double signalled = 0;  // when the last of these was
-    double message = 0;    // bytes of the message at hand
+    Rank awaited = kNobody;
+    double message = 0;  // bytes of the message at hand
     bool message_left = false;
     double began = 0;
   };
@@ -87,9 +86,7 @@ class Game {
   LinkRates link_rates(double message, bool one_way, bool past_laps) const;
   void reset(int rounds, int calls);
   void happen(const Event& event);
-  void at(double time, int who, Happening what, uint64_t spell = 0) {
-    events_.push({time, order_++, who, what, spell});
-  }
+  void at(double time, int who, Happening what) { events_.push({time, order_++, who, what}); }
   size_t slot(int link, int64_t message) const {
     return static_cast<size_t>(link * int64_t{trial_.slots} + message % trial_.slots);
   }
@@ -115,7 +112,8 @@ class Game {
   bool run_ready(Core& core, double now);
   Rank awaited_by(Rank rank) const;
   void spin(Core& core, double now);
-  void give_way(Rank rank, uint64_t spell, double now);
+  void lose_patience(Rank rank, double now);
+  void give_way(Core& core, double now);
   void turn(Rank rank, double now);
   void come_back(Rank rank, double now);
 

@@ -181,10 +181,12 @@ class Planner {
     if (!fresh) return at->second;
     const Path way = path(network_, from, to, all_, plan_.ranks);
     Link& link = plan_.links.emplace_back();
-    link.from = from % plan_.ranks;
-    link.to = to % plan_.ranks;
     link.latency_s = way.latency_s;
     link.between = way.medium == &network_.between;
+    if (!link.between) {
+      link.from = from % plan_.ranks;
+      link.to = to % plan_.ranks;
+    }
     link.in_cache = in_cache(from, to);
     for (const Port port : way.ports) link.ports.push_back(number(port));
     return at->second;
@@ -199,10 +201,11 @@ class Planner {
   int cell(Rank poster, Rank waiter, int id) {
     const auto [at, fresh] =
         cells_.try_emplace(between(poster, waiter, id), static_cast<int>(plan_.cells.size()));
-    if (fresh)
-      plan_.cells.push_back(
-          {poster % plan_.ranks,
-           poster == waiter ? 0 : path(network_, poster, waiter, all_, plan_.ranks).latency_s});
+    if (!fresh) return at->second;
+    Cell& cell = plan_.cells.emplace_back();
+    if (network_.node_of(poster) == network_.node_of(waiter)) cell.poster = poster % plan_.ranks;
+    if (poster != waiter)
+      cell.latency_s = path(network_, poster, waiter, all_, plan_.ranks).latency_s;
     return at->second;
   }
 

@@ -36,7 +36,7 @@ struct Wait {
 };
 
 struct Link {
-  Rank from = 0, to = 0;  // among those that are played
+  Rank from = kNobody, to = kNobody;  // of one node, among those that are played
   double latency_s = 0;
   bool between = false;   // nodes
   bool in_cache = false;  // of the core that both ends share
@@ -44,7 +44,7 @@ struct Link {
 };
 
 struct Cell {
-  Rank poster = 0;  // among those that are played
+  Rank poster = kNobody;  // of the waiter's node, among those that are played
   double latency_s = 0;
 };
 

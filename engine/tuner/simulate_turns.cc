@@ -8,27 +8,25 @@ namespace weft::simulation {
 void Game::want_core(int lane, double now) {
   const Rank rank = played(lane).rank;
   Core& core = cores_.of(rank);
-  const bool at_once = core.running == kNobody || (core.spinning && core.running == rank);
-  if (at_once) return run(lane, now);
-  if (!core.asleep) return core.ready.push_back(lane);
-  core.asleep = false;
+  const bool looks = core.doing == Doing::looks && core.running == rank;
+  if (looks || core.doing == Doing::nothing) return run(lane, now);
+  if (core.doing != Doing::sleeps) return core.ready.push_back(lane);
+  core.doing = Doing::step;
   core.running = rank;
-  core.free = now + cores_.turn_s();
-  at(core.free, lane, Happening::runs);
+  at(now + cores_.turn_s(core), lane, Happening::runs);
 }
 
 void Game::run(int lane, double now) {
   Core& core = cores_.of(played(lane).rank);
+  core.doing = Doing::step;
   core.running = played(lane).rank;
-  core.spinning = false;
   core.turns = 0;
   LaneState& state = state_of(lane);
   state.began = now;
   const double time = time_of(op_of(state), lane);
-  core.free = now + time;
   const double tail = std::min(time, tail_of(op_of(state), state));
-  if (tail > 0) at(core.free - tail, lane, Happening::leaves);
-  at(core.free, lane, Happening::ends);
+  if (tail > 0) at(now + time - tail, lane, Happening::leaves);
+  at(now + time, lane, Happening::ends);
 }
 
 // The core's rank is done with a step: another lane of it, or it waits.
@@ -59,44 +57,43 @@ Rank Game::awaited_by(Rank rank) const {
 
 // The core's rank has found nothing to do.
 void Game::spin(Core& core, double now) {
-  core.spinning = true;
-  core.turning = false;
-  ++core.spell;
+  core.doing = Doing::looks;
   if (cores_.sharers(core.running) == 1) return;
   const Rank awaited = awaited_by(core.running);
   core.awaited = awaited != kNobody && cores_.runs(awaited) ? awaited : kNobody;
-  const double patience = core.awaited != kNobody ? network_.patience_s : 0;
-  at(now + patience, core.running, Happening::gives_way, core.spell);
+  core.until = now + (core.awaited != kNobody ? network_.inside.patience_s : 0);
+  at(core.until, core.running, Happening::gives_way);
 }
 
-void Game::give_way(Rank rank, uint64_t spell, double now) {
+// The event may be of a look that has ended already.
+void Game::lose_patience(Rank rank, double now) {
   Core& core = cores_.of(rank);
-  if (!core.spinning || core.spell != spell) return;
-  core.spinning = false;
-  core.turning = true;
-  at(now + cores_.turn_s(), cores_.next(rank), Happening::turns);
+  if (core.doing == Doing::looks && core.running == rank && core.until == now) give_way(core, now);
+}
+
+void Game::give_way(Core& core, double now) {
+  const Rank rank = core.running;
+  core.doing = Doing::turns;
+  at(now + cores_.turn_s(core), cores_.next(rank), Happening::turns);
   // Nobody keeps a core for it any more.
   cores_.each_beside(rank, [&](Core& theirs) {
-    if (theirs.spinning && theirs.awaited == rank) give_way(theirs.running, theirs.spell, now);
+    if (theirs.doing == Doing::looks && theirs.awaited == rank) give_way(theirs, now);
   });
 }
 
 void Game::turn(Rank rank, double now) {
   Core& core = cores_.of(rank);
   core.running = rank;
-  core.turning = false;
   if (run_ready(core, now)) return;
   if (!core.ready.empty() || ++core.turns <= Cores::kTurns * cores_.sharers(rank))
     return spin(core, now);
-  core.asleep = true;
+  core.doing = Doing::sleeps;
 }
 
 // From the end of a call to the next one.
 void Game::come_back(Rank rank, double now) {
-  Core& core = cores_.of(rank);
-  core.held = false;
   make_call(rank, now);
-  go_on(core, now);
+  go_on(cores_.of(rank), now);
 }
 
 }  // namespace weft::simulation

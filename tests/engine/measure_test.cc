@@ -42,8 +42,9 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
   EXPECT_LT(n.short_step_s, 4 * n.step_s);  // shorter, where nothing else runs on the machine
   EXPECT_GT(n.switch_s, 0);
   EXPECT_GE(n.switch_spread_s, 0);
-  EXPECT_GT(n.patience_s, 0);
-  EXPECT_LT(n.patience_s, 1e-3);
+  EXPECT_EQ(n.inside.patience_s > 0,
+            GetParam() == std::string_view("shm"));  // see Transport::running()
+  EXPECT_LT(n.inside.patience_s, 1e-3);
   EXPECT_GT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 1e-9);
   EXPECT_LT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 0.1);
   EXPECT_FALSE(n.inside.rank_rates.empty());

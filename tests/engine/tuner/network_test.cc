@@ -56,9 +56,9 @@ TEST(Network, JsonThatNestsTooDeepIsRefused) {
 TEST(Network, MediaSurviveJson) {
   Network network;
   network.name = "mapped";
+  network.switch_spread_s = 0.5 * kMicro;
+  network.inside.patience_s = 2 * kMicro;
   network.inside.rank_rates = {{1024, 5e9}, {65536, 2e10}};
-  network.switch_spread_s = 3e-7;
-  network.patience_s = 2e-6;
   network.inside.window_rates = {{1024, 4e9}, {65536, 3e10}};
   network.inside.rank_one_way_rates = {{2048, 6e9}};
   network.inside.window_one_way_rates = {{4096, 7e9}};

@@ -133,14 +133,15 @@ TEST(Cores, TurnsTakeWhatWasMeasuredAndAreRepeated) {
   network.inside.poll_s = 0.5;
   simulation::Cores cores(network, 6);
   std::vector<double> turns;
-  for (int i = 0; i < 100; ++i) turns.push_back(cores.turn_s());
+  for (int i = 0; i < 100; ++i) turns.push_back(cores.turn_s(cores.of(0)));
   const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
   EXPECT_GE(*least, 1.5);
   EXPECT_LT(*least, 1.6);
   EXPECT_LE(*most, 1.75);
   EXPECT_GT(*most, 1.65);
   cores.reset();
-  for (const double turn : turns) ASSERT_EQ(cores.turn_s(), turn);
+  for (const double turn : turns) ASSERT_EQ(cores.turn_s(cores.of(0)), turn);
+  EXPECT_NE(cores.turn_s(cores.of(0)), cores.turn_s(cores.of(1)));
 }
 
 TEST(Cores, AreKeptForARankThatRunsOnAnother) {
@@ -150,11 +151,11 @@ TEST(Cores, AreKeptForARankThatRunsOnAnother) {
   network.switch_s = 100 * kMicro;
   const Trial doubling = trial_of("recursive_doubling", Kind::all_reduce, 4);
   const double without = pace(doubling, network, 64);
-  network.patience_s = 100 * kMicro;
+  network.inside.patience_s = 100 * kMicro;
   EXPECT_LT(pace(doubling, network, 64), 0.7 * without);
   network.node_cores = 1;  // nobody runs meanwhile
   const double alone = pace(doubling, network, 64);
-  network.patience_s = 0;
+  network.inside.patience_s = 0;
   EXPECT_DOUBLE_EQ(pace(doubling, network, 64), alone);
 }
 
@@ -346,6 +347,21 @@ TEST(Simulate, ARingOf1024RanksIsThatOfItsRepresentatives) {
   trial.representatives = false;
   const Simulated all = run(trial, network, 1 << 20);
   EXPECT_TRUE(few.ranks == 8 && all.ranks == 1024) << few.ranks << ", " << all.ranks;
+  EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
+}
+
+TEST(Cores, AreSharedByRepresentativesAsByAllRanks) {
+  Network network = plain();
+  network.between = network.inside;
+  network.node_ranks = 4;
+  network.node_cores = 2;
+  network.switch_s = 5 * kMicro;
+  network.switch_spread_s = network.inside.patience_s = 3 * kMicro;
+  Trial trial = trial_of("ring", Kind::all_reduce, 32);
+  const Simulated few = run(trial, network, 1 << 20);
+  trial.representatives = false;
+  const Simulated all = run(trial, network, 1 << 20);
+  EXPECT_TRUE(few.ranks == 4 && all.ranks == 32) << few.ranks << ", " << all.ranks;
   EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
 }
 
