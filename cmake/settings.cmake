@@ -59,6 +59,11 @@ endfunction()
 # For what takes longer to compile than it ever runs: folders add it to their options.
 set(weft_not_hot $<$<CONFIG:Release>:-O1>)
 
+# For programs that nobody installs, and there are hundreds: linked in a third of the time where lld is.
+find_program(WEFT_LLD ld.lld)
+mark_as_advanced(WEFT_LLD)
+set(weft_fast_link $<$<BOOL:${WEFT_LLD}>:-fuse-ld=lld>)
+
 # What all tests are compiled with.
 function(weft_test_settings name)
   target_link_libraries(${name} PRIVATE weft_settings GTest::gtest_main)
