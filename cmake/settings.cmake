@@ -42,15 +42,23 @@ target_precompile_headers(weft_standard_headers PRIVATE
   <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory> <mutex> <optional>
   <set> <span> <string> <string_view> <thread> <vector>)
 
+# Compiles the sources of `target` several at a time, in a build that does so at all.
+function(weft_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${weft_unity_layers})
+  # With several sources in one, g++ takes a source's own types for those of a header.
+  target_compile_options(${target} PRIVATE
+    $<$<AND:$<BOOL:${weft_unity_layers}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
+endfunction()
+
 # weft_layer(NAME SOURCES... DEPENDS...): the static library of one folder.
 function(weft_layer name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ${WEFT_UNITY})
-  # With several sources in one, g++ takes a source's own types for those of a header.
-  target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS}
-    $<$<AND:$<BOOL:${WEFT_UNITY}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
+  target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS})
+  if(WEFT_UNITY)
+    weft_unity(${name})
+  endif()
   if(NOT weft_unity_layers)
     target_precompile_headers(${name} REUSE_FROM weft_standard_headers)
   endif()
@@ -98,11 +106,12 @@ function(weft_command_test name)
 endfunction()
 
 # weft_test(NAME SOURCES... DEPENDS... [SERIAL] [TIMEOUT s] [LABELS l...] [SHARDS n] [HEADERS target]
-#           [LOAD waits|crowds]):
+#           [LOAD waits|crowds] [UNITY]):
 # one GoogleTest program under ctest, as n tests NAME_1 ... NAME_n that share its cases where it is long.
 # SERIAL: all of it, also what it calls, runs in one thread. HEADERS: whose precompiled headers it takes.
+# UNITY: no two of its sources give one name to two things.
 function(weft_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;LOAD;SHARDS;HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;UNITY" "TIMEOUT;LOAD;SHARDS;HEADERS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(ARG_SERIAL AND NOT WEFT_SERIAL_TESTS)
     return()
   endif()
@@ -113,6 +122,9 @@ function(weft_test name)
     set(ARG_HEADERS weft_test_headers)
   endif()
   target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
+  if(ARG_UNITY)
+    weft_unity(${name})
+  endif()
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
   endif()

@@ -9,7 +9,7 @@
 namespace weft::bench {
 namespace {
 
-Row example() {
+Row example_row() {
   Row row;
   row.what = {Operation::reduce, DataType::bfloat16, ReduceOp::max, 3, 1024, 7};
   row.bytes = 1024;
@@ -34,7 +34,7 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 TEST(Report, ExplainsByPriceWhatIsChosenByPrice) {
-  Row row = example();
+  Row row = example_row();
   row.what.operation = Operation::all_gather_v;  // whose sizes all ranks know
   EXPECT_NE(explanation_text(row).find("nothing is known"), std::string::npos);
   CallInfo::Price& price = row.info.prices.emplace_back();
@@ -55,11 +55,11 @@ TEST(Report, RowHasTheColumnsOfNcclTests) {
   const std::vector<std::string> expected{
       "1024",   "512",  "bfloat16", "max", "3",    "12.35",          "1.50", "2.25", "0",
       "123456", "0.01", "0.02",     "4",   "0.50", "knomial/simple", "x2",   "shm"};
-  EXPECT_EQ(words(row_text(example())), expected);
+  EXPECT_EQ(words(row_text(example_row())), expected);
 }
 
 TEST(Report, WhatWasNotDoneIsNotCalledRight) {
-  Row row = example();
+  Row row = example_row();
   row.checked = false;
   row.in_place.reset();
   row.floor_us.reset();
@@ -74,7 +74,7 @@ TEST(Report, WhatWasNotDoneIsNotCalledRight) {
 }
 
 TEST(Report, DigestsAreShown) {
-  Row row = example();
+  Row row = example_row();
   row.digest = 0xabc;
   EXPECT_NE(row_text(row).find("0000000000000abc\n"), std::string::npos);
   row.digests_differ = true;
@@ -83,11 +83,11 @@ TEST(Report, DigestsAreShown) {
 
 TEST(Report, TotalsCountEveryFault) {
   Totals totals;
-  totals.add(example());
+  totals.add(example_row());
   EXPECT_EQ(totals.faults, 4u);
   EXPECT_DOUBLE_EQ(totals.average_bus_gbps(), (2.25 + 0.02) / 2);
   EXPECT_NE(footer_text(totals, true).find("# Out of bounds values : 4 FAILED"), std::string::npos);
-  Row differs = example();
+  Row differs = example_row();
   differs.in_place.reset();
   differs.digests_differ = true;
   totals.add(differs);
@@ -140,8 +140,8 @@ TEST(ReportJson, HoldsWhatRepeatsTheRun) {
   run.options.command_line = {"reduce", "-n", "20"};
   run.environment = {{"WEFT_LANES", "2"}};
   Totals totals;
-  totals.add(example());
-  const auto json = nlohmann::json::parse(to_json(run, {example()}, totals, true).dump());
+  totals.add(example_row());
+  const auto json = nlohmann::json::parse(to_json(run, {example_row()}, totals, true).dump());
   EXPECT_EQ(json["run"]["command_line"], (std::vector<std::string>{"reduce", "-n", "20"}));
   EXPECT_EQ(json["run"]["options"]["seed"], 42);
   EXPECT_EQ(json["run"]["options"]["engine"]["algorithm"], "ring");

@@ -111,7 +111,7 @@ TEST_P(ShardsTest, ReduceTakesComplexNumbersAndWorksInPlace) {
 
 // ---- adjoints ----
 
-Tensor random(const Shape& shape, int seed) {
+Tensor random_complex(const Shape& shape, int seed) {
   std::mt19937 generator(static_cast<unsigned>(seed));
   std::uniform_int_distribution<int> any(-8, 8);
   std::vector<std::complex<double>> values(static_cast<size_t>(count_of(shape)));
@@ -120,7 +120,7 @@ Tensor random(const Shape& shape, int seed) {
 }
 
 // The real inner product of complex numbers taken as pairs.
-double dot(const Tensor& a, const Tensor& b) {
+double real_dot(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(a.shape(), b.shape());
   const auto x = a.to_vector<std::complex<double>>(), y = b.to_vector<std::complex<double>>();
   double sum = 0;
@@ -132,11 +132,12 @@ double dot(const Tensor& a, const Tensor& b) {
 struct Space {
   bool replicated;
   double product(const Shards& shards, const Tensor& a, const Tensor& b) const {
-    const double mine = dot(a, b);
+    const double mine = real_dot(a, b);
     return replicated ? mine : shards.group().all_reduce(mine, ReduceOp::sum);
   }
   Tensor any(const Shards& shards, const Shape& shape, int seed) const {
-    return random(shape, seed + 1000 * shards.group_index() + (replicated ? 0 : shards.rank()));
+    return random_complex(shape,
+                          seed + 1000 * shards.group_index() + (replicated ? 0 : shards.rank()));
   }
 };
 constexpr Space kReplicated{true}, kDistributed{false};

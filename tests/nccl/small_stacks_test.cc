@@ -14,7 +14,7 @@
 namespace {
 
 constexpr size_t kStackBytes = 96 << 10;
-constexpr int kRanks = 3;
+constexpr int kMembers = 3;
 
 struct Member {
   ncclUniqueId id;
@@ -24,10 +24,10 @@ struct Member {
 void* take_part(void* argument) {
   const Member& me = *static_cast<const Member*>(argument);
   ncclComm_t comm = nullptr, half = nullptr;
-  EXPECT_EQ(ncclCommInitRank(&comm, kRanks, me.id, me.rank), ncclSuccess);
+  EXPECT_EQ(ncclCommInitRank(&comm, kMembers, me.id, me.rank), ncclSuccess);
   float x = 1;
   EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, comm, nullptr), ncclSuccess);
-  EXPECT_EQ(x, kRanks);
+  EXPECT_EQ(x, kMembers);
   EXPECT_EQ(ncclAllReduce(&x, &x, 1, ncclFloat, ncclSum, nullptr, nullptr), ncclInvalidArgument);
   EXPECT_NE(ncclGetLastError(comm), nullptr);
   EXPECT_EQ(ncclCommSplit(comm, me.rank / 2, 0, &half, nullptr), ncclSuccess);
@@ -64,9 +64,9 @@ TEST_P(SmallStacks, AreEnough) {
   ::setenv("WEFT_SECRET_FILE", secret.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   ncclUniqueId id{};
   pthread_join(start(make_id, &id), nullptr);
-  Member members[kRanks];
-  pthread_t threads[kRanks];
-  for (int r = 0; r < kRanks; ++r) {
+  Member members[kMembers];
+  pthread_t threads[kMembers];
+  for (int r = 0; r < kMembers; ++r) {
     members[r] = {id, r};
     threads[r] = start(take_part, &members[r]);
   }
