@@ -67,6 +67,9 @@ endfunction()
 # For what takes longer to compile than it ever runs: folders add it to their options.
 set(weft_not_hot $<$<CONFIG:Release>:-O1>)
 
+# For what reads nothing from outside: libFuzzer's counters and calls at every comparison double its time.
+set(weft_not_fuzzed $<$<BOOL:${WEFT_FUZZ}>:-fno-sanitize=fuzzer-no-link>)
+
 # For programs that nobody installs, and there are hundreds: linked in a third of the time where lld is.
 find_program(WEFT_LLD ld.lld)
 mark_as_advanced(WEFT_LLD)
