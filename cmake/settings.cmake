@@ -50,12 +50,15 @@ function(weft_unity target)
     $<$<AND:$<BOOL:${weft_unity_layers}>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
 endfunction()
 
-# weft_layer(NAME SOURCES... DEPENDS...): the static library of one folder.
+# weft_layer(NAME [COLD] SOURCES... DEPENDS...): the static library of one folder.
+# COLD: takes longer to optimize as WEFT_LAYER_OPTIONS say than the tests and `make fuzz` spend in it.
 function(weft_layer name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC $<BUILD_INTERFACE:weft_settings> ${ARG_DEPENDS})
-  target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS})
+  if(NOT ARG_COLD)
+    target_compile_options(${name} PRIVATE ${WEFT_LAYER_OPTIONS})
+  endif()
   if(WEFT_UNITY)
     weft_unity(${name})
   endif()
