@@ -32,19 +32,24 @@ struct Core {
 
 class Cores {
  public:
-  static constexpr int kTurns = 16;  // Backoff's
+  static constexpr int kTurns = 16, kLooks = 24;  // Backoff's
 
   Cores(const Network& network, int ranks)
       : network_(network),
         ranks_(ranks),
         per_node_(network.node_ranks > 0 ? network.node_ranks : ranks),
-        cores_(static_cast<size_t>(ranks)) {}
+        cores_(static_cast<size_t>(ranks)) {
+    reset();
+  }
 
   // Cores of one place in their nodes are alike, as representatives have them.
   void reset() {
     cores_.assign(cores_.size(), {});
-    for (size_t core = 0; core < cores_.size(); ++core)
-      cores_[core].random.seed(static_cast<uint32_t>(1 + core % static_cast<size_t>(per_node_)));
+    for (size_t core = 0; core < cores_.size(); ++core) {
+      std::minstd_rand& random = cores_[core].random;
+      random.seed(static_cast<uint32_t>(1 + core % static_cast<size_t>(per_node_)));
+      random.discard(16);  // from small seeds come small numbers at first
+    }
   }
 
   Core& of(Rank rank) { return cores_[static_cast<size_t>(network_.first_of_core(rank))]; }
@@ -77,13 +82,19 @@ class Cores {
   // From a rank that found nothing to the next one. No two take the same: in step with each other,
   // cores would meet, or miss, what others send in every turn, as no machine does.
   double turn_s(Core& core) const {
-    std::minstd_rand& random = core.random;
-    const double share = static_cast<double>(random() - random.min()) /
-                         static_cast<double>(random.max() - random.min());
-    return network_.switch_s + share * network_.switch_spread_s + network_.inside.poll_s;
+    return network_.switch_s + share(core) * network_.switch_spread_s + network_.inside.poll_s;
   }
+  // Until a rank that keeps its core looks again.
+  double look_s(Core& core) const { return share(core) * network_.inside.patience_s / kLooks; }
 
  private:
+  // From 0 to 1, evenly.
+  static double share(Core& core) {
+    std::minstd_rand& random = core.random;
+    return static_cast<double>(random() - random.min()) /
+           static_cast<double>(random.max() - random.min());
+  }
+
   const Network& network_;
   const int ranks_, per_node_;
   std::vector<Core> cores_;

@@ -9,6 +9,10 @@ void Game::want_core(int lane, double now) {
   const Rank rank = played(lane).rank;
   Core& core = cores_.of(rank);
   const bool looks = core.doing == Doing::looks && core.running == rank;
+  if (looks && cores_.sharers(rank) > 1) {
+    core.doing = Doing::step;
+    return at(now + cores_.look_s(core), lane, Happening::runs);
+  }
   if (looks || core.doing == Doing::nothing) return run(lane, now);
   if (core.doing != Doing::sleeps) return core.ready.push_back(lane);
   core.doing = Doing::step;
@@ -75,9 +79,13 @@ void Game::give_way(Core& core, double now) {
   const Rank rank = core.running;
   core.doing = Doing::turns;
   at(now + cores_.turn_s(core), cores_.next(rank), Happening::turns);
-  // Nobody keeps a core for it any more.
+  // Nobody keeps a core for it any more, from the next look on.
   cores_.each_beside(rank, [&](Core& theirs) {
-    if (theirs.doing == Doing::looks && theirs.awaited == rank) give_way(theirs, now);
+    if (theirs.doing != Doing::looks || theirs.awaited != rank) return;
+    const double seen = now + network_.inside.latency_s + cores_.look_s(theirs);
+    if (seen >= theirs.until) return;
+    theirs.until = seen;
+    at(seen, theirs.running, Happening::gives_way);
   });
 }
 

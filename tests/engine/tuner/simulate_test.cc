@@ -159,6 +159,24 @@ TEST(Cores, AreKeptForARankThatRunsOnAnother) {
   EXPECT_DOUBLE_EQ(pace(doubling, network, 64), alone);
 }
 
+// That something has come they find out by the next of the looks that fill their patience.
+TEST(Cores, RanksThatKeepTheirCoreFindOutWhenTheyLook) {
+  Network network = plain();
+  network.node_cores = 2;
+  network.switch_s = 100 * kMicro;
+  network.inside.patience_s = 24;  // a look in every second
+  simulation::Cores cores(network, 4);
+  for (int i = 0; i < 100; ++i) {
+    const double look = cores.look_s(cores.of(1));
+    EXPECT_TRUE(look >= 0 && look <= 1) << look;
+  }
+  network.inside.latency_s = 1 * kMicro;
+  const Trial doubling = trial_of("recursive_doubling", Kind::all_reduce, 4);
+  const double a_call = run(doubling, network, 64).seconds;
+  EXPECT_GT(a_call, 0.01);
+  EXPECT_LT(a_call, 10);
+}
+
 TEST(Cores, RanksThatSleepAreWokenInOneTurn) {
   Network network = plain();
   const Trial ring = trial_of("ring", Kind::all_reduce, 4);
