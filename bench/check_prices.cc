@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -21,6 +22,14 @@ struct Part {
   std::string transport;
   int ranks = 2;
 };
+
+// And a row of it.
+struct Size {
+  size_t bytes = 0;  // asked for
+  std::vector<PricedRound> rounds;
+};
+
+constexpr int kTries = 3;  // of a round in which the machine is the same before and behind
 
 std::vector<Part> parts_of(const BenchOptions& options) {
   const std::string& asked = options.engine.transport;
@@ -54,32 +63,41 @@ class Check {
  private:
   Result<PriceTally> run(const Part& part) {
     say(concat("# ", name(part.operation), " over ", part.transport, ", ", part.ranks, " ranks\n"));
+    std::vector<Size> sizes;
+    for (const size_t bytes : message_sizes(options_)) sizes.push_back({bytes, {}});
+    WEFT_TRY(run_rounds(part, sizes));
     PriceTally tally;
     size_t last = 0;
-    for (const size_t bytes : message_sizes(options_)) {
-      Result<PricePoint> point = run(part, bytes);
-      if (!point.ok()) return point.status();
-      if (point->ways.empty() || point->bytes == last) continue;  // no element more
-      last = point->bytes;
-      tally.add(*point);
-      say(point_text(*point));
+    for (Size& size : sizes) {
+      if (size.rounds.empty() || size.rounds.front().bytes == last) continue;  // no element more
+      last = size.rounds.front().bytes;
+      const PricePoint point = point_of(std::move(size.rounds));
+      tally.add(point);
+      say(point_text(point));
     }
     say(concat("# ", tally_text(tally), "\n\n"));
     return tally;
   }
 
-  // As often as --rounds says, until the machine stays as it is.
-  Result<PricePoint> run(const Part& part, size_t bytes) {
-    PricePoint point;
-    for (int i = 0; i < options_.rounds && !point.steady; ++i) {
-      point = {};
-      WEFT_TRY(run_job(part, bytes, point));
-      if (point.ways.empty()) break;
-    }
-    return point;
+  // What one size meets with, minutes apart: each round is of all sizes. As many rounds as --rounds
+  // says, without those in which the machine changed, as long as those are not most.
+  Status run_rounds(const Part& part, std::vector<Size>& sizes) {
+    for (int tried = 0; tried < kTries * options_.rounds; ++tried)
+      for (Size& size : sizes) {
+        const auto steady = std::count_if(size.rounds.begin(), size.rounds.end(),
+                                          [](const PricedRound& round) { return round.steady; });
+        const bool empty = tried > 0 && size.rounds.empty();  // too small for an element each
+        if (empty || steady >= options_.rounds) continue;
+        progress_.show(concat(name(part.operation), " ", part.transport, ", ", part.ranks,
+                              " ranks, round ", tried + 1, ", ", size.bytes, " bytes"));
+        const Status ran = run_job(part, size);
+        progress_.clear();
+        WEFT_TRY(ran);
+      }
+    return {};
   }
 
-  Status run_job(const Part& part, size_t bytes, PricePoint& point) {
+  Status run_job(const Part& part, Size& size) {
     ProcessSpec spec;
     spec.program = "/proc/self/exe";
     constexpr std::string_view kValued[] = {"--ranks", "--transport", "--tuning",  "-b",
@@ -89,18 +107,15 @@ class Check {
     for (const std::string& word :
          {concat("--price-job=", name(part.operation)), concat("--ranks=", part.ranks),
           concat("--transport=", part.transport), concat("--tuning=", file_),
-          concat("--minbytes=", bytes), concat("--maxbytes=", bytes)})
+          concat("--minbytes=", size.bytes), concat("--maxbytes=", size.bytes)})
       spec.arguments.push_back(word);
-    progress_.show(concat(name(part.operation), " ", part.transport, ", ", part.ranks, " ranks, ",
-                          bytes, " bytes"));
     const auto on_line = [&](std::string_view line) -> Result<double> {
-      Result<PricePoint> told = price_point_from_json(line);
+      Result<PricedRound> told = priced_round_from_json(line);
       if (!told.ok()) return told.status();
-      point = told.take();
+      size.rounds.push_back(told.take());
       return options_.engine.timeout_s;
     };
     const Result<WatchedEnd> end = run_watched(spec, options_.engine.timeout_s, on_line);
-    progress_.clear();
     if (!end.ok()) return end.status();
     if (end->well()) return {};
     return Status(Code::system,

@@ -1,9 +1,7 @@
 #include "bench/price_job.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <map>
 #include <thread>
 
 #include "base/clock.h"
@@ -14,7 +12,6 @@
 #include "bench/invocation.h"
 #include "bench/machine.h"
 #include "bench/prices.h"
-#include "bench/statistics.h"
 #include "bootstrap/cpus.h"
 #include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
@@ -24,10 +21,8 @@ namespace {
 
 constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 2000;
 constexpr size_t kBytesMoved = size_t{64} << 20;  // in one measurement, about
-constexpr int kProbe = 200;                       // barriers
-constexpr double kMoved = 1.5;   // what they may change by before the cores count as moved
-constexpr double kSteady = 1.3;  // what the machine's parts may differ by, before a size and behind
-constexpr int kTriesOfRound = 12;  // that are spent on waiting for cores that have moved
+// What the machine's parts may differ by, before a round and behind.
+constexpr double kSteady = 1.3;
 
 // "ring", "knomial r4 x2 16K": what is not as usual is named. Ways of equal names are equal.
 std::string name_of(const CallInfo::Price& price) {
@@ -44,11 +39,12 @@ double message_s(const Network& n) {
   return n.inside.send_s + n.inside.latency_s + n.inside.recv_s;
 }
 
-// Whether prices that hold for one hold for the other: links, and what a core does by itself.
+// Whether prices that hold for one hold for the other, as far as the parts tell that scatter least:
+// a message says how far apart cores are, steps and switches whether others use half of them.
 bool close(const Network& a, const Network& b) {
   const auto near = [](double x, double y) { return std::max(x, y) <= kSteady * std::min(x, y); };
   return near(message_s(a), message_s(b)) && near(a.step_s, b.step_s) &&
-         near(a.inside.rank_rates.back().rate, b.inside.rank_rates.back().rate);
+         near(a.switch_s + a.switch_spread_s / 2, b.switch_s + b.switch_spread_s / 2);
 }
 
 class PriceJob {
@@ -57,13 +53,14 @@ class PriceJob {
       : options_(options), job_(job), input_(0), output_(0) {}
 
   Status run() {
-    WEFT_TRY(write_prices());
-    Result<Team> team = job_.make_team(options_);
-    if (!team.ok()) return team.status();
-    team_ = team.take();
+    // Where they share cores the scheduler places them, unevenly for a while; prices know nothing
+    // of that.
+    const std::vector<int> cpus = cpus_core_by_core();
+    if (options_.bind && !cpus.empty())
+      bind_to_cpu(cpus[static_cast<size_t>(job_.rank) % cpus.size()]);
     for (const Case& what : list_cases(options_, job_.size).cases)
       WEFT_TRY(run(what).within(describe(what)));
-    return control().barrier();
+    return job_.meet_asleep();
   }
 
  private:
@@ -83,15 +80,6 @@ class PriceJob {
     return measured;
   }
 
-  // The choice, and the prices, of all communicators made from now on.
-  Status write_prices() {
-    Result<Network> measured = measure_network();
-    if (!measured.ok()) return measured.status();
-    priced_ = measured.take();
-    if (job_.rank != 0) return {};
-    return write_tuning({this_machine().host, priced_, priced_}, options_.engine.tuning);
-  }
-
   Status run(const Case& what) {
     const Layout layout = make_layout(what, job_.size, job_.rank);
     if (layout.message_count == 0) return {};  // too small for an element each
@@ -103,67 +91,52 @@ class PriceJob {
     std::fill_n(output_.data(out).data(), out, std::byte{});
     const Invocation invocation(what, layout, input_.of_calls(input_.data(in)),
                                 output_.of_calls(output_.data(out)), {});
-    Result<CallInfo> told = invocation.explain(control());
-    if (!told.ok()) return told.status();
-    // The choice first: what the table takes may stay where another one is a little cheaper.
-    std::stable_partition(
-        told->prices.begin(), told->prices.end(),
-        [&](const CallInfo::Price& price) { return price.algorithm == told->algorithm; });
-    if (told->prices.empty())
-      return unsupported("There are no prices for this call on this job: nothing to check.");
-    PricePoint point{layout.message_count * size, {}};
-    for (const CallInfo::Price& price : told->prices)
-      point.ways.push_back({name_of(price), price.seconds * 1e6, 0});
-    const Result<double> as_priced = probe();
-    if (!as_priced.ok()) return as_priced.status();
-    int tries = kTriesOfRound * options_.rounds;
-    const size_t ways = point.ways.size();
-    std::vector<std::vector<double>> means(ways);  // by way, by round
-    for (int round = 0; round < options_.rounds; ++round)
-      for (size_t i = 0; i < ways; ++i) {
-        // There and back: whoever came first would always come behind the most expensive one.
-        const size_t way = round % 2 == 0 ? i : ways - 1 - i;
-        const Result<double> mean = measure_as_priced(invocation, told->prices[way], *as_priced,
-                                                      tries, point, point.ways[way]);
-        if (!mean.ok()) return mean.status();
-        means[way].push_back(*mean);
-      }
-    for (size_t way = 0; way < ways; ++way)
-      point.ways[way].measured_us = summarize(std::move(means[way])).median;
+    return run(invocation, layout.message_count * size);
+  }
+
+  // The host may move this machine's cores together or apart, or have others run on half of them,
+  // at any time, and all times change: so its parts are measured before and behind.
+  Status run(const Invocation& invocation, size_t bytes) {
+    const Result<Network> before = measure_network();
+    if (!before.ok()) return before.status();
+    PricedRound round{bytes, {}, message_s(*before) * 1e6, false};
+    WEFT_TRY(run_round(invocation, *before, round));
     const Result<Network> after = measure_network();
-    if (!after.ok() || job_.rank != 0) return after.status();
-    point.message_us = message_s(priced_) * 1e6;
-    point.steady = close(priced_, *after);
-    std::printf("%s\n", to_json(point).dump().c_str());
+    if (!after.ok()) return after.status();
+    if (job_.rank != 0) return {};
+    round.steady = close(*before, *after);
+    std::printf("%s\n", to_json(round).dump().c_str());
     std::fflush(stdout);
     return {};
   }
 
-  // The host may move this machine's cores together or apart at any time, and all times change.
-  // What was measured while they were not where they were when the prices were taken does not
-  // count, as long as there are `tries`. All ranks find the same.
-  Result<double> measure_as_priced(const Invocation& invocation, const CallInfo::Price& price,
-                                   double as_priced, int& tries, const PricePoint& point,
-                                   const PricedWay& way) {
-    for (;;) {
-      const Result<double> mean = measure(invocation, price, point, way);
+  // Every way, priced by `network` (of rank 0).
+  Status run_round(const Invocation& invocation, const Network& network, PricedRound& round) {
+    if (job_.rank == 0)
+      WEFT_TRY(write_tuning({this_machine().host, network, network}, options_.engine.tuning));
+    WEFT_TRY(job_.meet_asleep());
+    Result<Team> team = job_.make_team(options_);
+    if (!team.ok()) return team.status();
+    team_ = team.take();
+    Result<CallInfo> told = invocation.explain(control());
+    if (!told.ok()) return told.status();
+    if (told->prices.empty())
+      return unsupported("There are no prices for this call on this job: nothing to check.");
+    // The choice first: what the table takes may stay where another one is a little cheaper.
+    std::stable_partition(
+        told->prices.begin(), told->prices.end(),
+        [&](const CallInfo::Price& price) { return price.algorithm == told->algorithm; });
+    for (const CallInfo::Price& price : told->prices)
+      round.ways.push_back({name_of(price), price.seconds * 1e6, 0});
+    // There and back: whoever came first would always come behind the most expensive one.
+    const size_t ways = round.ways.size();
+    for (size_t i = 0; i < 2 * ways; ++i) {
+      const size_t way = i < ways ? i : 2 * ways - 1 - i;
+      const Result<double> mean = measure(invocation, round.bytes, told->prices[way]);
       if (!mean.ok()) return mean.status();
-      const Result<double> now = probe();
-      if (!now.ok()) return now.status();
-      const bool moved = std::max(*now, as_priced) > kMoved * std::min(*now, as_priced);
-      if (moved && --tries >= 0) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        continue;
-      }
-      return *mean;
+      round.ways[way].measured_us += *mean / 2;
     }
-  }
-
-  // Microseconds of a barrier.
-  Result<double> probe() {
-    const int64_t begin = steady_clock().now_ns();
-    for (int i = 0; i < kProbe; ++i) WEFT_TRY(control().barrier());
-    return mean_of_ranks(static_cast<double>(steady_clock().now_ns() - begin) * 1e-3 / kProbe);
+    return {};
   }
 
   Result<double> mean_of_ranks(double mine) {
@@ -174,43 +147,37 @@ class PriceJob {
     return sum / static_cast<double>(all->size());
   }
 
-  Result<double> measure(const Invocation& invocation, const CallInfo::Price& price,
-                         const PricePoint& point, const PricedWay& way) {
-    Result<Communicator*> communicator = bound_to(price, way.name);
-    if (!communicator.ok()) return communicator.status();
-    const int iterations =
-        std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, point.bytes)),
-                   kIterationsAtLeast, kIterationsAtMost);
+  // Microseconds of a call.
+  Result<double> measure(const Invocation& invocation, size_t bytes, const CallInfo::Price& price) {
+    Result<Team> team = bound_to(price);
+    if (!team.ok()) return team.status();
+    Communicator& communicator = *team->measured;
+    const int iterations = std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, bytes)),
+                                      kIterationsAtLeast, kIterationsAtMost);
     // The ways before have filled the caches with memory of their own.
-    for (int i = 0; i < iterations / 2; ++i) WEFT_TRY(invocation.run(**communicator));
+    for (int i = 0; i < iterations / 2; ++i) WEFT_TRY(invocation.run(communicator));
     WEFT_TRY(control().barrier());
     const int64_t begin = steady_clock().now_ns();
-    for (int i = 0; i < iterations; ++i) WEFT_TRY(invocation.run(**communicator));
+    for (int i = 0; i < iterations; ++i) WEFT_TRY(invocation.run(communicator));
     return mean_of_ranks(static_cast<double>(steady_clock().now_ns() - begin) * 1e-3 / iterations);
   }
 
-  // One communicator for each way, made when it is first wanted.
-  Result<Communicator*> bound_to(const CallInfo::Price& price, const std::string& name) {
-    std::unique_ptr<Communicator>& known = bound_[name];
-    if (known) return known.get();
+  // A communicator that goes that way, and has found out nothing yet: a round may find a machine
+  // on which what paid in the round before does not (engine/executor/store_trial.h).
+  Result<Team> bound_to(const CallInfo::Price& price) {
     BenchOptions options = options_;
     options.engine.algorithm = price.algorithm;
     options.engine.protocol = price.protocol;
     options.engine.lanes = price.lanes;
     options.engine.radix = price.radix;
     options.engine.chunk_bytes = price.segment_bytes;
-    Result<Team> team = job_.make_team(options);
-    if (!team.ok()) return team.status();
-    known = std::move(team->measured);
-    return known.get();
+    return job_.make_team(options);
   }
 
   const BenchOptions& options_;
   const Job& job_;
   Team team_;
-  std::map<std::string, std::unique_ptr<Communicator>> bound_;
   Buffer input_, output_;
-  Network priced_;  // on rank 0
 };
 
 }  // namespace

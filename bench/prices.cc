@@ -9,6 +9,14 @@
 #include "bench/text_columns.h"
 
 namespace weft::bench {
+namespace {
+
+std::string_view algorithm_of(const PricedWay& way) {
+  const std::string_view name = way.name;
+  return name.substr(0, name.find_first_of("/ "));
+}
+
+}  // namespace
 
 double PricedWay::factor() const {
   if (price_us <= 0 || measured_us <= 0) return 1e9;
@@ -28,30 +36,65 @@ double PricePoint::median() const {
   return ratios.empty() ? 1 : summarize(std::move(ratios)).median;
 }
 
-nlohmann::ordered_json to_json(const PricePoint& point) {
+PricePoint point_of(std::vector<PricedRound> rounds) {
+  struct Samples {
+    PricedWay first;
+    int chosen = 0;
+    std::vector<double> prices, measured;
+  };
+  PricePoint point;
+  point.bytes = rounds.front().bytes;
+  const auto moved = std::stable_partition(rounds.begin(), rounds.end(),
+                                           [](const PricedRound& round) { return round.steady; });
+  point.steady = moved != rounds.begin();
+  if (point.steady) rounds.erase(moved, rounds.end());
+  std::vector<Samples> samples;
+  std::vector<double> messages;
+  for (const PricedRound& round : rounds) {
+    messages.push_back(round.message_us);
+    for (const PricedWay& way : round.ways) {
+      const std::string_view algorithm = algorithm_of(way);
+      auto at = std::find_if(samples.begin(), samples.end(),
+                             [&](const Samples& s) { return algorithm_of(s.first) == algorithm; });
+      if (at == samples.end()) at = samples.insert(at, {way, 0, {}, {}});
+      at->chosen += &way == &round.ways.front();
+      at->prices.push_back(way.price_us);
+      at->measured.push_back(way.measured_us);
+    }
+  }
+  std::stable_sort(samples.begin(), samples.end(),
+                   [](const Samples& a, const Samples& b) { return a.chosen > b.chosen; });
+  for (Samples& s : samples)
+    point.ways.push_back({s.first.name, summarize(std::move(s.prices)).median,
+                          summarize(std::move(s.measured)).median});
+  point.message_us = summarize(std::move(messages)).median;
+  return point;
+}
+
+nlohmann::ordered_json to_json(const PricedRound& round) {
   nlohmann::ordered_json out = {
-      {"bytes", point.bytes}, {"message_us", point.message_us}, {"steady", point.steady}};
-  for (const PricedWay& way : point.ways)
+      {"bytes", round.bytes}, {"message_us", round.message_us}, {"steady", round.steady}};
+  for (const PricedWay& way : round.ways)
     out["ways"].push_back(
         {{"name", way.name}, {"price_us", way.price_us}, {"measured_us", way.measured_us}});
   return out;
 }
 
-Result<PricePoint> price_point_from_json(std::string_view text) {
+Result<PricedRound> priced_round_from_json(std::string_view text) {
   const Result<nlohmann::json> parsed = parse_json("The line of prices", text);
   if (!parsed.ok()) return parsed.status();
-  PricePoint point;
+  PricedRound round;
   try {
-    point.bytes = parsed->at("bytes").get_ref<const nlohmann::json::number_unsigned_t&>();
-    point.message_us = parsed->at("message_us");
-    point.steady = parsed->at("steady");
+    round.bytes = parsed->at("bytes").get_ref<const nlohmann::json::number_unsigned_t&>();
+    round.message_us = parsed->at("message_us");
+    round.steady = parsed->at("steady");
     for (const auto& way : parsed->at("ways"))
-      point.ways.push_back({way.at("name"), way.at("price_us"), way.at("measured_us")});
+      round.ways.push_back({way.at("name"), way.at("price_us"), way.at("measured_us")});
   } catch (const nlohmann::json::exception&) {
-    point.ways.clear();
+    round.ways.clear();
   }
-  if (point.ways.empty()) return invalid_argument(concat("no prices: ", text));
-  return point;
+  if (round.ways.empty()) return invalid_argument(concat("no prices: ", text));
+  return round;
 }
 
 void PriceTally::add(const PricePoint& point) {

@@ -11,7 +11,7 @@ namespace weft::bench {
 
 // One way to run a call.
 struct PricedWay {
-  std::string name;  // "ring", "window_one_shot/ll x2"
+  std::string name;  // "ring", "window_one_shot/ll x2": the algorithm comes first
   double price_us = 0;
   double measured_us = 0;
 
@@ -24,7 +24,7 @@ struct PricePoint {
   size_t bytes = 0;
   std::vector<PricedWay> ways;
   double message_us = 0;  // of one without bytes, by what was measured of links for these prices
-  bool steady = false;    // the machine was the same before and behind it
+  bool steady = false;    // the machine was the same before and behind, in some round
 
   // What the tuner's choice takes longer than the fastest way: 1.07 is 7 %.
   double regret() const;
@@ -33,8 +33,20 @@ struct PricePoint {
   double median() const;
 };
 
-nlohmann::ordered_json to_json(const PricePoint& point);
-Result<PricePoint> price_point_from_json(std::string_view text);
+// All ways, between two measurements of what the machine's parts take; priced by the first.
+struct PricedRound {
+  size_t bytes = 0;
+  std::vector<PricedWay> ways;  // the first is the choice; of each algorithm one
+  double message_us = 0;
+  bool steady = false;  // the second one says the same
+};
+// Medians of the rounds in which the machine was steady, or of all where it never was. The choice
+// is the one of most rounds; of an algorithm that was to run otherwise in each, the first way is
+// named. REQUIRES: a round, and in each a way; of one size.
+PricePoint point_of(std::vector<PricedRound> rounds);
+
+nlohmann::ordered_json to_json(const PricedRound& round);
+Result<PricedRound> priced_round_from_json(std::string_view text);
 
 constexpr double kPriceFactor = 1.4;   // that a price may be off
 constexpr double kChoiceRegret = 1.1;  // that a choice may take longer than the best

@@ -55,23 +55,47 @@ TEST(Prices, AreCountedByTheirMedian) {
   EXPECT_EQ((PricePoint{8, {{"", 0, 1}}}).median(), 1);
 }
 
+TEST(Prices, AreMediansOfSteadyRounds) {
+  std::vector<PricedRound> rounds{
+      {64, {{"ring", 10, 30}, {"bruck", 20, 10}}, 1, true},
+      {64, {{"window/ll", 1, 1}, {"ring", 99, 99}, {"bruck", 99, 99}}, 9, false},
+      {64, {{"bruck r4 x2", 22, 14}, {"ring 16K", 14, 34}}, 3, true},
+      {64, {{"bruck", 30, 12}, {"ring", 12, 90}}, 2, true}};
+  const PricePoint point = point_of(rounds);
+  EXPECT_EQ(point.bytes, 64u);
+  EXPECT_TRUE(point.steady);
+  EXPECT_EQ(point.message_us, 2);
+  ASSERT_EQ(point.ways.size(), 2u);
+  EXPECT_EQ(point.ways[0].name, "bruck");  // chosen twice
+  EXPECT_EQ(point.ways[0].price_us, 22);
+  EXPECT_EQ(point.ways[0].measured_us, 12);
+  EXPECT_EQ(point.ways[1].name, "ring");
+  EXPECT_EQ(point.ways[1].price_us, 12);
+  EXPECT_EQ(point.ways[1].measured_us, 34);
+  for (PricedRound& each : rounds) each.steady = false;
+  const PricePoint moved = point_of(rounds);
+  EXPECT_FALSE(moved.steady);
+  EXPECT_EQ(moved.ways.size(), 3u);
+}
+
 TEST(Prices, ComeBackAsTheyWent) {
-  const Result<PricePoint> back = price_point_from_json(to_json(point()).dump());
+  const PricedRound round{64, point().ways, 0.5, true};
+  const Result<PricedRound> back = priced_round_from_json(to_json(round).dump());
   ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ(to_json(*back), to_json(point()));
+  EXPECT_EQ(to_json(*back), to_json(round));
   for (const char* text :
        {"", "{}", "3", R"({"bytes": 8, "ways": []})", R"({"bytes": "x"})",
         R"({"bytes": 8, "ways": [{"name": "a", "price_us": 1, "measured_us": 1}]})"})
-    EXPECT_FALSE(price_point_from_json(text).ok()) << text;
+    EXPECT_FALSE(priced_round_from_json(text).ok()) << text;
   for (const char* bytes : {"8.5", "1e300", "-8"})
-    EXPECT_FALSE(price_point_from_json(concat(R"({"bytes": )", bytes,
-                                              R"(, "message_us": 1, "steady": true, "ways": [
+    EXPECT_FALSE(priced_round_from_json(concat(R"({"bytes": )", bytes,
+                                               R"(, "message_us": 1, "steady": true, "ways": [
                  {"name": "a", "price_us": 1, "measured_us": 1}]})"))
                      .ok())
         << bytes;
-  std::string deep = to_json(point()).dump();
+  std::string deep = to_json(round).dump();
   deep.insert(1, "\"more\":" + std::string(100, '[') + std::string(100, ']') + ",");
-  EXPECT_NE(price_point_from_json(deep).status().message().find("more than 64 deep"),
+  EXPECT_NE(priced_round_from_json(deep).status().message().find("more than 64 deep"),
             std::string::npos);
 }
 

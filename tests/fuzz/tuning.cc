@@ -15,14 +15,16 @@ namespace {
 using namespace weft;
 
 void try_prices(std::string_view text) {
-  const auto point = bench::price_point_from_json(text);
-  if (!point.ok()) return;
+  const auto round = bench::priced_round_from_json(text);
+  if (!round.ok()) return;
+  const bench::PricePoint point = bench::point_of({*round, *round});
   bench::PriceTally tally;
-  tally.add(*point);
-  if (bench::point_text(*point).empty() || tally.prices != static_cast<int>(point->ways.size()))
+  tally.add(point);
+  if (bench::point_text(point).empty() || tally.prices != static_cast<int>(point.ways.size()) ||
+      point.ways.empty() || point.ways.size() > round->ways.size())
     __builtin_trap();
-  const std::string written = to_json(*point).dump();
-  const auto again = bench::price_point_from_json(written);
+  const std::string written = to_json(*round).dump();
+  const auto again = bench::priced_round_from_json(written);
   if (!again.ok() || to_json(*again).dump() != written) __builtin_trap();
 }
 
