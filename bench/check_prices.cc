@@ -29,7 +29,7 @@ struct Size {
   std::vector<PricedRound> rounds;
 };
 
-constexpr int kTries = 3;  // of a round in which the machine is the same before and behind
+constexpr int kTries = 3;
 
 std::vector<Part> parts_of(const BenchOptions& options) {
   const std::string& asked = options.engine.transport;
@@ -79,8 +79,8 @@ class Check {
     return tally;
   }
 
-  // What one size meets with, minutes apart: each round is of all sizes. As many rounds as --rounds
-  // says, without those in which the machine changed, as long as those are not most.
+  // Rounds of all sizes, so that those of one are minutes apart: as many as --rounds says in which
+  // the machine was the same before and behind, but no more than kTries times as many in all.
   Status run_rounds(const Part& part, std::vector<Size>& sizes) {
     for (int tried = 0; tried < kTries * options_.rounds; ++tried)
       for (Size& size : sizes) {
