@@ -60,7 +60,7 @@ class PriceJob {
       bind_to_cpu(cpus[static_cast<size_t>(job_.rank) % cpus.size()]);
     for (const Case& what : list_cases(options_, job_.size).cases)
       WEFT_TRY(run(what).within(describe(what)));
-    return job_.meet_asleep();
+    return {};
   }
 
  private:
@@ -114,7 +114,6 @@ class PriceJob {
   Status run_round(const Invocation& invocation, const Network& network, PricedRound& round) {
     if (job_.rank == 0)
       WEFT_TRY(write_tuning({this_machine().host, network, network}, options_.engine.tuning));
-    WEFT_TRY(job_.meet_asleep());
     Result<Team> team = job_.make_team(options_);
     if (!team.ok()) return team.status();
     team_ = team.take();
