@@ -89,12 +89,16 @@ class StoreTrial {
     bytes_ = 0;
     if (found.way[0] <= 0 || found.way[1] <= 0) return;
     for (int k : {0, 1}) mean_[k] = mean_[k] > 0 ? (mean_[k] + found.way[k]) / 2 : found.way[k];
-    streams_ = mean_[1] < mean_[0];
+    if (mean_[streams_ ? 0 : 1] < kClearly * mean_[streams_ ? 1 : 0]) streams_ = !streams_;
   }
 
  private:
   static constexpr uint64_t kUntimedMost = 64;  // a trial is a small part of a period
   static constexpr int kPatience = 512;         // turns; ranks may be as far apart as leases go
+  // What the other way has to take of what this one takes. Where the ways differ, it is by a half
+  // or twice, and a trial of a few turns of one rank may be a few per cent wrong: over links, no
+  // rank knows what its stores cost those that read.
+  static constexpr double kClearly = 0.85;
   static constexpr double kNone = std::numeric_limits<double>::max();
 
   uint64_t turns() const { return untimed_ + kTimed; }  // of a way in a trial

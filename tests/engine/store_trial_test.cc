@@ -37,6 +37,18 @@ TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
   EXPECT_FALSE(trial.begin(kTrial).streams);
 }
 
+// Where a trial is that close, it may be wrong, and ways that differ are further apart.
+TEST(StoreTrial, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
+  StoreTrial trial(kUntimed, kBytes);
+  play(trial, 0, kTrial, 10, 9);
+  EXPECT_FALSE(trial.begin(kTrial).streams);
+  StoreTrial streaming(kUntimed, kBytes);
+  play(streaming, 0, kTrial, 10, 8);
+  EXPECT_TRUE(streaming.begin(kTrial).streams);
+  play(streaming, kTrial, StoreTrial::kPeriodLeast + kTrial, 8, 12);  // in the mean 9 and 10
+  EXPECT_TRUE(streaming.begin(kTrial).streams);
+}
+
 // In small turns a lane would spend its time on trials.
 TEST(StoreTrial, ComesRarelyWhereTurnsAreSmall) {
   EXPECT_EQ(StoreTrial(kUntimed, kBytes).period(), StoreTrial::kPeriodLeast);
