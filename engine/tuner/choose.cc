@@ -16,6 +16,9 @@ constexpr size_t kTwoShotBytes = 8 * 1024;
 constexpr size_t kRegisteredBytes = 32 * 1024;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * 1024;
+// all_reduce over links: above, what is under way between all ranks at once is in no cache, where
+// around a ring every link has its turn.
+constexpr size_t kAtOnceBytes = 1024 * 1024;
 // Of a block: up to here a logarithm of steps, of many blocks each, beats a step for each rank.
 constexpr size_t kTinyBlock = 4 * 1024;
 constexpr int kFewRanks = 8;    // up to here all others at once are as good
@@ -62,7 +65,8 @@ std::string_view over_links(const Collective& c, size_t bytes, const Surrounding
   switch (c.kind) {
     case Kind::all_reduce:
       if (small) return "recursive_doubling";
-      return handful ? "direct_two_shot" : ranks > kManyRanks ? "double_tree" : "ring";
+      if (handful && bytes <= kAtOnceBytes) return "direct_two_shot";
+      return ranks > kManyRanks ? "double_tree" : "ring";
     case Kind::barrier: return "recursive_doubling";
     case Kind::reduce:
     case Kind::broadcast: return small || ranks == 2 ? "knomial" : "double_tree";
