@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -12,6 +14,7 @@
 #include "bench/invocation.h"
 #include "bench/machine.h"
 #include "bench/prices.h"
+#include "bench/statistics.h"
 #include "bootstrap/cpus.h"
 #include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
@@ -19,8 +22,10 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kIterationsAtLeast = 4, kIterationsAtMost = 2000;
-constexpr size_t kBytesMoved = size_t{64} << 20;  // in one measurement, about
+constexpr int kPasses = 4;  // through all ways, in a round: others run for less than all of them
+constexpr int kIterationsAtLeast = 2, kIterationsAtMost = 1000;
+constexpr double kWakeUs = 50e3;
+constexpr size_t kBytesMoved = size_t{32} << 20;  // of a way in a pass, about
 // What the machine's parts may differ by, before a round and behind.
 constexpr double kSteady = 1.3;
 
@@ -33,6 +38,11 @@ std::string name_of(const CallInfo::Price& price) {
   if (price.segment_bytes != size_t{64} << 10)
     name.append(concat(" ", price.segment_bytes / 1024, "K"));
   return name;
+}
+
+int iterations_of(size_t bytes) {
+  return std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, bytes)), kIterationsAtLeast,
+                    kIterationsAtMost);
 }
 
 double message_s(const Network& n) {
@@ -125,16 +135,42 @@ class PriceJob {
     std::stable_partition(
         told->prices.begin(), told->prices.end(),
         [&](const CallInfo::Price& price) { return price.algorithm == told->algorithm; });
-    for (const CallInfo::Price& price : told->prices)
-      round.ways.push_back({name_of(price), price.seconds * 1e6, 0});
-    // There and back: whoever came first would always come behind the most expensive one.
-    const size_t ways = round.ways.size();
-    for (size_t i = 0; i < 2 * ways; ++i) {
-      const size_t way = i < ways ? i : 2 * ways - 1 - i;
-      const Result<double> mean = measure(invocation, round.bytes, told->prices[way]);
+    WEFT_TRY(wake(invocation, round.bytes));
+    return run_passes(invocation, told->prices, round);
+  }
+
+  // Cores have rested while the machine was measured, and are slow, or far, for a while.
+  Status wake(const Invocation& invocation, size_t bytes) {
+    for (double us = 0; us < kWakeUs;) {
+      const Result<double> mean = measure(invocation, bytes, control());
       if (!mean.ok()) return mean.status();
-      round.ways[way].measured_us += *mean / 2;
+      us += *mean * iterations_of(bytes);
     }
+    return {};
+  }
+
+  // Medians of passes, there and back: whoever came first would always come behind the most
+  // expensive way.
+  Status run_passes(const Invocation& invocation, const std::vector<CallInfo::Price>& prices,
+                    PricedRound& round) {
+    const size_t ways = prices.size();
+    std::vector<Team> teams;
+    for (const CallInfo::Price& price : prices) {
+      Result<Team> team = bound_to(price);
+      if (!team.ok()) return team.status();
+      teams.push_back(team.take());
+      round.ways.push_back({name_of(price), price.seconds * 1e6, 0});
+    }
+    std::vector<std::vector<double>> measured(ways);
+    for (int pass = 0; pass < kPasses; ++pass)
+      for (size_t i = 0; i < ways; ++i) {
+        const size_t way = pass % 2 == 0 ? i : ways - 1 - i;
+        const Result<double> mean = measure(invocation, round.bytes, *teams[way].measured);
+        if (!mean.ok()) return mean.status();
+        measured[way].push_back(*mean);
+      }
+    for (size_t way = 0; way < ways; ++way)
+      round.ways[way].measured_us = summarize(std::move(measured[way])).median;
     return {};
   }
 
@@ -147,12 +183,8 @@ class PriceJob {
   }
 
   // Microseconds of a call.
-  Result<double> measure(const Invocation& invocation, size_t bytes, const CallInfo::Price& price) {
-    Result<Team> team = bound_to(price);
-    if (!team.ok()) return team.status();
-    Communicator& communicator = *team->measured;
-    const int iterations = std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, bytes)),
-                                      kIterationsAtLeast, kIterationsAtMost);
+  Result<double> measure(const Invocation& invocation, size_t bytes, Communicator& communicator) {
+    const int iterations = iterations_of(bytes);
     // The ways before have filled the caches with memory of their own.
     for (int i = 0; i < iterations / 2; ++i) WEFT_TRY(invocation.run(communicator));
     WEFT_TRY(control().barrier());
