@@ -30,7 +30,7 @@ namespace weft {
 using LinkId = uint32_t;
 
 struct LinkShape {
-  uint32_t slots = 0;       // messages under way at most, >= 1
+  uint32_t slots = 0;       // messages under way at most, >= 1; short ones may be more
   uint32_t slot_bytes = 0;  // bytes of a message at most, a multiple of 64
   friend bool operator==(const LinkShape&, const LinkShape&) = default;
 };
@@ -46,7 +46,8 @@ struct LinkTraits {
 };
 
 // The sending end. Invariants: messages arrive whole, in order, exactly once, with their tag; at
-// most `slots` of them are committed or sent and not yet released by the receiver.
+// most `slots` of them are committed or sent and not yet released by the receiver, or more where
+// they are much shorter than slots.
 class SendLink {
  public:
   virtual ~SendLink() = default;

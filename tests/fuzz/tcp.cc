@@ -55,6 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!rank->join({rank->address(), encode(RankAddress{"there", 1, {nowhere}})}).ok())
     __builtin_trap();
   RecvLink& in = rank->open_recv(1, 3, {4, 256});
+  RecvLink& of_large = rank->open_recv(1, 5, {2, 64 << 10});
   rank->open_send(1, 4, {4, 256});
   Caller caller(*rank);
   if (data[0] % 8 != 0) {
@@ -71,9 +72,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   for (size_t at = 1; at < size; at += 64)
     caller.say(std::as_bytes(std::span(data + at, std::min<size_t>(64, size - at))));
-  for (int i = 0; i < 4 && in.peek(); ++i) {
-    if (in.peek()->data.size() > 256) __builtin_trap();
-    in.release();
-  }
+  for (RecvLink* link : {&in, &of_large})
+    for (int i = 0; i < 20 && link->peek(); ++i) {
+      if (link->peek()->data.size() > link->shape().slot_bytes) __builtin_trap();
+      link->release();
+    }
   return 0;
 }

@@ -51,6 +51,13 @@ TEST_P(Conformance, SlotsWrapAroundManyTimes) {
   });
 }
 
+// Messages that are short beside their slot, and others, by turns.
+TEST_P(Conformance, ShortAndLongMessagesShareLargeSlots) {
+  run(2, [](Member& me) {
+    for (const uint32_t slots : {1u, 4u}) stream(me, {slots, 64 << 10}, slots, 400, slots);
+  });
+}
+
 TEST_P(Conformance, EverySizeAroundCacheLinesAndSlots) {
   run(2, [](Member& me) {
     LinkId id = 0;

@@ -22,7 +22,7 @@
 
 namespace weft::tcp {
 
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 inline constexpr size_t kChallengeBytes = 32;
 inline constexpr size_t kHelloBytes = 96;
 inline constexpr size_t kAnswerBytes = 48;

@@ -29,17 +29,25 @@ Status no_memory(LinkId id, LinkShape shape, const Pair& pair) {
 }  // namespace
 
 TcpSendLink::TcpSendLink(Pair& pair, LinkId id, LinkShape shape)
-    : SendLink(shape), pair_(pair), id_(id), slots_(shape.slots), unwritten_(shape.slots) {}
+    : SendLink(shape),
+      pair_(pair),
+      id_(id),
+      credit_(shape),
+      weights_(credit_.places()),
+      slots_(credit_.places()),
+      unwritten_(credit_.places()) {}
 
-bool TcpSendLink::has_credit() {
-  const auto has = [this] { return next_ < limit_ && status().ok(); };
+bool TcpSendLink::has_credit(size_t bytes) {
+  const auto has = [this, weight = credit_.weight(bytes)] {
+    return open_ && under_way_ + weight <= credit_.all() && status().ok();
+  };
   if (has()) return true;
   pair_.progress();
   return has();
 }
 
 Bytes TcpSendLink::reserve() {
-  if (!has_credit()) return {};
+  if (!has_credit(shape_.slot_bytes)) return {};
   if (!reserved_) reserved_ = pair_.pool().take(shape_.slot_bytes);
   if (reserved_) return {reserved_.get(), shape_.slot_bytes};
   status_ = no_memory(id_, shape_, pair_);
@@ -48,7 +56,7 @@ Bytes TcpSendLink::reserve() {
 
 void TcpSendLink::commit(size_t bytes, uint64_t tag) {
   WEFT_CHECK(bytes <= shape_.slot_bytes && reserved_);
-  // There are more than the link has slots only where a peer lies about what it has released.
+  // There are more only where a peer lies about what it has released.
   const auto at = std::find(slots_.begin(), slots_.end(), nullptr);
   const auto token = static_cast<uint64_t>(at - slots_.begin());
   std::byte* const memory = reserved_.get();
@@ -58,15 +66,18 @@ void TcpSendLink::commit(size_t bytes, uint64_t tag) {
 
 std::optional<Ticket> TcpSendLink::send(ConstBytes memory, uint64_t tag) {
   WEFT_CHECK(memory.size() <= shape_.slot_bytes);
-  if (!has_credit()) return std::nullopt;
+  if (!has_credit(memory.size())) return std::nullopt;
   const Ticket ticket = ++tickets_;
-  unwritten_[ticket % shape_.slots] = true;
+  unwritten_[ticket % unwritten_.size()] = true;
   transmit(memory, tag, kTicketToken | ticket);
   return ticket;
 }
 
 void TcpSendLink::transmit(ConstBytes bytes, uint64_t tag, uint64_t token) {
   const Frame frame{FrameKind::data, id_, static_cast<uint32_t>(bytes.size()), next_, tag};
+  const uint8_t weight = credit_.weight(bytes.size());
+  weights_[next_ % weights_.size()] = weight;
+  under_way_ += weight;
   ++next_;
   ++unsent_;
   pair_.transmit(frame, bytes, this, token);
@@ -75,7 +86,7 @@ void TcpSendLink::transmit(ConstBytes bytes, uint64_t tag, uint64_t token) {
 void TcpSendLink::sent(uint64_t token) {
   --unsent_;
   if (token & kTicketToken)
-    unwritten_[(token ^ kTicketToken) % shape_.slots] = false;
+    unwritten_[(token ^ kTicketToken) % unwritten_.size()] = false;
   else
     pair_.pool().give(std::move(slots_[token]), shape_.slot_bytes);
 }
@@ -83,7 +94,7 @@ void TcpSendLink::sent(uint64_t token) {
 bool TcpSendLink::done(Ticket ticket) {
   // A newer ticket in its place had a credit, so this message was even released.
   const auto written = [&] {
-    return ticket + shape_.slots <= tickets_ || !unwritten_[ticket % shape_.slots];
+    return ticket + unwritten_.size() <= tickets_ || !unwritten_[ticket % unwritten_.size()];
   };
   if (written()) return true;
   pair_.progress();
@@ -112,21 +123,26 @@ void TcpSendLink::opened_again(LinkShape shape) {
 void TcpSendLink::opened(LinkShape other) {
   if (!(other == shape_))
     status_ = shapes_differ(id_, pair_.rank(), shape_, pair_.peer(), other);
-  else if (limit_ == 0)
-    limit_ = shape_.slots;
+  else
+    open_ = true;
 }
 
 bool TcpSendLink::released(uint64_t count) {
-  if (limit_ == 0 || count > next_ - unsent_) return false;  // what has not left was not received
-  limit_ = std::max(limit_, count + shape_.slots);
+  if (!open_ || count > next_ - unsent_) return false;  // what has not left was not received
+  for (; released_ < count; ++released_) under_way_ -= weights_[released_ % weights_.size()];
   return true;
 }
 
 TcpRecvLink::TcpRecvLink(Pair& pair, LinkId id, LinkShape shape)
-    : RecvLink(shape), pair_(pair), id_(id), places_(shape.slots), posted_(shape.slots) {}
+    : RecvLink(shape),
+      pair_(pair),
+      id_(id),
+      credit_(shape),
+      places_(credit_.places()),
+      posted_(credit_.places()) {}
 
 std::byte* TcpRecvLink::slot_of(Place& place) {
-  if (!place.slot) place.slot = pair_.pool().take(shape_.slot_bytes);
+  if (!place.slot) place.slot = pair_.pool().take(credit_.slot_bytes(place.weight, shape_));
   return place.slot.get();
 }
 
@@ -156,32 +172,35 @@ void TcpRecvLink::consume(Place& consumed) {
   const uint64_t was_owed = owed();
   consumed.state = State::consumed;
   consumed.posted = false;
-  if (consumed.slot) pair_.pool().give(std::move(consumed.slot), shape_.slot_bytes);
+  if (consumed.slot)
+    pair_.pool().give(std::move(consumed.slot), credit_.slot_bytes(consumed.weight, shape_));
   --ready_;
-  while (place(released_).state == State::consumed) {
-    place(released_).state = State::empty;
-    ++released_;
+  for (; place(released_).state == State::consumed; ++released_) {
+    Place& released = place(released_);
+    released.state = State::empty;
+    unreleased_ -= released.weight;
+    owed_ += released.weight;
   }
   if (owed() == 0) return;
   if (was_owed == 0) pair_.owe(*this);
-  const bool much = owed() * 2 >= shape_.slots;
+  const bool much = owed_ * 2 >= credit_.all();
   if (much || (starving() && ready_ == 0)) pair_.return_credits();
 }
 
 std::optional<Ticket> TcpRecvLink::post(Bytes memory) {
-  if (claim_ >= released_ + shape_.slots || !status_.ok()) return std::nullopt;
+  if (claim_ >= released_ + places_.size() || !status_.ok()) return std::nullopt;
   Place& next = place(claim_);
   if (next.state != State::empty) return std::nullopt;
   next.posted = true;
   next.memory = memory;
   ++awaited_;
   const Ticket ticket = ++tickets_;
-  posted_[ticket % shape_.slots] = claim_++;
+  posted_[ticket % posted_.size()] = claim_++;
   return ticket;
 }
 
 std::optional<RecvLink::Placed> TcpRecvLink::done(Ticket ticket) {
-  Place& asked = place(posted_[ticket % shape_.slots]);
+  Place& asked = place(posted_[ticket % posted_.size()]);
   if (asked.state != State::ready) pair_.progress();
   if (asked.state != State::ready || !asked.posted) return std::nullopt;
   const Placed placed{asked.message.data.size(), asked.message.tag};
@@ -205,7 +224,7 @@ void TcpRecvLink::abandon() {
 // be taken.
 const Status& TcpRecvLink::status() const {
   if (!status_.ok()) return status_;
-  const Place& next = places_[released_ % shape_.slots];
+  const Place& next = places_[released_ % places_.size()];
   return next.state == State::ready ? ok_ : pair_.status();
 }
 
@@ -225,12 +244,15 @@ Result<std::byte*> TcpRecvLink::begin(const Frame& frame) {
                                       std::string(what));
   };
   if (frame.length > shape_.slot_bytes) return broken("is too long");
-  if (frame.sequence < released_ || frame.sequence >= released_ + shape_.slots)
+  const uint8_t weight = credit_.weight(frame.length);
+  if (frame.sequence < released_ || frame.sequence >= released_ + places_.size() ||
+      unreleased_ + weight > credit_.all())
     return broken("it had no credit for");
   Place& to = place(frame.sequence);
   if (to.state != State::empty) return broken("had been sent before");
   to.state = State::filling;
-  ++begun_;
+  to.weight = weight;
+  unreleased_ += weight;
   std::byte* memory = to.memory.data();
   if (to.posted && frame.length > to.memory.size()) {
     status_ =

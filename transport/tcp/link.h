@@ -1,22 +1,22 @@
 // The two ends of a link over TCP.
 //
 // Invariants:
-// 1. A sender knows `limit`, one more than the last sequence number it may use: 0 until the
-//    receiver has opened its end, then slots + how many messages the receiver has said to be
-//    released.
+// 1. What a sender has under way, by what the receiver has said to be released, weighs no more than
+//    its slots do, and nothing goes until the receiver has opened its end (credit.h).
 // 2. The receiver releases in order of sequence: a message that was consumed early (posted memory
 //    and slots may be given back in any order) counts only when all before it are consumed. So
-//    sequence % slots names a place that is free when a message with that number may come.
+//    sequence % places names a place that is free when a message with that number may come.
 // 3. Messages of one link may travel over several streams and complete in any order; peek() and
 //    done() give them in order.
-// 4. A sender that has used all credits it knows of while fewer than `slots` messages are
-//    unreleased is told so: at release() once half of the slots are owed or nothing else is there
-//    to be released, and else by the transport's next poll() or wait().
+// 4. A sender that may have no credit for a whole slot, as far as it knows, while it has some, is
+//    told so: at release() once half of the slots are owed or nothing else is there to be released,
+//    and else by the transport's next poll() or wait().
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "transport/tcp/credit.h"
 #include "transport/tcp/slot_pool.h"
 #include "transport/tcp/stream.h"
 #include "transport/transport.h"
@@ -47,19 +47,23 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   bool abandon();
 
  private:
-  bool has_credit();
+  bool has_credit(size_t bytes);
   void transmit(ConstBytes bytes, uint64_t tag, uint64_t token);
 
   Pair& pair_;
   const LinkId id_;
   Status status_;
-  uint64_t next_ = 0;  // sequence of the next message
-  uint64_t limit_ = 0;
+  const Credit credit_;
+  bool open_ = false;                    // at the other end
+  uint64_t next_ = 0;                    // sequence of the next message
+  uint64_t released_ = 0;                // of the first one that the receiver may not have released
+  uint32_t under_way_ = 0;               // weight of those between
+  std::vector<uint8_t> weights_;         // by sequence % places
   size_t unsent_ = 0;                    // messages not yet handed to the kernel whole
   SlotPool::Memory reserved_;            // for the next message
   std::vector<SlotPool::Memory> slots_;  // of those committed and not yet written
   Ticket tickets_ = 0;
-  std::vector<bool> unwritten_;  // by ticket % slots
+  std::vector<bool> unwritten_;  // by ticket % places
 };
 
 class TcpRecvLink final : public RecvLink {
@@ -88,10 +92,13 @@ class TcpRecvLink final : public RecvLink {
 
   LinkId id() const { return id_; }
   uint64_t owed() const { return released_ - announced_; }
-  // The sender has no credit left, as far as it knows.
-  bool starving() const { return begun_ - announced_ >= shape_.slots; }
+  // The sender may have no credit left for a slot, as far as it knows.
+  bool starving() const { return unreleased_ + owed_ + Credit::kSlot > credit_.all(); }
   // How many have been released, to be told to the sender now.
-  uint64_t announce() { return announced_ = released_; }
+  uint64_t announce() {
+    owed_ = 0;
+    return announced_ = released_;
+  }
 
  private:
   enum class State : uint8_t { empty, filling, ready, consumed };
@@ -99,10 +106,11 @@ class TcpRecvLink final : public RecvLink {
     State state = State::empty;
     bool posted = false;  // goes to `memory`, not to the slot
     Bytes memory;
+    uint8_t weight = 0;
     SlotPool::Memory slot;
     Message message;
   };
-  Place& place(uint64_t sequence) { return places_[sequence % shape_.slots]; }
+  Place& place(uint64_t sequence) { return places_[sequence % places_.size()]; }
   // nullptr where the process has no memory left.
   std::byte* slot_of(Place& place);
   const Message* arrived();
@@ -112,17 +120,19 @@ class TcpRecvLink final : public RecvLink {
   const LinkId id_;
   const Status ok_;  // what status() says while messages of a lost peer wait to be looked at
   Status status_;
+  const Credit credit_;
   std::vector<Place> places_;
   uint64_t claim_ = 0;   // sequence of the first message neither peeked at nor posted for
   uint64_t peeked_ = 0;  // sequence of what peek() gave, where `holding_`
   bool holding_ = false;
-  uint64_t begun_ = 0;      // messages whose header has come
-  uint64_t released_ = 0;   // sequence of the first message not yet released
-  uint64_t announced_ = 0;  // what the sender knows of released_
-  uint32_t awaited_ = 0;    // posted messages that have not arrived
-  uint32_t ready_ = 0;      // arrived, not yet consumed
+  uint64_t released_ = 0;    // sequence of the first message not yet released
+  uint64_t announced_ = 0;   // what the sender knows of released_
+  uint32_t unreleased_ = 0;  // weight of those whose header has come
+  uint32_t owed_ = 0;        // and of those released that the sender does not know of
+  uint32_t awaited_ = 0;     // posted messages that have not arrived
+  uint32_t ready_ = 0;       // arrived, not yet consumed
   Ticket tickets_ = 0;
-  std::vector<uint64_t> posted_;  // sequence by ticket % slots
+  std::vector<uint64_t> posted_;  // sequence by ticket % places
 };
 
 }  // namespace weft::tcp
