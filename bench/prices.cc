@@ -1,6 +1,7 @@
 #include "bench/prices.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/json_object.h"
@@ -36,11 +37,14 @@ double PricePoint::median() const {
   return ratios.empty() ? 1 : summarize(std::move(ratios)).median;
 }
 
+// Of measured / price where there is none: the median of a size is then no price either.
+constexpr double kNoPrice = std::numeric_limits<double>::infinity();
+
 PricePoint point_of(std::vector<PricedRound> rounds) {
   struct Samples {
     PricedWay first;
     int chosen = 0;
-    std::vector<double> prices, measured;
+    std::vector<double> measured, off;  // off: measured / price, of one machine
   };
   PricePoint point;
   point.bytes = rounds.front().bytes;
@@ -58,15 +62,16 @@ PricePoint point_of(std::vector<PricedRound> rounds) {
                              [&](const Samples& s) { return algorithm_of(s.first) == algorithm; });
       if (at == samples.end()) at = samples.insert(at, {way, 0, {}, {}});
       at->chosen += &way == &round.ways.front();
-      at->prices.push_back(way.price_us);
       at->measured.push_back(way.measured_us);
+      at->off.push_back(way.price_us > 0 ? way.measured_us / way.price_us : kNoPrice);
     }
   }
   std::stable_sort(samples.begin(), samples.end(),
                    [](const Samples& a, const Samples& b) { return a.chosen > b.chosen; });
-  for (Samples& s : samples)
-    point.ways.push_back({s.first.name, summarize(std::move(s.prices)).median,
-                          summarize(std::move(s.measured)).median});
+  for (Samples& s : samples) {
+    const double measured = summarize(std::move(s.measured)).median;
+    point.ways.push_back({s.first.name, measured / summarize(std::move(s.off)).median, measured});
+  }
   point.message_us = summarize(std::move(messages)).median;
   return point;
 }

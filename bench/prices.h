@@ -40,8 +40,9 @@ struct PricedRound {
   double message_us = 0;
   bool steady = false;  // the second one says the same
 };
-// Medians of the rounds in which the machine was steady, or of all where it never was. The choice
-// is the one of most rounds; of an algorithm that was to run otherwise in each, the first way is
+// Medians of the rounds in which the machine was steady, or of all where it never was: of what was
+// measured, and of measured / price, as a price holds for the machine of its round. The choice is
+// the one of most rounds; of an algorithm that was to run otherwise in each, the first way is
 // named. REQUIRES: a round, and in each a way; of one size.
 PricePoint point_of(std::vector<PricedRound> rounds);
 

@@ -57,21 +57,21 @@ TEST(Prices, AreCountedByTheirMedian) {
 
 TEST(Prices, AreMediansOfSteadyRounds) {
   std::vector<PricedRound> rounds{
-      {64, {{"ring", 10, 30}, {"bruck", 20, 10}}, 1, true},
+      {64, {{"ring", 10, 30}, {"bruck", 20, 8}}, 1, true},
       {64, {{"window/ll", 1, 1}, {"ring", 99, 99}, {"bruck", 99, 99}}, 9, false},
-      {64, {{"bruck r4 x2", 22, 14}, {"ring 16K", 14, 34}}, 3, true},
-      {64, {{"bruck", 30, 12}, {"ring", 12, 90}}, 2, true}};
+      {64, {{"bruck r4 x2", 24, 12}, {"ring 16K", 14, 35}}, 3, true},
+      {64, {{"bruck", 20, 14}, {"ring", 12, 20}}, 2, true}};
   const PricePoint point = point_of(rounds);
   EXPECT_EQ(point.bytes, 64u);
   EXPECT_TRUE(point.steady);
   EXPECT_EQ(point.message_us, 2);
   ASSERT_EQ(point.ways.size(), 2u);
   EXPECT_EQ(point.ways[0].name, "bruck");  // chosen twice
-  EXPECT_EQ(point.ways[0].price_us, 22);
   EXPECT_EQ(point.ways[0].measured_us, 12);
+  EXPECT_EQ(point.ways[0].price_us, 24);  // half of it was measured, in the median round
   EXPECT_EQ(point.ways[1].name, "ring");
+  EXPECT_EQ(point.ways[1].measured_us, 30);
   EXPECT_EQ(point.ways[1].price_us, 12);
-  EXPECT_EQ(point.ways[1].measured_us, 34);
   for (PricedRound& each : rounds) each.steady = false;
   const PricePoint moved = point_of(rounds);
   EXPECT_FALSE(moved.steady);
