@@ -1,6 +1,8 @@
 #include "base/json_object.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 namespace weft {
 namespace {
@@ -21,6 +23,26 @@ bool nests_too_deep(std::string_view text) {
   return false;
 }
 
+// Looks on while text is parsed: of fields that an object has twice, JSON keeps the last, and
+// whoever reads the text may see another.
+class Fields {
+ public:
+  bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) open_.emplace_back();
+    if (event == Event::object_end) open_.pop_back();
+    if (event != Event::key) return true;
+    const auto& name = parsed.get_ref<const std::string&>();
+    if (!open_.back().insert(name).second && twice_.empty()) twice_ = name;
+    return true;
+  }
+  const std::string& twice() const { return twice_; }  // empty: none
+
+ private:
+  std::vector<std::set<std::string>> open_;
+  std::string twice_;
+};
+
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view what, std::string_view text) {
@@ -29,7 +51,12 @@ Result<nlohmann::json> parse_json(std::string_view what, std::string_view text) 
     return invalid_argument(
         concat(what, " nests lists and objects more than ", kJsonLevelsMax, " deep."));
   try {
-    return nlohmann::json::parse(text);
+    Fields fields;
+    Result<nlohmann::json> parsed = nlohmann::json::parse(text, std::ref(fields));
+    if (fields.twice().empty()) return parsed;
+    return invalid_argument(concat(what, " has \"",
+                                   std::string_view(fields.twice()).substr(0, kSaidMax),
+                                   "\" twice in one object; leave one out."));
   } catch (const nlohmann::json::exception& error) {
     return invalid_argument(
         concat(what, " is not JSON: ", std::string_view(error.what()).substr(0, kSaidMax), "."));

@@ -205,13 +205,22 @@ Algorithm imported(std::shared_ptr<const ScheduleFile> file, const Evidence& evi
 
 std::string list_served(const ScheduleFile& file) {
   std::string text;
+  const auto list = [&](Kind kind, const std::set<int>& ranks, std::string_view how) {
+    if (ranks.empty()) return;
+    text += concat(text.empty() ? "" : "; ", name(kind), " of ", in_words(ranks),
+                   *ranks.rbegin() == 1 ? " rank" : " ranks", how);
+  };
   for (int k = 0; k < kKinds; ++k) {
-    std::set<int> ranks;
-    for (const Schedule& schedule : file.schedules)
-      if (schedule.collective.kind == static_cast<Kind>(k)) ranks.insert(schedule.collective.ranks);
-    if (ranks.empty()) continue;
-    text += concat(text.empty() ? "" : "; ", name(static_cast<Kind>(k)), " of ", in_words(ranks),
-                   *ranks.rbegin() == 1 ? " rank" : " ranks");
+    const auto kind = static_cast<Kind>(k);
+    std::set<int> apart, only_in_place;
+    for (const bool in_place : {false, true})
+      for (const Schedule& schedule : file.schedules) {
+        const Collective& c = schedule.collective;
+        if (c.kind == kind && c.in_place == in_place && apart.count(c.ranks) == 0)
+          (in_place ? only_in_place : apart).insert(c.ranks);
+      }
+    list(kind, apart, "");
+    list(kind, only_in_place, ", in place only");
   }
   return text;
 }

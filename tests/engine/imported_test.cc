@@ -102,6 +102,14 @@ TEST(Imported, AScheduleByItselfIsNamedAfterItsFile) {
   EXPECT_EQ(list_served(*file), "broadcast of 3 ranks");
 }
 
+TEST(Imported, SaysWhichCallsAFileServesInPlaceOnly) {
+  const Algorithm& ring = *find_algorithm("ring");
+  ScheduleFile file;
+  for (const auto& [ranks, in_place] : {std::pair{2, false}, {2, true}, {3, true}})
+    file.schedules.push_back(schedule_of(ring, {Kind::all_gather, ranks, 0, in_place}, {}));
+  EXPECT_EQ(list_served(file), "all_gather of 2 ranks; all_gather of 3 ranks, in place only");
+}
+
 // The complaint about a file with these schedules: when it is read, or else when it is proven.
 std::string complaint(std::vector<Schedule> schedules) {
   const Result<ScheduleFile> file = import({"bad", "", std::move(schedules)});

@@ -77,6 +77,7 @@ TEST(Json, SaysWhereTheInputIsWrong) {
       {"\"in_place\":false", "\"in_place\":0", "collective.in_place: true or false is expected"},
       {"\"sources\":[{\"buffer\":\"input\"}]", "\"sources\":{}", "sources: a list is expected"},
       {"\"copies\": 1", "\"copies\": 0", "0 is not between 1 and 2147483647"},
+      {"\"chunk\":0", "\"chunk\":1,\"chunk\":0", "has \"chunk\" twice in one object"},
       {"{", "[", "The schedule is not JSON: "},
   };
   ASSERT_TRUE(from_json(good).ok());
@@ -86,6 +87,13 @@ TEST(Json, SaysWhereTheInputIsWrong) {
     EXPECT_NE(read.status().message().find(c.expected), std::string::npos)
         << read.status().message() << "\nshould have: " << c.expected;
   }
+}
+
+TEST(Json, AFileSaysWhichOfItsFieldsIsUnknown) {
+  const Status misspelt = file_from_json(R"({"name": "a", "scheduels": []})", "a").status();
+  EXPECT_NE(misspelt.message().find("at scheduels: there is no such field; known are name"),
+            std::string::npos)
+      << misspelt.message();
 }
 
 TEST(Json, NonsenseIsNoSchedule) {
