@@ -5,17 +5,23 @@
 namespace weft {
 namespace {
 
-// Of a message of `bytes`: what the busiest of `parts` equal parts of the job sends or receives.
-double crossing(const Collective& c, double bytes, int parts) {
-  const double others = static_cast<double>(parts - 1) / parts;
+// Of a message of `bytes`: what the busiest part of the job sends or receives. Parts are of `each`
+// ranks, in order; the last one may have fewer.
+double crossing(const Collective& c, double bytes, int each) {
+  const int parts = (c.ranks + each - 1) / each;
+  const int last = c.ranks - (parts - 1) * each;
+  const auto outside = [&](int inside) { return double(c.ranks - inside) / c.ranks; };
   switch (c.kind) {
-    case Kind::all_reduce: return 2 * others * bytes;
+    case Kind::all_reduce: return 2 * bytes * (parts - 1) / parts;
     case Kind::reduce:
     case Kind::broadcast: return parts > 1 ? bytes : 0;
     case Kind::barrier: return 0;
+    case Kind::gather:
+    case Kind::scatter: return bytes * outside(c.root / each == parts - 1 ? last : each);
     case Kind::all_to_all:
-    case Kind::exchange: return others * bytes * c.ranks / parts;
-    default: return others * bytes;
+    case Kind::exchange:
+      return bytes * std::max(each * outside(std::min(each, c.ranks)), last * outside(last));
+    default: return bytes * outside(last);
   }
 }
 
@@ -42,14 +48,14 @@ double lower_bound(const Network& network, const Collective& c, double bytes) {
   const double inside = network.inside.port_rate;
   const bool limited = nodes == 1 ? inside > 0 : nic > 0 && (inside > 0 || network.node_ranks == 1);
   if (limited)
-    bound = std::max(bound, crossing(c, bytes, c.ranks) / (nodes == 1 ? inside : inside + nic));
+    bound = std::max(bound, crossing(c, bytes, 1) / (nodes == 1 ? inside : inside + nic));
   if (nodes > 1 && nic > 0) {
     const int nics = network.node_nics > 0 ? network.node_nics : network.node_ranks;
-    bound = std::max(bound, crossing(c, bytes, nodes) / (nic * nics));
+    bound = std::max(bound, crossing(c, bytes, network.node_ranks) / (nic * nics));
   }
   const double least = touched(c, bytes);
   if (const double rate = network.memory_rate(least); rate > 0)
-    bound = std::max(bound, least / rate);
+    bound = std::max(bound, least / std::max(rate, network.stream_rate));
   return bound;
 }
 
