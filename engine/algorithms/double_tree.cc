@@ -33,8 +33,13 @@ class Tree {
   std::vector<Rank> children(Rank rank) const {
     std::vector<Rank> found;
     const int place = place_of(rank);
-    for (int p = 1; p < n_; ++p)
-      if (parent_place(p, n_) == place) found.push_back(rank_at(p));
+    const auto look_at = [&](int p) {
+      if (p > 0 && p < n_ && parent_place(p, n_) == place) found.push_back(rank_at(p));
+    };
+    // A child's lowest bit is how far it is away.
+    for (int64_t away = int64_t{1} << 30; away > 0; away /= 2)
+      if (away < n_) look_at(place - static_cast<int>(away));
+    for (int64_t away = 1; away < n_; away *= 2) look_at(place + static_cast<int>(away));
     return found;
   }
 

@@ -42,8 +42,9 @@ Status check_room(const Trial& trial, const Plan& plan) {
   const double window = simulation::kLineBytes * plan.window_slots * plan.window_halves;
   const bool links_fit = plan.links.empty() || trial.slots < 2 || link >= kElement;
   if (links_fit && (!trial.ll || window <= kLines)) return {};
-  return unsupported(concat("Algorithm ", trial.algorithm->name, " of ", trial.collective.ranks,
-                            " ranks needs more room than links or windows have."));
+  return unsupported(
+      concat("Algorithm ", trial.algorithm->name, " of ", trial.collective.ranks,
+             " ranks needs more room than links (--slot, --slots) or windows have."));
 }
 
 }  // namespace

@@ -152,6 +152,7 @@ void Game::reset(int rounds, int calls) {
   without_lease_.clear();
   cores_.reset();
   for (RankState& rank : ranks_) rank.active = rank.ended = 0;
+  all_ended_ = 0;
   for (size_t l = 0; l < lanes_.size(); ++l) {
     const PlayedLane& lane = plan_.lanes[l];
     if (lane.begin == lane.end) continue;
@@ -176,11 +177,14 @@ void Game::happen(const Event& event) {
 // -- calls ----------------------------------------------------------------------------------------
 
 // A rank that has not ended the call whose window space this one uses again; none: it may.
-Rank Game::has_lease_of(const RankState& rank) const {
+Rank Game::has_lease_of(const RankState& rank) {
   const int before = rank.ended - lease_depth_ + 1;
+  if (before <= all_ended_) return kNobody;
   const auto other = std::find_if(ranks_.begin(), ranks_.end(),
                                   [&](const RankState& r) { return r.ended < before; });
-  return other == ranks_.end() ? kNobody : static_cast<Rank>(other - ranks_.begin());
+  if (other != ranks_.end()) return static_cast<Rank>(other - ranks_.begin());
+  all_ended_ = before;
+  return kNobody;
 }
 
 void Game::make_call(Rank rank, double now) {

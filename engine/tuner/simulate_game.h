@@ -103,7 +103,7 @@ class Game {
 
   void make_call(Rank rank, double now);
   void end_call(Rank rank, double now);
-  Rank has_lease_of(const RankState& rank) const;
+  Rank has_lease_of(const RankState& rank);
 
   // simulate_turns.cc
   void want_core(int lane, double now);
@@ -151,6 +151,7 @@ class Game {
   uint64_t order_ = 0;
   int calls_ = 1;
   int lease_depth_ = 1;  // calls whose leases lie beside each other
+  int all_ended_ = 0;    // calls that all ranks have ended, at least
   double steps_ = 0;
   double step_s_ = 0;  // of the rounds being played
 };

@@ -61,10 +61,11 @@ class Planner {
 
  private:
   Status too_many() const {
-    return unsupported(concat("Algorithm ", trial_.algorithm->name, " of ", all_,
-                              " ranks has more steps in one round than the budget (--budget) of ",
-                              static_cast<int64_t>(trial_.step_budget),
-                              "; allow more, or simulate a multiple of the ranks per node."));
+    return unsupported(
+        concat("Algorithm ", trial_.algorithm->name, " of ", all_, " ranks, of which ", plan_.ranks,
+               " have to be played on this network, has more steps in ",
+               "one round than the budget (--budget) of ", static_cast<int64_t>(trial_.step_budget),
+               "; allow more, or simulate fewer ranks."));
   }
 
   void add(const Lane& lane, Rank rank, int number) {
