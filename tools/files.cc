@@ -100,7 +100,8 @@ void add_options(CLI::App& command, ExportArguments& a) {
   command.add_option("--algorithm", a.algorithm, "See list")->required();
   command.add_option("--collective", a.kind, "Only this one; all that it serves by default");
   command.add_option("--ranks", a.ranks, "Such as 2-4, or 8")->capture_default_str();
-  command.add_option("--radix", a.radix)->check(CLI::Range(2, 1024));
+  command.add_option("--radix", a.radix, "Of trees and groups, where it has one")
+      ->check(CLI::Range(2, 1024));
   command.add_option("--name", a.name, "Of the algorithm in the file; its own by default");
   command.add_option("-o,--output", a.output, "FILE.json; standard output by default");
 }

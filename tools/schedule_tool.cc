@@ -182,13 +182,14 @@ void add_show(CLI::App& command, Arguments& args) {
   command.add_option("--collective", args.kind, "all_reduce, broadcast, ...")->required();
   command.add_option("--algorithm", args.algorithm, "See list; or FILE.json")->required();
   command.add_option("--ranks", args.ranks)->required()->check(CLI::Range(1, 1024));
-  command.add_option("--root", args.root)->check(CLI::NonNegativeNumber);
+  command.add_option("--root", args.root, "Of a rooted collective")->check(CLI::NonNegativeNumber);
   command.add_option("--rank", args.rank, "Only this rank's program (text)")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--radix", args.radix)->check(CLI::Range(2, 1024));
+  command.add_option("--radix", args.radix, "Of trees and groups, where it has one")
+      ->check(CLI::Range(2, 1024));
   command.add_option("--copies", args.copies, "Copies of every lane")->check(CLI::Range(1, 64));
-  command.add_flag("--in-place", args.in_place);
-  command.add_option("--format", args.format)
+  command.add_flag("--in-place", args.in_place, "Input and Output are one");
+  command.add_option("--format", args.format, "How it is shown")
       ->check(CLI::IsMember({"text", "json", "svg", "diagram"}));
 }
 
@@ -202,7 +203,8 @@ void add_verify(CLI::App& command, Arguments& args) {
   command.add_option("--slots", args.slots, "Messages of room per link, such as 2,3,8")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));
-  command.add_option("--threads", args.threads)->check(CLI::Range(1, 256));
+  command.add_option("--threads", args.threads, "As many as there are cores by default")
+      ->check(CLI::Range(1, 256));
 }
 
 }  // namespace

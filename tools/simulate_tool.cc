@@ -371,14 +371,21 @@ void add_options(CLI::App& command, SimulateArguments& a) {
       ->capture_default_str();
   command.add_option("--segment", a.segment, "Bytes of a chunk in a round")->capture_default_str();
   command.add_option("--slot", a.slot, "Bytes of a link's slot")->capture_default_str();
-  command.add_option("--slots", a.slots, "Of a link")->check(CLI::Range(2, 1024));
-  command.add_option("--lanes", a.lanes, "Copies of every lane")->check(CLI::Range(1, 64));
-  command.add_option("--radix", a.radix)->check(CLI::Range(2, 1024));
-  command.add_option("--budget", a.budget, "Steps to be played at most, per case");
+  command.add_option("--slots", a.slots, "Of a link")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1024));
+  command.add_option("--lanes", a.lanes, "Copies of every lane")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 64));
+  command.add_option("--radix", a.radix, "Of trees and groups, where an algorithm has one")
+      ->check(CLI::Range(2, 1024));
+  command.add_option("--budget", a.budget, "Steps to be played at most, per case")
+      ->capture_default_str();
   command.add_flag("--every-rank", a.every_rank, "Play all ranks, not representatives");
   command.add_option("--trace", a.trace, "One case: who did what when, as a file for Perfetto");
   command.add_option("--plot", a.plot, "Time over size, and alpha against beta: FILE.svg or .png");
-  command.add_option("--format", a.format)->check(CLI::IsMember({"table", "json"}));
+  command.add_option("--format", a.format, "How it is printed")
+      ->check(CLI::IsMember({"table", "json"}));
 }
 
 int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {

@@ -3,8 +3,8 @@
 // ranks are sent as one, of up to 2^radix blocks. What does not fit is done tree after tree, depth
 // first, so that a reduce_scatter, which goes the same way back, never has more than that many
 // partial results per level of the tree.
-//   all_gather, reduce_scatter  ceil(log2 n) hops where n <= 2^(radix+1), then about n / 2^radix;
-//                               n-1 blocks
+//   all_gather, reduce_scatter  ceil(log2 n) hops where n <= 2^(radix+1), then about n / 2^radix, n
+//                               rounded up to a power of two; n-1 blocks
 //   all_reduce                  twice that
 // Source: S. Jeaugey, "PAT: a new algorithm for all-gather and reduce-scatter operations at scale",
 // 2025.

@@ -65,7 +65,7 @@ class StepCheck {
       return bad("it " + std::string(verb) + " rank " + text(end.peer) + ", which is not there");
     if (end.peer == me_) return bad("it " + std::string(verb) + " its own rank; use a copy");
     if (end.id < 0 || end.id >= kLargestId)
-      return bad("link number " + text(end.id) + " is not between 0 and " + text(kLargestId));
+      return bad("link number " + text(end.id) + " is not between 0 and " + text(kLargestId - 1));
     return {};
   }
 
@@ -111,7 +111,7 @@ class StepCheck {
     if (!is_rank(s.peer))
       return bad("it " + std::string(verb) + " rank " + text(s.peer) + ", which is not there");
     if (s.cell < 0 || s.cell >= kLargestId)
-      return bad("cell " + text(s.cell) + " is not between 0 and " + text(kLargestId));
+      return bad("cell " + text(s.cell) + " is not between 0 and " + text(kLargestId - 1));
     if (s.lag < 0 || s.lag > kMostLag)
       return bad("lag " + text(s.lag) + " is not between 0 and " + text(kMostLag));
     return {};
