@@ -1,7 +1,7 @@
 #include "base/json_object.h"
 
 #include <algorithm>
-#include <functional>
+#include <optional>
 #include <set>
 
 namespace weft {
@@ -23,24 +23,40 @@ bool nests_too_deep(std::string_view text) {
   return false;
 }
 
-// Looks on while text is parsed: of fields that an object has twice, JSON keeps the last, and
-// whoever reads the text may see another.
-class Fields {
+// Looks for a field that an object has twice: of those JSON keeps the last, and whoever reads the
+// text may see another.
+class Fields final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  bool operator()(int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) open_.emplace_back();
-    if (event == Event::object_end) open_.pop_back();
-    if (event != Event::key) return true;
-    const auto& name = parsed.get_ref<const std::string&>();
-    if (!open_.back().insert(name).second && twice_.empty()) twice_ = name;
+  const std::optional<std::string>& twice() const { return twice_; }
+
+  bool start_object(std::size_t) override {
+    open_.emplace_back();
     return true;
   }
-  const std::string& twice() const { return twice_; }  // empty: none
+  bool key(std::string& name) override {
+    if (!open_.back().insert(name).second) twice_ = name;
+    return !twice_;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
 
  private:
   std::vector<std::set<std::string>> open_;
-  std::string twice_;
+  std::optional<std::string> twice_;
 };
 
 }  // namespace
@@ -51,11 +67,12 @@ Result<nlohmann::json> parse_json(std::string_view what, std::string_view text) 
     return invalid_argument(
         concat(what, " nests lists and objects more than ", kJsonLevelsMax, " deep."));
   try {
+    Result<nlohmann::json> parsed = nlohmann::json::parse(text);
     Fields fields;
-    Result<nlohmann::json> parsed = nlohmann::json::parse(text, std::ref(fields));
-    if (fields.twice().empty()) return parsed;
+    nlohmann::json::sax_parse(text, &fields);
+    if (!fields.twice()) return parsed;
     return invalid_argument(concat(what, " has \"",
-                                   std::string_view(fields.twice()).substr(0, kSaidMax),
+                                   std::string_view(*fields.twice()).substr(0, kSaidMax),
                                    "\" twice in one object; leave one out."));
   } catch (const nlohmann::json::exception& error) {
     return invalid_argument(

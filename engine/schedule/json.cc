@@ -274,7 +274,7 @@ Result<Schedule> from_json(std::string_view text) {
 Result<ScheduleFile> file_from_json(std::string_view text, std::string_view name) {
   const Result<json> parsed = parse_json("The schedule", text);
   if (!parsed.ok()) return parsed.status();
-  if (!parsed->is_object() || (parsed->contains("collective") && !parsed->contains("schedules"))) {
+  if (!parsed->is_object() || (parsed->contains("programs") && !parsed->contains("schedules"))) {
     Result<Schedule> one = from_json(text);
     if (!one.ok()) return one.status();
     return ScheduleFile{std::string(name), {}, {one.take()}};

@@ -54,7 +54,9 @@ double lower_bound(const Network& network, const Collective& c, double bytes) {
     bound = std::max(bound, crossing(c, bytes, network.node_ranks) / (nic * nics));
   }
   const double least = touched(c, bytes);
-  if (const double rate = network.memory_rate(least); rate > 0)
+  // What is streamed takes no room in caches, so the rest may be read faster.
+  const bool streams = network.stream_rate > 0;
+  if (const double rate = network.memory_rate(streams ? least / 2 : least); rate > 0)
     bound = std::max(bound, least / std::max(rate, network.stream_rate));
   return bound;
 }

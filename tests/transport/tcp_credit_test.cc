@@ -1,8 +1,11 @@
 // What may be under way on a link over TCP, and when the receiver says that it has released.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/transport/conformance.h"
 #include "tests/transport/tcp_world.h"
@@ -77,6 +80,31 @@ TEST_F(TcpCreditOfASender, HasAsManyLongOnesUnderWayAsSlots) {
   release_one();
   release_one();
   EXPECT_TRUE(world.until([&] { return !out.reserve().empty(); }));
+}
+
+// Memory for as many as may come, which go there in order.
+TEST_F(TcpCreditOfASender, HasAsManyShortOnesPostedFor) {
+  release_one();  // SetUp's
+  std::vector<std::vector<std::byte>> memory(kShortOnes, std::vector<std::byte>(100));
+  std::vector<Ticket> tickets;
+  for (auto& each : memory) {
+    const std::optional<Ticket> ticket = in.post(each);
+    ASSERT_TRUE(ticket) << tickets.size();
+    tickets.push_back(*ticket);
+  }
+  EXPECT_FALSE(in.post(memory[0]));
+  for (uint64_t i = 0; i < 3 * kShortOnes; ++i) {
+    const auto content = pattern(1 + i % 100, i);
+    ASSERT_TRUE(world.until([&] { return out.send(content, i).has_value(); }));
+    std::optional<RecvLink::Placed> placed;
+    const uint64_t at = i % kShortOnes;
+    ASSERT_TRUE(world.until([&] { return (placed = in.done(tickets[at])).has_value(); }));
+    EXPECT_EQ(placed->tag, i);
+    ASSERT_EQ(placed->bytes, content.size());
+    EXPECT_TRUE(std::equal(content.begin(), content.end(), memory[at].begin()));
+    tickets[at] = in.post(memory[at]).value_or(0);
+    ASSERT_NE(tickets[at], 0u);
+  }
 }
 
 // What a rank says about a peer that sends so many messages of a length, none of them released.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tests/transport/tcp_world.h"
 #include "transport/tcp/slot_pool.h"
@@ -29,6 +30,22 @@ TEST(SlotPool, KeepsLengthsApart) {
   EXPECT_EQ(pool.take(1).get(), first);
   const SlotPool::Memory whole = pool.take(4096);
   std::fill_n(whole.get(), 4096, std::byte{1});
+}
+
+TEST(SlotPool, FindsEachLengthAmongOthers) {
+  SlotPool pool;
+  std::map<std::byte*, size_t> kept;
+  for (const size_t bytes : {64, 4096, 64, 128, 4096, 128, 64})
+    kept[pool.take(bytes).release()] = bytes;
+  for (const auto& [memory, bytes] : kept) pool.give(SlotPool::Memory(memory), bytes);
+  for (const size_t bytes : {128, 64, 4096, 64, 128, 64, 4096}) {
+    std::byte* const memory = pool.take(bytes).release();
+    ASSERT_EQ(kept.count(memory), 1u);
+    EXPECT_EQ(kept[memory], bytes);
+    kept.erase(memory);
+    SlotPool::Free()(memory);
+  }
+  EXPECT_TRUE(kept.empty());
 }
 
 // One place for messages of all links that are let go before the next one comes, and two for those

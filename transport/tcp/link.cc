@@ -57,11 +57,25 @@ Bytes TcpSendLink::reserve() {
 void TcpSendLink::commit(size_t bytes, uint64_t tag) {
   WEFT_CHECK(bytes <= shape_.slot_bytes && reserved_);
   // There are more only where a peer lies about what it has released.
-  const auto at = std::find(slots_.begin(), slots_.end(), nullptr);
+  const auto at =
+      std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.memory; });
   const auto token = static_cast<uint64_t>(at - slots_.begin());
-  std::byte* const memory = reserved_.get();
-  (at == slots_.end() ? slots_.emplace_back() : *at) = std::move(reserved_);
-  transmit({memory, bytes}, tag, token);
+  Slot& slot = at == slots_.end() ? slots_.emplace_back() : *at;
+  slot = slot_for(bytes);
+  transmit({slot.memory.get(), bytes}, tag, token);
+}
+
+// What was reserved; of short messages a copy, lest many hold a whole slot each. Where there is no
+// memory for one, they do.
+TcpSendLink::Slot TcpSendLink::slot_for(size_t bytes) {
+  if (credit_.is_short(bytes)) {
+    Slot copy{pair_.pool().take(Credit::kShortBytes), Credit::kShortBytes};
+    if (copy.memory) {
+      std::copy_n(reserved_.get(), bytes, copy.memory.get());
+      return copy;
+    }
+  }
+  return {std::move(reserved_), shape_.slot_bytes};
 }
 
 std::optional<Ticket> TcpSendLink::send(ConstBytes memory, uint64_t tag) {
@@ -88,7 +102,7 @@ void TcpSendLink::sent(uint64_t token) {
   if (token & kTicketToken)
     unwritten_[(token ^ kTicketToken) % unwritten_.size()] = false;
   else
-    pair_.pool().give(std::move(slots_[token]), shape_.slot_bytes);
+    pair_.pool().give(std::move(slots_[token].memory), slots_[token].bytes);
 }
 
 bool TcpSendLink::done(Ticket ticket) {

@@ -8,9 +8,9 @@
 //    sequence % places names a place that is free when a message with that number may come.
 // 3. Messages of one link may travel over several streams and complete in any order; peek() and
 //    done() give them in order.
-// 4. A sender that may have no credit for a whole slot, as far as it knows, while it has some, is
-//    told so: at release() once half of the slots are owed or nothing else is there to be released,
-//    and else by the transport's next poll() or wait().
+// 4. A sender that may have no credit for a whole slot, as far as it knows, although more has been
+//    released, is told so: at release() once half of the slots are owed or nothing else is there to
+//    be released, and else by the transport's next poll() or wait().
 #pragma once
 
 #include <memory>
@@ -47,21 +47,27 @@ class TcpSendLink final : public SendLink, public FrameOwner {
   bool abandon();
 
  private:
+  struct Slot {
+    SlotPool::Memory memory;
+    size_t bytes = 0;
+  };
+
   bool has_credit(size_t bytes);
+  Slot slot_for(size_t bytes);
   void transmit(ConstBytes bytes, uint64_t tag, uint64_t token);
 
   Pair& pair_;
   const LinkId id_;
   Status status_;
   const Credit credit_;
-  bool open_ = false;                    // at the other end
-  uint64_t next_ = 0;                    // sequence of the next message
-  uint64_t released_ = 0;                // of the first one that the receiver may not have released
-  uint32_t under_way_ = 0;               // weight of those between
-  std::vector<uint8_t> weights_;         // by sequence % places
-  size_t unsent_ = 0;                    // messages not yet handed to the kernel whole
-  SlotPool::Memory reserved_;            // for the next message
-  std::vector<SlotPool::Memory> slots_;  // of those committed and not yet written
+  bool open_ = false;             // at the other end
+  uint64_t next_ = 0;             // sequence of the next message
+  uint64_t released_ = 0;         // of the first one that the receiver may not have released
+  uint32_t under_way_ = 0;        // weight of those between
+  std::vector<uint8_t> weights_;  // by sequence % places
+  size_t unsent_ = 0;             // messages not yet handed to the kernel whole
+  SlotPool::Memory reserved_;     // for the next message
+  std::vector<Slot> slots_;       // of those committed and not yet written
   Ticket tickets_ = 0;
   std::vector<bool> unwritten_;  // by ticket % places
 };

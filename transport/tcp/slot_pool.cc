@@ -15,11 +15,17 @@ SlotPool::~SlotPool() {
   while (last_) take(last_->bytes);
 }
 
-SlotPool::Memory SlotPool::take(size_t bytes) {
+SlotPool::Kept** SlotPool::last_of(size_t bytes) {
   Kept** at = &last_;
-  while (*at && (*at)->bytes != bytes) at = &(*at)->next;
+  while (*at && (*at)->bytes != bytes) at = &(*at)->other;
+  return at;
+}
+
+SlotPool::Memory SlotPool::take(size_t bytes) {
+  Kept** const at = last_of(bytes);
   if (Kept* const kept = *at) {
-    *at = kept->next;
+    if (kept->next) kept->next->other = kept->other;
+    *at = kept->next ? kept->next : kept->other;
     return Memory(reinterpret_cast<std::byte*>(kept));
   }
   const size_t room = std::max(bytes, sizeof(Kept));
@@ -27,7 +33,9 @@ SlotPool::Memory SlotPool::take(size_t bytes) {
 }
 
 void SlotPool::give(Memory memory, size_t bytes) {
-  last_ = new (memory.release()) Kept{last_, bytes};
+  Kept** const at = last_of(bytes);
+  Kept* const before = *at;
+  *at = new (memory.release()) Kept{before, before ? before->other : nullptr, bytes};
 }
 
 }  // namespace weft::tcp

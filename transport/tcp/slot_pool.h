@@ -29,10 +29,13 @@ class SlotPool {
  private:
   // At the begin of what is free: giving back needs no memory.
   struct Kept {
-    Kept* next = nullptr;
+    Kept* next = nullptr;   // of the same length
+    Kept* other = nullptr;  // the last one of another length; said by the last one of each
     size_t bytes = 0;
   };
-  Kept* last_ = nullptr;  // given back
+  Kept** last_of(size_t bytes);
+
+  Kept* last_ = nullptr;  // given back, of some length
 };
 
 }  // namespace weft::tcp

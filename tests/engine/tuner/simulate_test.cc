@@ -393,9 +393,10 @@ std::vector<Network> networks_to_bound() {
   uneven.node_nics = 1;
   all.push_back(uneven);
   Network streams = *find_example_network("node");
-  streams.memory = {{1e6, 10 * kGiga}};
-  streams.stream_rate = 100 * kGiga;
-  all.push_back(streams);
+  for (const double rate : {18 * kGiga, 100 * kGiga}) {
+    streams.stream_rate = rate;
+    all.push_back(streams);
+  }
   return all;
 }
 
