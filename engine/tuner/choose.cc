@@ -205,13 +205,6 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
   return asked;
 }
 
-// Whether every piece of a block gets something: they are cut at cache lines. Else ranks wait for
-// what few others pass on, and have fallen asleep when it comes, which is not priced.
-bool fills_pieces(const Offer& offer, const Call& call, const Collective& c) {
-  const Program program = offer.algorithm->build(c, 0, {.radix = offer.radix});
-  return message_bytes(call) > 64 * static_cast<size_t>(program.pieces - 1);
-}
-
 // The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
 // what the table takes does well in more than the state in which a machine was measured. Over
 // windows, and between a rank and all others at once, waiting and moving overlap, which are priced
@@ -219,11 +212,12 @@ bool fills_pieces(const Offer& offer, const Call& call, const Collective& c) {
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
                 const Collective& c) {
   const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
+  const auto block = static_cast<double>(message_bytes(call));
   const double about_the_same = overlaps ? 1.2 : 1.1;
   const auto usual = std::find_if(offers.begin(), offers.end(),
                                   [&](const Offer& o) { return o.algorithm == by_table; });
   auto first = std::find_if(offers.begin(), offers.end(),
-                            [&](const Offer& o) { return fills_pieces(o, call, c); });
+                            [&](const Offer& o) { return fills_pieces(o, c, block); });
   if (first == offers.end()) first = offers.begin();
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
                                                                                    : *usual;

@@ -42,6 +42,11 @@ bool usually_ll(const Algorithm& algorithm, size_t block_bytes) {
   return algorithm.windows && algorithm.lines && block_bytes <= kOneLine;
 }
 
+bool fills_pieces(const Choice& choice, const Collective& c, double block_bytes) {
+  const Program program = choice.algorithm->build(c, 0, {.radix = choice.radix});
+  return block_bytes > 64.0 * (program.pieces - 1);
+}
+
 int copies_of(const Algorithm& algorithm, int lanes) {
   return algorithm.windows ? std::min(lanes, kWindowLanesMax) : lanes;
 }
@@ -80,12 +85,11 @@ const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
 // All algorithms as they are run where nothing is asked for; then the best of them otherwise, too.
 std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
   std::vector<Offer> offers;
-  const auto block =
-      static_cast<size_t>(block_bytes(demand.collective, static_cast<double>(bytes)));
+  const double block = block_bytes(demand.collective, static_cast<double>(bytes));
   for (const Algorithm& algorithm : catalog()) {
     if (!suits(algorithm, demand)) continue;
     Choice choice{&algorithm, demand.radix > 0 ? demand.radix : 2, false, 1, demand.segment_bytes};
-    choice.ll = usually_ll(algorithm, block) ? demand.may_ll : demand.must_ll;
+    choice.ll = usually_ll(algorithm, static_cast<size_t>(block)) ? demand.may_ll : demand.must_ll;
     choice.ll &= can_ll(algorithm, demand);
     if (demand.copies > 0) choice.copies = copies_of(algorithm, demand.copies);
     if (choice.segment_bytes == 0)
@@ -97,7 +101,10 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
                      [](const Offer& a, const Offer& b) { return a.seconds < b.seconds; });
   };
   sort();
-  for (size_t i = 0; i < std::min(kRefined, offers.size()); ++i) refine(demand, bytes, offers[i]);
+  size_t refined = 0;
+  for (Offer& offer : offers)
+    if (fills_pieces(offer, demand.collective, block) && refined++ < kRefined)
+      refine(demand, bytes, offer);
   sort();
   return offers;
 }

@@ -73,6 +73,10 @@ class Tuner {
 // Whether lines beat payload and signal where prices say nothing: one line does.
 bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
 
+// Whether every piece of a block gets something: they are cut at cache lines. Else ranks wait for
+// what few others pass on, and have fallen asleep when it comes, which is not priced.
+bool fills_pieces(const Choice& choice, const Collective& c, double block_bytes);
+
 // Copies of the algorithm's lanes where `lanes` are asked for.
 int copies_of(const Algorithm& algorithm, int lanes);
 

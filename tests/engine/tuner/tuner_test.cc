@@ -135,6 +135,21 @@ TEST(Tuner, TakesTheRadixThatIsCheapest) {
 }
 
 // A core's own cache forgets a line of its window before the rank writes it again.
+// Rings and the like are cheap where their blocks are empty, but none of them is taken there.
+TEST(Tuner, ChoosesParametersOfWhatDealsOutWhatThereIs) {
+  Network n = network(0, 0);
+  n.node_cores = 2;
+  n.switch_s = 2 * kMicro;
+  n.inside.send_s = 5 * kMicro;
+  n.inside.recv_s = 7 * kMicro;
+  Tuner tuner(n);
+  const Offer* knomial = offer_of(tuner.offers(demand(Kind::all_reduce, 4), 8), "knomial");
+  ASSERT_TRUE(knomial);
+  EXPECT_EQ(knomial->radix, 4);
+  EXPECT_FALSE(fills_pieces({find_algorithm("ring")}, {Kind::all_reduce, 4, 0, false}, 8));
+  EXPECT_TRUE(fills_pieces({find_algorithm("ring")}, {Kind::all_reduce, 4, 0, false}, 256));
+}
+
 TEST(Tuner, WindowsCycleThroughWhatACacheHolds) {
   for (const std::string_view name : {"window_one_shot", "window_two_shot"})
     for (const int ranks : {2, 3, 4, 8}) {
