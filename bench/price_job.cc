@@ -22,10 +22,12 @@
 namespace weft::bench {
 namespace {
 
-constexpr int kPasses = 4;  // through all ways, in a round: others run for less than all of them
-constexpr int kIterationsAtLeast = 2, kIterationsAtMost = 1000;
+// Passes through all ways, in a round: whatever else runs does so for less than all of them. Of
+// short calls there are more, as the states are many that ranks which share cores may fall into.
+constexpr int kPassesAtLeast = 4, kPassesAtMost = 12;
+constexpr int kIterationsAtLeast = 2, kIterationsAtMost = 300;  // in a pass
 constexpr double kWakeUs = 50e3;
-constexpr size_t kBytesMoved = size_t{32} << 20;  // of a way in a pass, about
+constexpr size_t kBytesMoved = size_t{128} << 20;  // of a way in all passes, about
 // What the machine's parts may differ by, before a round and behind.
 constexpr double kSteady = 1.3;
 
@@ -41,8 +43,14 @@ std::string name_of(const CallInfo::Price& price) {
 }
 
 int iterations_of(size_t bytes) {
-  return std::clamp(static_cast<int>(kBytesMoved / std::max<size_t>(1, bytes)), kIterationsAtLeast,
-                    kIterationsAtMost);
+  return std::clamp(static_cast<int>(kBytesMoved / kPassesAtLeast / std::max<size_t>(1, bytes)),
+                    kIterationsAtLeast, kIterationsAtMost);
+}
+
+int passes_of(size_t bytes) {
+  const size_t calls = kBytesMoved / std::max<size_t>(1, bytes);
+  return static_cast<int>(
+      std::clamp<size_t>(calls / kIterationsAtMost, kPassesAtLeast, kPassesAtMost));
 }
 
 double message_s(const Network& n) {
@@ -162,7 +170,7 @@ class PriceJob {
       round.ways.push_back({name_of(price), price.seconds * 1e6, 0});
     }
     std::vector<std::vector<double>> measured(ways);
-    for (int pass = 0; pass < kPasses; ++pass)
+    for (int pass = 0; pass < passes_of(round.bytes); ++pass)
       for (size_t i = 0; i < ways; ++i) {
         const size_t way = pass % 2 == 0 ? i : ways - 1 - i;
         const Result<double> mean = measure(invocation, round.bytes, *teams[way].measured);
