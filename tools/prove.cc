@@ -9,11 +9,11 @@
 #include <mutex>
 #include <span>
 #include <sstream>
-#include <thread>
 
 #include "engine/schedule/lines.h"
 #include "engine/schedule/prove.h"
 #include "tools/shelf.h"
+#include "tools/spread.h"
 
 namespace weft {
 namespace {
@@ -30,20 +30,14 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Runs work(0 .. count-1) on some threads.
-void spread(int count, const ProveScope& scope, const std::function<void(int)>& work) {
-  std::atomic<int> next{0}, done{0};
-  const auto run = [&] {
-    for (int i = next++; i < count; i = next++) {
-      work(i);
-      const int finished = ++done;
-      if (scope.progress) std::fprintf(stderr, "\r%d of %d", finished, count);
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int t = 1; t < scope.threads; ++t) threads.emplace_back(run);
-  run();
-  for (std::thread& t : threads) t.join();
+// Runs work(0 .. count-1) as the scope says.
+void each(int count, const ProveScope& scope, const std::function<void(int)>& work) {
+  std::atomic<int> done{0};
+  spread(count, scope.threads, [&](int i) {
+    work(i);
+    const int finished = ++done;
+    if (scope.progress) std::fprintf(stderr, "\r%d of %d", finished, count);
+  });
   if (scope.progress) std::fprintf(stderr, "\r%20s\r", "");
 }
 
@@ -207,7 +201,7 @@ std::vector<ProveRow> prove_catalog(const ProveScope& scope) {
         if (wanted(scope, a, static_cast<Kind>(k)))
           batches.emplace_back(scope, a, static_cast<Kind>(k), n);
   std::vector<ProveRow> results(batches.size());
-  spread(int(batches.size()), scope, [&](int i) { results[i] = batches[i].run(); });
+  each(int(batches.size()), scope, [&](int i) { results[i] = batches[i].run(); });
   std::vector<ProveRow> rows;
   // Failures of the fewest ranks are the easiest to read.
   for (auto result = results.rbegin(); result != results.rend(); ++result) {
@@ -260,7 +254,7 @@ std::vector<SequenceReport> prove_sequences(const ProveScope& scope) {
     SequenceReport report{n, int(plans.size()), int(order.size()), 0, 0, {}};
     std::mutex mutex;
     const int sequences = (int(order.size()) + kCallsPerSequence - 1) / kCallsPerSequence;
-    spread(sequences, scope, [&](int i) {
+    each(sequences, scope, [&](int i) {
       const std::string failure = prove_sequence(plans, order, size_t(i) * kCallsPerSequence);
       if (failure.empty()) return;
       const std::lock_guard lock(mutex);

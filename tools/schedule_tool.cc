@@ -7,7 +7,6 @@
 #include <iostream>
 #include <limits>
 #include <string>
-#include <thread>
 
 #include "base/text.h"
 #include "engine/algorithms/imported.h"
@@ -17,6 +16,7 @@
 #include "tools/files.h"
 #include "tools/prove.h"
 #include "tools/simulate_tool.h"
+#include "tools/spread.h"
 
 namespace weft {
 namespace {
@@ -138,8 +138,7 @@ Result<ProveScope> scope_of(const Arguments& args, Shelf& shelf) {
     scope.algorithm = *algorithm;
   }
   if (!args.slots.empty()) scope.slots = args.slots;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  scope.threads = args.threads > 0 ? args.threads : std::max(1, cores);
+  scope.threads = args.threads > 0 ? args.threads : usual_threads();
   scope.progress = isatty(STDERR_FILENO) == 1;
   return scope;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -18,6 +19,7 @@
 #include "engine/tuner/bound.h"
 #include "plot/gnuplot.h"
 #include "tools/prove.h"
+#include "tools/spread.h"
 #include "tools/study.h"
 
 namespace weft {
@@ -159,48 +161,62 @@ std::string size_text(int64_t bytes) {
   return concat(bytes, kUnits[unit]);
 }
 
-// Adds the rows of one count of ranks, and says when each is complete.
+// An algorithm for one count of ranks, or why it has no price there.
+struct Player {
+  std::optional<Simulation> simulation;
+  std::string why_not;
+};
+
+Player player_of(const Study& study, const Algorithm& algorithm, int ranks) {
+  Trial trial = study.trial;
+  trial.algorithm = &algorithm;
+  trial.collective = {study.kind, ranks, 0, false};
+  if (!algorithm.suits(trial.collective))
+    return {{},
+            concat("Algorithm ", algorithm.name, " does not serve ", name(study.kind), " of ",
+                   ranks, " ranks.")};
+  Result<Simulation> made = Simulation::make(trial, study.network);
+  if (!made.ok()) return {{}, std::string(made.status().message())};
+  return {made.take(), {}};
+}
+
+Cell play(const Player& player, int64_t bytes) {
+  if (!player.simulation) return {{}, player.why_not};
+  const Result<Simulated> simulated = player.simulation->run(static_cast<double>(bytes));
+  if (!simulated.ok()) return {{}, std::string(simulated.status().message())};
+  return {*simulated, {}};
+}
+
+// Adds the rows of one count of ranks, on all cores, and says when each is complete, in order.
 template <class Done>
 void simulate(Study& study, int ranks, const Done& done) {
+  const size_t ways = study.algorithms.size(), first = study.rows.size();
+  std::vector<Player> players(ways);
+  spread(static_cast<int>(ways), usual_threads(), [&](int i) {
+    const auto way = static_cast<size_t>(i);
+    players[way] = player_of(study, *study.algorithms[way], ranks);
+  });
   const Collective c{study.kind, ranks, 0, false};
-  std::vector<std::optional<Simulation>> simulations;
-  std::vector<std::string> why_not;
-  for (const Algorithm* algorithm : study.algorithms) {
-    simulations.emplace_back();
-    why_not.emplace_back();
-    Trial trial = study.trial;
-    trial.algorithm = algorithm;
-    trial.collective = c;
-    if (!algorithm->suits(c)) {
-      why_not.back() = concat("Algorithm ", algorithm->name, " does not serve ", name(c.kind),
-                              " of ", ranks, " ranks.");
-      continue;
-    }
-    Result<Simulation> made = Simulation::make(trial, study.network);
-    if (made.ok())
-      simulations.back() = made.take();
-    else
-      why_not.back() = made.status().message();
-  }
+  for (const int64_t bytes : study.bytes)
+    study.rows.push_back({ranks, bytes, lower_bound(study.network, c, static_cast<double>(bytes)),
+                          std::vector<Cell>(ways)});
   const bool tells = ::isatty(STDERR_FILENO) == 1;
-  for (const int64_t bytes : study.bytes) {
-    const auto size = static_cast<double>(bytes);
-    Row& row = study.rows.emplace_back(Row{ranks, bytes, lower_bound(study.network, c, size), {}});
-    for (size_t i = 0; i < simulations.size(); ++i) {
-      Cell& cell = row.cells.emplace_back(Cell{{}, why_not[i]});
-      if (!simulations[i]) continue;
-      if (tells)
-        std::cerr << '\r' << ranks << " ranks, " << size_text(bytes) << ", "
-                  << study.algorithms[i]->name << " ..." << kClearLine << std::flush;
-      const Result<Simulated> simulated = simulations[i]->run(size);
-      if (simulated.ok())
-        cell.found = *simulated;
-      else
-        cell.why_not = simulated.status().message();
-    }
+  std::mutex mutex;
+  std::vector<size_t> missing(study.bytes.size(), ways);  // by row
+  size_t complete = 0, played = 0;
+  spread(static_cast<int>(missing.size() * ways), usual_threads(), [&](int i) {
+    const size_t row = static_cast<size_t>(i) / ways, way = static_cast<size_t>(i) % ways;
+    Cell cell = play(players[way], study.bytes[row]);
+    const std::lock_guard lock(mutex);
+    study.rows[first + row].cells[way] = std::move(cell);
+    --missing[row];
     if (tells) std::cerr << '\r' << kClearLine << std::flush;
-    done(row);
-  }
+    for (; complete < missing.size() && missing[complete] == 0; ++complete)
+      done(study.rows[first + complete]);
+    if (tells && ++played < missing.size() * ways)
+      std::cerr << ranks << " ranks, " << played << " of " << missing.size() * ways << " prices ..."
+                << std::flush;
+  });
 }
 
 // -- output ---------------------------------------------------------------------------------------

@@ -34,6 +34,11 @@ assert status == 0 and "*" in table and "recursive_doubling" in table, table
 status, table, _ = run("--ranks", "16-128", "--bytes", "1K", "--algorithm", "ring,direct_two_shot")
 assert status == 0 and "direct_two_shot does not serve all_reduce of 128 ranks" in table, table
 
+# Prices are found on all cores, and printed in order.
+status, table, _ = run("--ranks", "16", "--bytes", "8-1M", "--factor", "2")
+sizes = [row.split()[0] for row in table.splitlines()[3:]]
+assert status == 0 and sizes == [f"{n}{unit}" for unit in ("", "K") for n in (2**i for i in range(10))][3:] + ["1M"], sizes
+
 # A network of one's own: what is slower there is slower in the figures.
 with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     file.write('{"name": "slow", "inside": {"latency_us": 100}}')
