@@ -179,6 +179,25 @@ TEST(Tuner, TakesTheChunkThatIsCheapest) {
   EXPECT_EQ(segment(busy), 12345u);
 }
 
+// Rates say that short pieces move faster: those of links may, those of windows go round in as
+// much.
+TEST(Tuner, WindowsKeepTheirChunkWhereShortOnesSeemCheaper) {
+  Network n = network(0, 0);
+  n.inside.mapped = true;
+  n.inside.rank_rates = n.inside.window_rates = {{16 << 10, 50e9}, {64 << 10, 5e9}};
+  Tuner tuner(n);
+  Demand d = demand(Kind::all_reduce, 2);
+  d.windows = true;
+  const std::vector<Offer>& offers = tuner.offers(d, size_t{1} << 20);
+  const Offer* windows = offer_of(offers, "window_two_shot");
+  ASSERT_TRUE(windows);
+  EXPECT_EQ(windows->segment_bytes,
+            usual_segment_bytes(*windows->algorithm, d.collective, d.slot_bytes));
+  EXPECT_TRUE(std::any_of(offers.begin(), offers.end(), [&](const Offer& o) {
+    return !o.algorithm->windows && o.segment_bytes < d.slot_bytes;
+  }));
+}
+
 TEST(Tuner, LeavesLanesThatWereAskedFor) {
   Tuner tuner(network(kMicro, kMicro));
   Demand d = demand(Kind::all_reduce, 4);
