@@ -148,7 +148,8 @@ void Tuner::refine(const Demand& demand, size_t bytes, Offer& offer) const {
     for (const int radix : {4, 8}) consider(&Choice::radix, radix);
   const size_t segment = offer.segment_bytes;
   // Windows go round in as much whatever a chunk is: shorter ones, which the rates say are faster,
-  // as what they were measured with was in a cache, take 1.1 to 1.25 of the time.
+  // as what they were measured with was in a near cache, save nothing and take up to 1.25 of the
+  // time.
   const size_t shorter = algorithm.windows ? segment : segment / 4, longer = segment * 4;
   if (demand.segment_bytes == 0)
     for (const size_t other : {shorter, longer})
