@@ -102,9 +102,11 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
   };
   sort();
   size_t refined = 0;
-  for (Offer& offer : offers)
-    if (fills_pieces(offer, demand.collective, block) && refined++ < kRefined)
-      refine(demand, bytes, offer);
+  for (auto offer = offers.begin(); offer != offers.end() && refined < kRefined; ++offer) {
+    if (!fills_pieces(*offer, demand.collective, block)) continue;
+    refine(demand, bytes, *offer);
+    ++refined;
+  }
   sort();
   return offers;
 }
@@ -150,11 +152,10 @@ void Tuner::refine(const Demand& demand, size_t bytes, Offer& offer) const {
   // Windows go round in as much whatever a chunk is: shorter ones, which the rates say are faster,
   // as what they were measured with was in a near cache, save nothing and take up to 1.25 of the
   // time.
-  const size_t shorter = algorithm.windows ? segment : segment / 4, longer = segment * 4;
   if (demand.segment_bytes == 0)
-    for (const size_t other : {shorter, longer})
-      if (other != segment && block > static_cast<double>(std::min(segment, other)) &&
-          (algorithm.windows || other <= demand.slot_bytes))
+    for (const size_t other : {segment / 4, segment * 4})
+      if (block > static_cast<double>(std::min(segment, other)) &&
+          (algorithm.windows ? other > segment : other <= demand.slot_bytes))
         consider(&Choice::segment_bytes, other);
   if (demand.copies == 0 && !algorithm.windows && block > static_cast<double>(offer.segment_bytes))
     consider(&Choice::copies, 2);

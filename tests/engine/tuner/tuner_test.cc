@@ -135,7 +135,6 @@ TEST(Tuner, TakesTheRadixThatIsCheapest) {
   EXPECT_EQ(offer_of(far.offers(d, 64), "knomial")->radix, 3);
 }
 
-// A core's own cache forgets a line of its window before the rank writes it again.
 // Rings and the like are cheap where their blocks are empty, but none of them is taken there.
 TEST(Tuner, ChoosesParametersOfWhatDealsOutWhatThereIs) {
   Network n = network(0, 0);
@@ -151,6 +150,7 @@ TEST(Tuner, ChoosesParametersOfWhatDealsOutWhatThereIs) {
   EXPECT_TRUE(fills_pieces({find_algorithm("ring")}, {Kind::all_reduce, 4, 0, false}, 256));
 }
 
+// A core's own cache forgets a line of its window before the rank writes it again.
 TEST(Tuner, WindowsCycleThroughWhatACacheHolds) {
   for (const std::string_view name : {"window_one_shot", "window_two_shot"})
     for (const int ranks : {2, 3, 4, 8}) {
