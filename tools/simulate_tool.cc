@@ -204,6 +204,12 @@ void simulate(Study& study, int ranks, const Done& done) {
   std::mutex mutex;
   std::vector<size_t> missing(study.bytes.size(), ways);  // by row
   size_t complete = 0, played = 0;
+  const auto tell = [&] {
+    if (tells && played < missing.size() * ways)
+      std::cerr << ranks << " ranks, " << played << " of " << missing.size() * ways << " prices ..."
+                << std::flush;
+  };
+  tell();
   spread(static_cast<int>(missing.size() * ways), usual_threads(), [&](int i) {
     const size_t row = static_cast<size_t>(i) / ways, way = static_cast<size_t>(i) % ways;
     Cell cell = play(players[way], study.bytes[row]);
@@ -213,9 +219,8 @@ void simulate(Study& study, int ranks, const Done& done) {
     if (tells) std::cerr << '\r' << kClearLine << std::flush;
     for (; complete < missing.size() && missing[complete] == 0; ++complete)
       done(study.rows[first + complete]);
-    if (tells && ++played < missing.size() * ways)
-      std::cerr << ranks << " ranks, " << played << " of " << missing.size() * ways << " prices ..."
-                << std::flush;
+    ++played;
+    tell();
   });
 }
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <vector>
 
+#include "base/thread.h"
+
 namespace weft {
 
 void spread(int count, int threads, const std::function<void(int)>& work) {
@@ -11,7 +13,11 @@ void spread(int count, int threads, const std::function<void(int)>& work) {
     for (int i = next++; i < count; i = next++) work(i);
   };
   std::vector<std::thread> others;
-  for (int t = 1; t < std::min(threads, count); ++t) others.emplace_back(run);
+  for (int t = 1; t < std::min(threads, count); ++t) {
+    Result<std::thread> other = start_thread(run);
+    if (!other.ok()) break;
+    others.push_back(other.take());
+  }
   run();
   for (std::thread& other : others) other.join();
 }
