@@ -1,5 +1,6 @@
 // Short steps, run. A step is done whole, once all that it reads is there; until then the cursor
 // says no more than which step is at hand.
+#include "base/hand_over.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
 
@@ -56,13 +57,15 @@ void CpuExecutor::fold(const ShortFold& part, const ShortStep& step, uint64_t fl
   places.scaled = step.scaled;
   for (const ShortPlace& source : part.sources) places.source[places.sources++] = memory_of(source);
   for (const ShortPlace& target : part.targets) places.target[places.targets++] = memory_of(target);
-  if (!step.lined) return fold(*step.whole, places, part.count, at);
-  fold(*step.whole, places, part.count, uint64_t{0});
   const size_t bytes = part.count * plan_->element_bytes;
-  for (size_t k = 0; k < part.targets.size(); ++k)
-    if (part.targets[k].window)
-      LlLine::flag_at(static_cast<std::byte*>(places.target[k]) + bytes)
-          .store(flag, std::memory_order_release);
+  step.lined ? fold(*step.whole, places, part.count, uint64_t{0})
+             : fold(*step.whole, places, part.count, at);
+  for (size_t k = 0; k < part.targets.size(); ++k) {
+    if (!part.targets[k].window) continue;
+    auto* const target = static_cast<std::byte*>(places.target[k]);
+    if (step.lined) LlLine::flag_at(target + bytes).store(flag, std::memory_order_release);
+    if (part.hands_over) hand_over(target, bytes);
+  }
 }
 
 }  // namespace weft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hand_over.h"
 #include "engine/executor/plan.h"
 
 namespace weft {
@@ -46,6 +47,17 @@ ShortPlace place_of(const Plan& plan, const PlanStep& step, const Operand& opera
   const bool output = operand.buffer == Buffer::output;
   const size_t first = output ? step.first.output : step.first.input;
   return {.output = output, .offset = (first + fold * plan.line_elements) * bytes};
+}
+
+// Whether this rank both writes to windows and reads what others write there.
+bool exchanges(const Plan& plan) {
+  const auto in_window = [](const Operand& o) { return o.buffer == Buffer::window; };
+  bool reads = false, writes = false;
+  for (const PlanStep& step : plan.lanes[0].steps) {
+    reads |= std::any_of(step.sources.begin(), step.sources.end(), in_window);
+    writes |= std::any_of(step.targets.begin(), step.targets.end(), in_window);
+  }
+  return reads && writes;
 }
 
 ShortFold short_fold(const Plan& plan, const PlanStep& step, size_t fold) {
@@ -93,6 +105,9 @@ std::vector<ShortStep> short_steps(const Plan& plan) {
   std::vector<ShortStep> steps;
   if (!is_short(plan)) return steps;
   for (const PlanStep& step : plan.lanes[0].steps) steps.push_back(short_step(plan, step));
+  const size_t most = exchanges(plan) ? kHandedOverInExchange : kHandedOverMost;
+  for (ShortStep& step : steps)
+    for (ShortFold& fold : step.folds) fold.hands_over = fold.count * plan.element_bytes <= most;
   return steps;
 }
 

@@ -26,7 +26,8 @@ struct ShortPlace {
 // What is folded at once: a line's worth, or all. Where a step's window operands are lines, each
 // ends where its flag begins.
 struct ShortFold {
-  size_t count = 0;  // elements
+  size_t count = 0;         // elements
+  bool hands_over = false;  // what goes to windows (base/hand_over.h)
   std::vector<ShortPlace> sources{}, targets{};
 };
 

@@ -1,7 +1,7 @@
 // How far leases of window space (executor/lease.h) go before they come round.
 //
-// Short leases stay in a small part of the ring, in the caches of those who write and read it. What
-// is longer goes round in more than a core's own cache holds: a line that another core has written
+// Leases of a few lines stay in a small part of the ring, in the caches of those who write and read
+// it. What is longer goes round in more than a core's own cache holds: a line that another core has written
 // or read a moment ago comes at half the speed of one that has left for the cache that both share
 // (docs/performance.md, "Windows that come round too soon").
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-inline constexpr size_t kShortLease = 2048;
+inline constexpr size_t kShortLease = 512;
 inline constexpr size_t kShortLapBytes = 16 << 10;
 inline constexpr size_t kWindowLapBytes = 2 << 20;  // twice the cache of a core
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/hand_over.h"
 #include "transport/transport.h"
 
 namespace weft::shm {
@@ -97,6 +98,7 @@ class RingWriter {
     RingLine& line = at_.line();
     line.tag = tag;
     if (bytes <= RingLine::kSmall) copy_words(line.small.data(), at_.data(), bytes);
+    if (bytes > RingLine::kSmall && bytes <= kHandedOverMost) hand_over(at_.data(), bytes);
     line.stamp.store(uint64_t{at_.next_stamp()} << 32 | bytes, std::memory_order_release);
     at_.advance();
   }
