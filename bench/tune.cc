@@ -21,17 +21,17 @@ constexpr double kShareLeast = 0.9;
 void print(const char* what, const std::vector<Rate>& rates) {
   if (rates.empty()) return;
   std::printf("; %s:", what);
-  for (const Rate& r : rates) std::printf(" %.0f: %.1f", r.bytes / 1024, r.rate * 1e-9);
+  for (const Rate& r : rates) std::printf(" %g: %.1f", r.bytes / 1024, r.rate * 1e-9);
 }
 
 void print(const Network& network) {
   const Medium& medium = network.inside;
   std::printf(
       "%s: a call %.3f us, a step %.3f or %.3f, a fold %.3f, a message out %.3f (%.3f after it has "
-      "left), in %.3f, on its way %.3f, a look for one %.3f, patience %.3f",
+      "left), in %.3f, on its way %.3f, a signal %.3f, a look for one %.3f, patience %.3f",
       network.name.c_str(), network.call_s * 1e6, network.step_s * 1e6, network.short_step_s * 1e6,
       network.fold_s * 1e6, medium.send_s * 1e6, medium.send_tail_s * 1e6, medium.recv_s * 1e6,
-      medium.latency_s * 1e6, medium.poll_s * 1e6, medium.patience_s * 1e6);
+      medium.latency_s * 1e6, medium.signal_s * 1e6, medium.poll_s * 1e6, medium.patience_s * 1e6);
   print("GB/s both ways, of KiB", medium.rank_rates);
   print("one way", medium.rank_one_way_rates);
   print("in windows", medium.window_rates);

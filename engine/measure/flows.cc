@@ -4,11 +4,18 @@
 #include <atomic>
 #include <optional>
 
+#include "base/hand_over.h"
 #include "engine/schedule/window_lap.h"
 #include "kernels/reduce.h"
 
 namespace weft::measuring {
 namespace {
+
+// Messages of no more bytes are awaited: calls of as many are exchanges, one after the other, in
+// which nothing goes on while what was written leaves a core, or what is read comes.
+constexpr size_t kShort = 4096;
+// A cache line through windows; through links one with what is said of the message.
+constexpr size_t kLine = 64, kSmall = 48;
 
 // A rank's own memory, out of which messages go, or into which they come.
 class Memory {
@@ -70,10 +77,11 @@ class LinkEnd {
 // One rank's part of a flow through windows, whose bytes are used again as late as leases are.
 class WindowEnd {
  public:
-  WindowEnd(Pair& pair, const Flow& flow, Rank me)
+  WindowEnd(Pair& pair, const Flow& flow, Rank me, bool exchange)
       : pair_(pair),
         me_(me),
         bytes_(flow.bytes),
+        handed_over_(exchange ? kHandedOverInExchange : kHandedOverMost),
         slots_(static_cast<int>(window_lap(flow.bytes) / flow.bytes)),
         mine_(pair.window(me, me)),
         theirs_(pair.window(me, 1 - me)),
@@ -82,10 +90,13 @@ class WindowEnd {
 
   bool send(int message, bool past_caches) {
     const auto is_free = [&] {
-      return other_->taken_.load(std::memory_order_acquire) + slots_ > message;
+      if (known_taken_ + slots_ <= message)
+        known_taken_ = other_->taken_.load(std::memory_order_acquire);
+      return known_taken_ + slots_ > message;
     };
     if (!pair_.await(me_, is_free)) return false;
     copy_bytes(slot(mine_, message), memory_.of(message).data(), bytes_, past_caches);
+    if (bytes_ <= handed_over_) hand_over(slot(mine_, message), bytes_);
     put_.store(message + 1, std::memory_order_release);
     return true;
   }
@@ -105,12 +116,13 @@ class WindowEnd {
 
   Pair& pair_;
   const Rank me_;
-  const size_t bytes_;
+  const size_t bytes_, handed_over_;
   const int slots_;
   std::byte* const mine_;
   std::byte* const theirs_;
   Memory memory_;
   WindowEnd* other_ = nullptr;
+  int known_taken_ = 0;  // of this end's, as far as it has looked
   alignas(128) std::atomic<int> put_{0};    // messages, by this end
   alignas(128) std::atomic<int> taken_{0};  // of the other's
 };
@@ -139,12 +151,12 @@ double one_way(Watch& watch, End* ends, int messages, bool past_caches) {
 }
 
 template <class Use>
-double with_ends(Pair& pair, const Flow& flow, Use use) {
+double with_ends(Pair& pair, const Flow& flow, bool exchange, Use use) {
   if (!flow.windows) {
     LinkEnd ends[2] = {{pair, flow, 0}, {pair, flow, 1}};
     return use(ends);
   }
-  WindowEnd ends[2] = {{pair, flow, 0}, {pair, flow, 1}};
+  WindowEnd ends[2] = {{pair, flow, 0, exchange}, {pair, flow, 1, exchange}};
   ends[0].meet(ends[1]);
   ends[1].meet(ends[0]);
   return use(ends);
@@ -153,16 +165,18 @@ double with_ends(Pair& pair, const Flow& flow, Use use) {
 }  // namespace
 
 std::vector<Flow> flows_of_links(const Pair& pair) {
-  std::vector<Flow> flows;
-  for (const size_t bytes : {1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10})
-    if (bytes <= pair.shape().slot_bytes) flows.push_back({bytes, false, !pair.shares_memory()});
+  std::vector<Flow> flows = {{kSmall, false, true}};
+  for (const size_t bytes :
+       {512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10})
+    if (bytes <= pair.shape().slot_bytes)
+      flows.push_back({bytes, false, !pair.shares_memory() || bytes <= kShort});
   return flows;
 }
 
 std::vector<Flow> flows_of_windows() {
-  std::vector<Flow> flows;
-  for (const size_t bytes : {1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10})
-    flows.push_back({bytes, true, false});
+  std::vector<Flow> flows = {{kLine, true, true}};
+  for (const size_t bytes : {512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10})
+    flows.push_back({bytes, true, bytes <= kShort});
   return flows;
 }
 
@@ -170,12 +184,12 @@ void measure(Watch& watch, Pair& pair, bool past_caches, Flow& flow) {
   constexpr size_t kBytes = 4 << 20;
   const int messages = static_cast<int>(std::clamp<size_t>(kBytes / flow.bytes, 32, 4096));
   if (!pair.status().ok()) return;  // transfers may be under way to memory that is gone
-  const double both_s = with_ends(pair, flow, [&](auto* ends) {
+  const double both_s = with_ends(pair, flow, true, [&](auto* ends) {
     return both_ways(watch, ends, flow.awaited ? 0 : 1, messages, past_caches);
   });
   if (!pair.status().ok()) return;
   const double one_s = with_ends(
-      pair, flow, [&](auto* ends) { return one_way(watch, ends, messages, past_caches); });
+      pair, flow, false, [&](auto* ends) { return one_way(watch, ends, messages, past_caches); });
   flow.both_s = std::min(flow.both_s, both_s);
   flow.one_s = std::min(flow.one_s, one_s);
 }

@@ -15,15 +15,15 @@ inline constexpr size_t kSpan = 4;
 struct Flow {
   size_t bytes = 0;
   bool windows = false;  // that carry them, not links
-  // One at a time, both ways. Two in a socket would be more than a core's
-  // cache holds, unlike in most calls; elsewhere another one is under way meanwhile.
+  // One at a time, both ways: short ones, and in a socket, where two would be more than a core's
+  // cache holds, unlike in most calls. Else another one is under way meanwhile.
   bool awaited = false;
   double both_s = std::numeric_limits<double>::max();  // least seconds for one out and one in,
   double one_s = both_s;                               // and for one, of one way only
 };
 
-// Of the lengths that links and windows carry. Short messages are slower by the byte than long
-// ones.
+// Of the lengths that links and windows carry, ascending. The first is a cache line at most; short
+// messages are slower by the byte than long ones.
 std::vector<Flow> flows_of_links(const Pair& pair);
 std::vector<Flow> flows_of_windows();
 

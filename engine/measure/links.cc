@@ -124,25 +124,24 @@ Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
   const double moving_s = std::max(whole_s - messages_s - own_s, own_s / 10);
   return {bytes, messages * bytes / moving_s};
 }
-Rate exchange_rate(const Flow& flow, const Network& network) {
-  return rate_of(flow, 2, flow.both_s, network.inside.send_s + network.inside.recv_s, network);
-}
-// One way, the slower of the two ends is what is seen.
-Rate one_way_rate(const Flow& flow, const Network& network) {
-  return rate_of(flow, 1, flow.one_s, std::max(network.inside.send_s, network.inside.recv_s),
-                 network);
+
+// The first flow is of messages that are a line: what the others of those that are awaited take
+// more is what their bytes take.
+std::vector<Rate> exchange_rates(const std::vector<Flow>& flows, const Network& network) {
+  const double paid_s = network.inside.send_s + network.inside.recv_s;
+  std::vector<Rate> rates;
+  for (size_t i = 1; i < flows.size(); ++i)
+    rates.push_back(rate_of(flows[i], 2, flows[i].both_s,
+                            flows[i].awaited ? flows[0].both_s : paid_s, network));
+  return rates;
 }
 
-// What each byte more of a short message adds: whatever else those cost is the link's, which
-// windows are without.
-std::vector<Rate> exchange_rates_of_windows(const std::vector<Flow>& flows,
-                                            const Network& network) {
+// The slower of the two ends is what is seen.
+std::vector<Rate> one_way_rates(const std::vector<Flow>& flows, const Network& network) {
+  const double paid_s = std::max(network.inside.send_s, network.inside.recv_s);
   std::vector<Rate> rates;
-  for (const Flow& flow : flows) rates.push_back(exchange_rate(flow, network));
-  const Flow &shorter = flows[0], &longer = flows[1];
-  const double bytes = static_cast<double>(longer.bytes - shorter.bytes);
-  const double seconds = std::max(longer.both_s - shorter.both_s, longer.both_s / 4);
-  rates[0].rate = rates[1].rate = 2 * bytes / seconds;
+  for (size_t i = 1; i < flows.size(); ++i)
+    rates.push_back(rate_of(flows[i], 1, flows[i].one_s, paid_s, network));
   return rates;
 }
 
@@ -194,17 +193,16 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   medium.latency_s = std::max(0.0, trip.whole - medium.send_s - medium.recv_s);
   medium.poll_s = measure_poll(watch, *pair);
   if (!in_shared_memory) deliver_within_calls(medium, trip.whole, median(turns));
-  for (const Flow& flow : links) {
-    medium.rank_rates.push_back(exchange_rate(flow, network));
-    medium.rank_one_way_rates.push_back(one_way_rate(flow, network));
-  }
+  medium.rank_rates = exchange_rates(links, network);
+  medium.rank_one_way_rates = one_way_rates(links, network);
   if (!in_shared_memory) return watch.failed;
   medium.patience_s = measure_patience(watch, network.step_s);
   // A flag alone says how soon another core can see something; messages that cross add to it.
   medium.latency_s = std::min(medium.latency_s, measure_flag_hop(watch));
-  medium.window_rates = exchange_rates_of_windows(windows, network);
-  for (const Flow& flow : windows)
-    medium.window_one_way_rates.push_back(one_way_rate(flow, network));
+  // A line through windows, each way, is a signal that has been given, and one that has been seen.
+  medium.signal_s = std::max(0.0, windows[0].both_s - medium.latency_s) / 2;
+  medium.window_rates = exchange_rates(windows, network);
+  medium.window_one_way_rates = one_way_rates(windows, network);
   return watch.failed;
 }
 

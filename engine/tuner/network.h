@@ -43,6 +43,7 @@ struct Medium {
   double latency_s = 0;           // of a message without bytes, besides what ranks do themselves
   double port_rate = 0;           // of one port, each way
   double send_s = 0, recv_s = 0;  // a rank's own time per message
+  double signal_s = 0;            // and per signal that it gives or sees, in windows
   double poll_s = 0;              // for a look that finds no message
   // That a rank keeps its core while it waits for one that has another, where ranks see that.
   double patience_s = 0;

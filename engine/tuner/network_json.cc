@@ -32,6 +32,7 @@ ordered_json json_of(const Medium& medium) {
   write(out, "send_us", medium.send_s, kMicro);
   write(out, "send_tail_us", medium.send_tail_s, kMicro);
   write(out, "recv_us", medium.recv_s, kMicro);
+  write(out, "signal_us", medium.signal_s, kMicro);
   write(out, "poll_us", medium.poll_s, kMicro);
   write(out, "patience_us", medium.patience_s, kMicro);
   write(out, "rank", kMessage, medium.rank_rates);
@@ -69,13 +70,14 @@ void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& 
 }
 
 void read(JsonObject in, Medium& medium) {
-  in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "poll_us",
-           "patience_us", "rank", "rank_one_way", "window", "window_one_way", "mapped"});
+  in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "signal_us",
+           "poll_us", "patience_us", "rank", "rank_one_way", "window", "window_one_way", "mapped"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
   in.read("send_tail_us", medium.send_tail_s, kMicro);
   in.read("recv_us", medium.recv_s, kMicro);
+  in.read("signal_us", medium.signal_s, kMicro);
   in.read("poll_us", medium.poll_s, kMicro);
   in.read("patience_us", medium.patience_s, kMicro);
   read(in, "rank", kMessage, medium.rank_rates);

@@ -330,7 +330,7 @@ double Game::time_of(const Op& op, int lane) const {
   const bool nothing = empty(op, turn);
   const double bytes = nothing ? 0 : sizes_.round_bytes;
   double time = step_s_ + (nothing ? 0 : chunk_time(op, rank));
-  time += op.hears * network_.inside.recv_s + op.tells * network_.inside.send_s;
+  time += op.signals * network_.inside.signal_s;
   if (op.from >= 0)
     time += message_time(op, plan_.links[static_cast<size_t>(op.from)], rank, false, bytes);
   if (op.to >= 0)

@@ -91,17 +91,18 @@ class Planner {
     if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
     if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
     op.lines = trial_.ll && (reads_window(step) || writes_window(step));
-    for (const Operand& source : step.sources) op.hears += source.buffer == Buffer::window;
+    if (op.lines)
+      for (const Operand& source : step.sources) op.signals += source.buffer == Buffer::window;
     op.waits_begin = static_cast<int>(plan_.waits.size());
     for (const Signal& s : step.waits) {
       plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
-      op.hears += s.peer != rank && !(trial_.ll && carried_by_lines(step, s));
+      op.signals += s.peer != rank && !(trial_.ll && carried_by_lines(step, s));
     }
     op.waits_end = static_cast<int>(plan_.waits.size());
     op.posts_begin = static_cast<int>(plan_.posts.size());
     for (const Signal& s : step.posts) {
       plan_.posts.push_back(cell(rank, s.peer, s.cell));
-      op.tells += s.peer != rank && !(trial_.ll && posts_by_lines(step));
+      op.signals += s.peer != rank && !(trial_.ll && posts_by_lines(step));
     }
     op.posts_end = static_cast<int>(plan_.posts.size());
     plan_.steps += step.times;

@@ -25,7 +25,7 @@ struct Op {
   double fresh = 0, again = 0, shared = 0;
   double results = 0;        // of the fresh ones, those that large calls write past the caches
   bool folds = false;        // several operands into one
-  int hears = 0, tells = 0;  // cache lines that other ranks wrote, or will read, first
+  int signals = 0;  // that it waits for, in lines too, or gives
   bool lines = false;        // ll: windows are read or written in lines
   bool begins = true, ends = true;  // its messages
 };

@@ -47,6 +47,8 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
   EXPECT_LT(n.inside.patience_s, 1e-3);
   EXPECT_GT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 1e-9);
   EXPECT_LT(n.inside.recv_s + n.inside.latency_s + n.inside.send_s, 0.1);
+  EXPECT_GE(n.inside.signal_s, 0);
+  EXPECT_LT(n.inside.signal_s, GetParam() == std::string_view("shm") ? 1e-3 : 1e-12);
   EXPECT_FALSE(n.inside.rank_rates.empty());
   EXPECT_EQ(n.inside.window_rates.empty(), GetParam() != std::string_view("shm"));
   EXPECT_EQ(n.inside.rank_one_way_rates.size(), n.inside.rank_rates.size());

@@ -16,7 +16,7 @@ TEST(Simulate, FoldsCostMoreThanCopies) {
 
 TEST(Simulate, LinesSaveASignalAndCostAStepEach) {
   Network network = plain();
-  network.inside.recv_s = 2 * kMicro;
+  network.inside.signal_s = 2 * kMicro;  // whoever gives it, and whoever sees it
   Trial trial = trial_of("window_one_shot", Kind::all_reduce, 2);
   const double simple = run(trial, network, 8).seconds;
   trial.ll = true;

@@ -104,10 +104,10 @@ const Offer* offer_of(const std::vector<Offer>& offers, std::string_view algorit
   return nullptr;
 }
 
-// Where hearing a signal is dear, lines save it; where steps are, many lines cost more than one.
+// Where signals are dear, lines save it; where steps are, many lines cost more than one.
 TEST(Tuner, TakesLinesWhereTheyPay) {
   Network n = network(kMicro, kMicro);
-  n.inside.recv_s = 10 * kMicro;
+  n.inside.signal_s = 10 * kMicro;
   Tuner tuner(n);
   Demand d = demand(Kind::all_reduce, 4);
   d.windows = true;
