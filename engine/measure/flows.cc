@@ -182,7 +182,7 @@ std::vector<Flow> flows_of_windows() {
 
 void measure(Watch& watch, Pair& pair, bool past_caches, Flow& flow) {
   constexpr size_t kBytes = 4 << 20;
-  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / flow.bytes, 32, 4096));
+  const int messages = static_cast<int>(std::clamp<size_t>(kBytes / flow.bytes, 32, 2048));
   if (!pair.status().ok()) return;  // transfers may be under way to memory that is gone
   const double both_s = with_ends(pair, flow, true, [&](auto* ends) {
     return both_ways(watch, ends, flow.awaited ? 0 : 1, messages, past_caches);
