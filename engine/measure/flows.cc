@@ -122,7 +122,7 @@ class WindowEnd {
   std::byte* const theirs_;
   Memory memory_;
   WindowEnd* other_ = nullptr;
-  int known_taken_ = 0;  // of this end's, as far as it has looked
+  int known_taken_ = 0;                     // of this end's, as far as it has looked
   alignas(128) std::atomic<int> put_{0};    // messages, by this end
   alignas(128) std::atomic<int> taken_{0};  // of the other's
 };

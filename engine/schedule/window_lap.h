@@ -1,9 +1,9 @@
 // How far leases of window space (executor/lease.h) go before they come round.
 //
 // Leases of a few lines stay in a small part of the ring, in the caches of those who write and read
-// it. What is longer goes round in more than a core's own cache holds: a line that another core has written
-// or read a moment ago comes at half the speed of one that has left for the cache that both share
-// (docs/performance.md, "Windows that come round too soon").
+// it. What is longer goes round in more than a core's own cache holds: a line that another core has
+// written or read a moment ago comes at half the speed of one that has left for the cache that both
+// share (docs/performance.md, "Windows that come round too soon").
 #pragma once
 
 #include <algorithm>

@@ -23,10 +23,10 @@ struct Op {
   // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
   // round), and in windows, which other ranks write or read.
   double fresh = 0, again = 0, shared = 0;
-  double results = 0;        // of the fresh ones, those that large calls write past the caches
-  bool folds = false;        // several operands into one
-  int signals = 0;  // that it waits for, in lines too, or gives
-  bool lines = false;        // ll: windows are read or written in lines
+  double results = 0;  // of the fresh ones, those that large calls write past the caches
+  bool folds = false;  // several operands into one
+  int signals = 0;     // that it waits for, in lines too, or gives
+  bool lines = false;  // ll: windows are read or written in lines
   bool begins = true, ends = true;  // its messages
 };
 
