@@ -91,20 +91,20 @@ const std::string& Collection::text() const {
 
 std::vector<Tensor> Collection::tensors() const {
   std::vector<Tensor> result;
-  (void)transform([&result](const std::string&, const Collection& leaf) {
+  visit([&result](const Place&, const Collection& leaf) {
     if (leaf.kind_ == Kind::tensor) result.push_back(leaf.tensor_);
-    return Collection();
   });
   return result;
 }
 
 Collection Collection::with_tensors(std::span<const Tensor> tensors) const {
-  const size_t places = this->tensors().size();
+  size_t places = 0;
+  visit([&](const Place&, const Collection& leaf) { places += leaf.kind_ == Kind::tensor; });
   if (tensors.size() != places)
     throw_invalid(concat("with_tensors: ", tensors.size(), " tensors were given for the ", places,
                          " in this collection"));
   size_t next = 0;
-  return transform([&](const std::string&, const Collection& leaf) -> Collection {
+  return rebuilt([&](const Place&, const Collection& leaf) -> Collection {
     if (leaf.kind_ != Kind::tensor) return leaf;
     return tensors[next++];
   });

@@ -74,13 +74,31 @@ class Collection {
   Collection with_tensors(std::span<const Tensor> tensors) const;
   // The same tree with `change(path, leaf)` in the place of each leaf that is no tensor, too.
   template <std::invocable<const std::string&, const Collection&> Change>
-  Collection transform(const Change& change, const std::string& path = {}) const {
-    if (is_leaf()) return change(path, *this);
-    Collection result = branch(kind_, {});
-    result.keys_ = keys_;
-    for (size_t i = 0; i < items_.size(); ++i)
-      result.items_.push_back(items_[i].transform(change, path_of(path, i)));
-    return result;
+  Collection transform(const Change& change) const {
+    return rebuilt(
+        [&](const Place& place, const Collection& leaf) { return change(place.path(), leaf); });
+  }
+
+  // Where a leaf is; the path is made where it is asked for.
+  class Place {
+   public:
+    Place() = default;  // the root
+    // "layers[0].weight", as describe() tells it; empty for the root.
+    std::string path() const { return tree_ ? tree_->path_of(above_->path(), item_) : ""; }
+
+   private:
+    friend Collection;
+    Place(const Collection& tree, size_t item, const Place& above)
+        : tree_(&tree), item_(item), above_(&above) {}
+    const Collection* tree_ = nullptr;
+    size_t item_ = 0;
+    const Place* above_ = nullptr;
+  };
+  // Calls `visit(place, leaf)` for each leaf, in order.
+  template <std::invocable<const Place&, const Collection&> Visit>
+  void visit(const Visit& visit, const Place& place = {}) const {
+    if (is_leaf()) return visit(place, *this);
+    for (size_t i = 0; i < items_.size(); ++i) items_[i].visit(visit, Place(*this, i, place));
   }
 
   // One line per list, tuple, map and leaf with its path and what it is, "layers: list",
@@ -92,6 +110,16 @@ class Collection {
 
  private:
   static Collection branch(Kind kind, std::vector<Collection> items);
+  template <class Change>
+  Collection rebuilt(const Change& change, const Place& place = {}) const {
+    if (is_leaf()) return change(place, *this);
+    Collection result = branch(kind_, {});
+    result.keys_ = keys_;
+    result.items_.reserve(items_.size());
+    for (size_t i = 0; i < items_.size(); ++i)
+      result.items_.push_back(items_[i].rebuilt(change, Place(*this, i, place)));
+    return result;
+  }
   bool is_leaf() const { return kind_ <= Kind::text; }
   const Collection* find(std::string_view key) const;
   void describe(const std::string& path, std::vector<std::string>& lines) const;

@@ -37,13 +37,13 @@ uint64_t checked_size(uint64_t bytes, uint64_t most, Rank from) {
 // Text and null can be sent, but not added up or stacked.
 Status check_leaves(const Collection& value) {
   Status status;
-  (void)value.transform([&](const std::string& path, const Collection& leaf) {
-    if (leaf.kind() != Collection::Kind::tensor && status.ok())
-      status = invalid_argument(concat("the leaf ", path.empty() ? "" : concat("'", path, "' "),
-                                       "is ", leaf.describe()[0],
-                                       "; only tensors and numbers can be reduced or stacked. "
-                                       "all_gather_objects takes anything."));
-    return Collection();
+  value.visit([&](const Collection::Place& place, const Collection& leaf) {
+    if (leaf.kind() == Collection::Kind::tensor || !status.ok()) return;
+    const std::string path = place.path();
+    status = invalid_argument(concat("the leaf ", path.empty() ? "" : concat("'", path, "' "),
+                                     "is ", leaf.describe()[0],
+                                     "; only tensors and numbers can be reduced or stacked. "
+                                     "all_gather_objects takes anything."));
   });
   return status;
 }

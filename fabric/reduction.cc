@@ -91,11 +91,12 @@ Status check_reduction(ReduceOp op, const Tensor& tensor) {
 
 Status check_reduction(ReduceOp op, const Collection& value) {
   Status status = check_reduction(op, Tensor(0));  // also where there are no leaves
-  (void)value.transform([&](const std::string& path, const Collection& leaf) {
-    if (leaf.kind() != Collection::Kind::tensor || !status.ok()) return Collection();
+  value.visit([&](const Collection::Place& place, const Collection& leaf) {
+    if (leaf.kind() != Collection::Kind::tensor || !status.ok()) return;
     status = check_reduction(op, leaf.tensor());
+    if (status.ok()) return;
+    const std::string path = place.path();
     if (!path.empty()) status = status.within(concat("the leaf '", path, "'"));
-    return Collection();
   });
   return status;
 }

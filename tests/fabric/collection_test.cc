@@ -282,5 +282,17 @@ TEST(Json, IntegersAreOfOneType) {
             collection_of(nlohmann::json::parse("-5")).describe());
 }
 
+TEST(Collection, VisitsItsLeavesInOrder) {
+  std::string told;
+  sample().visit([&](const Collection::Place& place, const Collection& leaf) {
+    told += concat(place.path(), ": ", leaf.describe()[0], "; ");
+  });
+  EXPECT_EQ(told,
+            "layers[0]: int32[2]; layers[1]: float64[1]; name: text; nothing: null; "
+            "pair[0]: float64[]; pair[1]: boolean[]; step: int64[]; weights: float32[2, 2]; ");
+  Collection(5.0).visit(
+      [](const Collection::Place& place, const Collection&) { EXPECT_EQ(place.path(), ""); });
+}
+
 }  // namespace
 }  // namespace weft
