@@ -82,7 +82,7 @@ class Collection {
   // Where a leaf is; the path is made where it is asked for.
   class Place {
    public:
-    Place() = default;  // the root
+    Place() : tree_(nullptr), item_(0), above_(nullptr) {}  // the root
     // "layers[0].weight", as describe() tells it; empty for the root.
     std::string path() const { return tree_ ? tree_->path_of(above_->path(), item_) : ""; }
 
@@ -90,9 +90,9 @@ class Collection {
     friend Collection;
     Place(const Collection& tree, size_t item, const Place& above)
         : tree_(&tree), item_(item), above_(&above) {}
-    const Collection* tree_ = nullptr;
-    size_t item_ = 0;
-    const Place* above_ = nullptr;
+    const Collection* tree_;
+    size_t item_;
+    const Place* above_;
   };
   // Calls `visit(place, leaf)` for each leaf, in order.
   template <std::invocable<const Place&, const Collection&> Visit>
