@@ -104,7 +104,7 @@ Collection Collection::with_tensors(std::span<const Tensor> tensors) const {
     throw_invalid(concat("with_tensors: ", tensors.size(), " tensors were given for the ", places,
                          " in this collection"));
   size_t next = 0;
-  return rebuilt([&](const Place&, const Collection& leaf) -> Collection {
+  return rebuilt(Place(), [&](const Place&, const Collection& leaf) -> Collection {
     if (leaf.kind_ != Kind::tensor) return leaf;
     return tensors[next++];
   });

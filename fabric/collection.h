@@ -75,14 +75,15 @@ class Collection {
   // The same tree with `change(path, leaf)` in the place of each leaf that is no tensor, too.
   template <std::invocable<const std::string&, const Collection&> Change>
   Collection transform(const Change& change) const {
-    return rebuilt(
-        [&](const Place& place, const Collection& leaf) { return change(place.path(), leaf); });
+    return rebuilt(Place(), [&](const Place& place, const Collection& leaf) {
+      return change(place.path(), leaf);
+    });
   }
 
   // Where a leaf is; the path is made where it is asked for.
   class Place {
    public:
-    Place() : tree_(nullptr), item_(0), above_(nullptr) {}  // the root
+    Place() = default;  // the root
     // "layers[0].weight", as describe() tells it; empty for the root.
     std::string path() const { return tree_ ? tree_->path_of(above_->path(), item_) : ""; }
 
@@ -90,15 +91,14 @@ class Collection {
     friend Collection;
     Place(const Collection& tree, size_t item, const Place& above)
         : tree_(&tree), item_(item), above_(&above) {}
-    const Collection* tree_;
-    size_t item_;
-    const Place* above_;
+    const Collection* tree_ = nullptr;
+    size_t item_ = 0;
+    const Place* above_ = nullptr;
   };
   // Calls `visit(place, leaf)` for each leaf, in order.
   template <std::invocable<const Place&, const Collection&> Visit>
-  void visit(const Visit& visit, const Place& place = {}) const {
-    if (is_leaf()) return visit(place, *this);
-    for (size_t i = 0; i < items_.size(); ++i) items_[i].visit(visit, Place(*this, i, place));
+  void visit(const Visit& visit) const {
+    visit_below(Place(), visit);
   }
 
   // One line per list, tuple, map and leaf with its path and what it is, "layers: list",
@@ -110,14 +110,19 @@ class Collection {
 
  private:
   static Collection branch(Kind kind, std::vector<Collection> items);
+  template <class Visit>
+  void visit_below(const Place& place, const Visit& visit) const {
+    if (is_leaf()) return visit(place, *this);
+    for (size_t i = 0; i < items_.size(); ++i) items_[i].visit_below(Place(*this, i, place), visit);
+  }
   template <class Change>
-  Collection rebuilt(const Change& change, const Place& place = {}) const {
+  Collection rebuilt(const Place& place, const Change& change) const {
     if (is_leaf()) return change(place, *this);
     Collection result = branch(kind_, {});
     result.keys_ = keys_;
     result.items_.reserve(items_.size());
     for (size_t i = 0; i < items_.size(); ++i)
-      result.items_.push_back(items_[i].rebuilt(change, Place(*this, i, place)));
+      result.items_.push_back(items_[i].rebuilt(Place(*this, i, place), change));
     return result;
   }
   bool is_leaf() const { return kind_ <= Kind::text; }

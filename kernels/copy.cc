@@ -11,9 +11,9 @@ namespace {
 
 #if defined(__x86_64__)
 constexpr size_t kLine = 64;
-// From here on the C library may copy by `rep movsb`. It is fast in a core's own caches, and up to
-// twice as slow as a loop where the lines come from, or go to, another core's. Below, its own loops
-// are the faster ones.
+// The C library may copy by `rep movsb`. It is fast in a core's own caches, and, from here on, up
+// to twice as slow as a loop where the lines come from, or go to, another core's. Shorter copies it
+// does faster, by whichever way (docs/performance.md).
 constexpr size_t kMinLoop = 4096;
 // Below this, filling the write-combining buffers and draining them costs more than it saves.
 constexpr size_t kMinStreamed = 4096;

@@ -58,8 +58,10 @@ void CpuExecutor::fold(const ShortFold& part, const ShortStep& step, uint64_t fl
   for (const ShortPlace& source : part.sources) places.source[places.sources++] = memory_of(source);
   for (const ShortPlace& target : part.targets) places.target[places.targets++] = memory_of(target);
   const size_t bytes = part.count * plan_->element_bytes;
-  step.lined ? fold(*step.whole, places, part.count, uint64_t{0})
-             : fold(*step.whole, places, part.count, at);
+  if (step.lined)
+    fold(*step.whole, places, part.count, uint64_t{0});
+  else
+    fold(*step.whole, places, part.count, at);
   for (size_t k = 0; k < part.targets.size(); ++k) {
     if (!part.targets[k].window) continue;
     auto* const target = static_cast<std::byte*>(places.target[k]);

@@ -48,6 +48,7 @@ TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
   EXPECT_EQ(leases_in_a_lap(64), 256);
   EXPECT_EQ(leases_in_a_lap(512), 32);
   EXPECT_EQ(leases_in_a_lap(1024), 2048);
+  EXPECT_EQ(leases_in_a_lap(2048), 1024);
   EXPECT_EQ(leases_in_a_lap(4096), 512);
   EXPECT_EQ(leases_in_a_lap(64 << 10), 32);
   EXPECT_EQ(leases_in_a_lap(1 << 20), 4);

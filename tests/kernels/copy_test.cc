@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/hand_over.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -27,14 +26,6 @@ TEST(CopyTest, EverySizeAndAlignment) {
       }
     }
   }
-}
-
-TEST(CopyTest, HandingOverChangesNothing) {
-  std::vector<unsigned char> memory(3000, 7);
-  for (size_t offset : {0, 1, 63})
-    for (size_t bytes : {0, 1, 64, 65, 2048}) hand_over(memory.data() + offset, bytes);
-  EXPECT_EQ(memory, std::vector<unsigned char>(3000, 7));
-  hand_over(nullptr, 0);
 }
 
 TEST(CopyTest, NothingFromNowhere) { copy_bytes(nullptr, nullptr, 0, true); }

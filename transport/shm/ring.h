@@ -97,8 +97,10 @@ class RingWriter {
   void commit(size_t bytes, uint64_t tag) {
     RingLine& line = at_.line();
     line.tag = tag;
-    if (bytes <= RingLine::kSmall) copy_words(line.small.data(), at_.data(), bytes);
-    if (bytes > RingLine::kSmall && bytes <= kHandedOverMost) hand_over(at_.data(), bytes);
+    if (bytes <= RingLine::kSmall)
+      copy_words(line.small.data(), at_.data(), bytes);
+    else if (bytes <= kHandedOverMost)
+      hand_over(at_.data(), bytes);
     line.stamp.store(uint64_t{at_.next_stamp()} << 32 | bytes, std::memory_order_release);
     at_.advance();
   }

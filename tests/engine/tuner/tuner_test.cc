@@ -104,7 +104,7 @@ const Offer* offer_of(const std::vector<Offer>& offers, std::string_view algorit
   return nullptr;
 }
 
-// Where signals are dear, lines save it; where steps are, many lines cost more than one.
+// Where signals are dear, lines save them; where steps are, many lines cost more than one.
 TEST(Tuner, TakesLinesWhereTheyPay) {
   Network n = network(kMicro, kMicro);
   n.inside.signal_s = 10 * kMicro;
