@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <latch>
 #include <limits>
 #include <memory>
 #include <thread>
@@ -448,10 +449,12 @@ TEST_P(Misuse, ARankThatLeavesIsNamed) {
 TEST_P(Misuse, FailedCallsLeaveMemoryAlone) {
   Cluster c3 = cluster(3);
   c3.options.timeout_s = 1;
-  run_ranks(c3, [](Communicator& c) {
+  std::latch others_gave_up(2), late_one_ended(1);
+  run_ranks(c3, [&](Communicator& c) {
     constexpr size_t kCount = 1 << 20;
-    ASSERT_TRUE(c.barrier().ok());
-    if (c.rank() == 2) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    const bool late = c.rank() == 2;
+    EXPECT_TRUE(c.barrier().ok());
+    if (late) others_gave_up.wait();
     auto in = std::make_unique<std::vector<int32_t>>(kCount, 1);
     auto out = std::make_unique<std::vector<int32_t>>(kCount, 0);
     const Status status =
@@ -459,7 +462,8 @@ TEST_P(Misuse, FailedCallsLeaveMemoryAlone) {
     EXPECT_FALSE(status.ok());
     out->assign(kCount, -1);
     in.reset();
-    std::this_thread::sleep_for(std::chrono::milliseconds(c.rank() == 2 ? 0 : 1000));
+    (late ? late_one_ended : others_gave_up).count_down();
+    late_one_ended.wait();
     EXPECT_FALSE(c.barrier().ok());
     EXPECT_EQ(static_cast<size_t>(std::count(out->begin(), out->end(), -1)), kCount);
   });
