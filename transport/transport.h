@@ -214,6 +214,20 @@ class Transport {
   // What a peer shared: empty until it has come, an error where it cannot be mapped.
   virtual Result<Bytes> shared_by(Rank, uint32_t) { return Bytes{}; }
 
+  // Whether this rank can read the memory of peer's process, as read_memory() does; nullopt until
+  // the two are connected, which they are once the peer's window is mapped.
+  virtual std::optional<bool> reads_memory(Rank) const { return false; }
+  // Whether peers that can read this process's memory can read this, too. Looks at both ends of it
+  // only: what is not there between them is found by who reads it.
+  virtual bool is_readable(ConstBytes) const { return false; }
+  // Copies from peer's memory, by its address there, while the peer leaves that as it is. False:
+  // the peer has ended, or has called abandon(), so that its memory may be used for something else,
+  // and what came counts for nothing. An error (Code::invalid_argument) where not all of it is
+  // there. REQUIRES: reads_memory(peer)
+  virtual Result<bool> read_memory(Rank, uint64_t, Bytes) {
+    return unsupported(std::string(name()) + " reads no memory of peers");
+  }
+
   // Moves everything along that links do not move by themselves: connections being made, deaths,
   // notes. Cheap, but a system call or more: for when there is nothing better to do.
   virtual void poll() = 0;
@@ -231,10 +245,10 @@ class Transport {
   virtual void wake_self() = 0;
 
   // Ends all traffic that touches callers' memory: after it returns, nothing that was posted or
-  // sent from memory is read or written any more. Links that had such traffic are broken: their
-  // status says so, and they carry nothing more. No peer takes part of a message for one, and notes
-  // still go where they can. Called once a communicator has failed; destroying a transport does the
-  // same.
+  // sent from memory is read or written any more, nor taken for good that a peer reads of it. Links
+  // that had such traffic are broken: their status says so, and they carry nothing more. No peer
+  // takes part of a message for one, and notes still go where they can. Called once a communicator
+  // has failed; destroying a transport does the same.
   virtual void abandon() = 0;
   // Whether a device is told of callers' memory, which it must be told to forget, too.
   virtual bool registers_memory() const { return false; }

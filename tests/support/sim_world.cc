@@ -41,21 +41,23 @@ SimWorld::SimWorld(int ranks, const SimOptions& sim, const Options& options)
   }
 }
 
-bool SimWorld::finish(std::span<const Work> works) {
+bool SimWorld::finish(std::span<const Work> works, Rank asleep) {
   const Deadline patience = Deadline::after(patience_s_, net_->clock());
   while (!patience.expired()) {
     if (std::all_of(works.begin(), works.end(), [](const Work& work) { return work.test(); }))
       return true;
-    poll();
+    poll(asleep);
   }
   return false;
 }
 
-void SimWorld::poll() {
+void SimWorld::poll(Rank asleep) {
+  const auto any = [&] { return static_cast<Rank>(random_() % engines_.size()); };
   for (size_t i = 0; i < engines_.size(); ++i)
-    if (random_() % 4 != 0) engines_[random_() % engines_.size()]->poll();
+    if (random_() % 4 != 0)
+      if (const Rank rank = any(); rank != asleep) engine(rank).poll();
   if (random_() % 2 == 0)
-    media_[random_() % media_.size()]->wait(Deadline::after(0.001, net_->clock()));
+    media_[static_cast<size_t>(any())]->wait(Deadline::after(0.001, net_->clock()));
 }
 
 }  // namespace weft::test

@@ -20,10 +20,10 @@ class SimWorld {
   SimNet& net() { return *net_; }
 
   // Polls ranks in random order, one leaving out now and then, until all works are done. False when
-  // virtual time has passed all deadlines and they are not.
-  bool finish(std::span<const Work> works);
+  // virtual time has passed all deadlines and they are not. `asleep`: a rank that is not polled.
+  bool finish(std::span<const Work> works, Rank asleep = -1);
   // One such round over all ranks.
-  void poll();
+  void poll(Rank asleep = -1);
 
  private:
   std::shared_ptr<SimNet> net_;

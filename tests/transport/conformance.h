@@ -49,6 +49,7 @@ struct Backend {
   LinkTraits traits;     // what its links must say
   bool windows = false;  // open_window() gives memory
   bool shares = false;   // share() does
+  bool reads = false;    // read_memory() is possible, once windows are mapped
   // What was committed and flushed before the sender closed or died still arrives.
   bool delivers_after_close = false;
   // But not before it was killed: a device stops where its process does.

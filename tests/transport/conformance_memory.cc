@@ -110,5 +110,77 @@ TEST_P(Conformance, DiscardedMemoryIsZeroForAll) {
   });
 }
 
+// Connects to the peer; whether its memory can be read.
+bool finds_readable(Member& me, Rank peer) {
+  me->open_window(peer);
+  me.until([&] { return me->reads_memory(peer).has_value(); }, "word whether memory can be read");
+  return me->reads_memory(peer).value_or(false);
+}
+
+TEST_P(Conformance, PeersReadMemoryByItsAddress) {
+  run(3, [this](Member& me) {
+    if (!backend().reads) {
+      EXPECT_EQ(me->reads_memory((me.rank() + 1) % 3), std::optional(false));
+      EXPECT_FALSE(me->is_readable({}));
+      return;
+    }
+    constexpr size_t kBytes = 300'001;  // more pages than the kernel takes at once
+    const auto seed = [](Rank rank) { return 700 + static_cast<uint64_t>(rank); };
+    const auto own = pattern(kBytes, seed(me.rank()));
+    EXPECT_TRUE(me->is_readable(own));
+    me.word(me.rank()) = reinterpret_cast<uint64_t>(own.data());
+    if (!me.barrier()) return;
+    for (const Rank peer : {(me.rank() + 1) % 3, (me.rank() + 2) % 3}) {
+      ASSERT_TRUE(finds_readable(me, peer));
+      std::vector<std::byte> into(kBytes + 2, std::byte{0x5a});
+      for (const size_t skipped : {0, 4095}) {
+        const auto read = me->read_memory(peer, me.word(peer) + skipped,
+                                          {into.data() + 1 + skipped, kBytes - skipped});
+        ASSERT_TRUE(read.ok()) << read.status().to_string();
+        EXPECT_TRUE(*read);
+      }
+      EXPECT_EQ(into.front(), std::byte{0x5a});
+      EXPECT_EQ(into.back(), std::byte{0x5a});
+      expect_pattern(ConstBytes(into).subspan(1, kBytes), kBytes, seed(peer));
+    }
+    me.barrier();
+  });
+}
+
+// After abandon() its memory is the caller's again, for whatever it likes.
+TEST_P(Conformance, AbandonedMemoryIsNotTakenForGood) {
+  if (!backend().reads) GTEST_SKIP() << "not offered by this transport";
+  run(2, [](Member& me) {
+    const Rank peer = 1 - me.rank();
+    std::vector<std::byte> memory(5000, std::byte{1});
+    me.word(me.rank()) = reinterpret_cast<uint64_t>(memory.data());
+    if (!finds_readable(me, peer) || !me.barrier()) return;
+    if (me.rank() == 0) {
+      me->abandon();
+      std::fill(memory.begin(), memory.end(), std::byte{2});
+    }
+    if (!me.barrier()) return;
+    std::vector<std::byte> into(memory.size());
+    const auto read = me->read_memory(peer, me.word(peer), into);
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_EQ(*read, me.rank() == 0) << "who has abandoned may read on";
+    me.barrier();
+  });
+}
+
+TEST_P(Conformance, MemoryOfADeadPeerIsNotTakenForGood) {
+  if (!backend().reads) GTEST_SKIP() << "not offered by this transport";
+  run(2, [](Member& me) {
+    std::vector<std::byte> memory(5000, std::byte{1}), into(5000);
+    me.word(me.rank()) = reinterpret_cast<uint64_t>(memory.data());
+    if (!finds_readable(me, 1 - me.rank()) || !me.barrier()) return;
+    if (me.rank() == 0) return me.die();
+    me.until([&] { return !me->peer_status(0).ok(); }, "the loss of rank 0");
+    const auto read = me->read_memory(0, me.word(0), into);
+    ASSERT_TRUE(read.ok()) << read.status().to_string();
+    EXPECT_FALSE(*read);
+  });
+}
+
 }  // namespace
 }  // namespace weft::conformance

@@ -29,12 +29,44 @@ conformance::Backend shm_backend() {
   backend.traits = {.send_in_place = true};
   backend.windows = true;
   backend.shares = true;
+  backend.reads = true;
   backend.delivers_after_close = true;
   return backend;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shm, Conformance, testing::ValuesIn(conformance::cases(shm_backend())),
                          conformance::case_name);
+
+// Two ranks of this process that have mapped each other's windows.
+TEST(ShmMemory, WhatIsNotThereIsAnErrorOfItsOwner) {
+  const auto one = make(config(0)), two = make(config(1));
+  join(*one, *two);
+  const Window* const windows[] = {one->open_window(1), two->open_window(0)};
+  ASSERT_TRUE(
+      until([&] { return windows[0]->memory && windows[1]->memory; }, {one.get(), two.get()}));
+  constexpr size_t kPage = 4096;
+  void* const mapped =
+      ::mmap(nullptr, 3 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  const Bytes pages(static_cast<std::byte*>(mapped), 3 * kPage);
+  ASSERT_EQ(::mprotect(mapped, kPage, PROT_NONE), 0);
+  EXPECT_FALSE(two->is_readable(pages));
+  EXPECT_FALSE(two->is_readable(pages.first(1)));
+  EXPECT_TRUE(two->is_readable(pages.subspan(kPage)));
+  ASSERT_EQ(::mprotect(mapped, kPage, PROT_READ), 0);
+  ASSERT_EQ(::mprotect(pages.data() + kPage, kPage, PROT_NONE), 0);
+  EXPECT_TRUE(two->is_readable(pages)) << "only the ends are looked at";
+  std::vector<std::byte> into(pages.size());
+  const auto read = one->read_memory(1, reinterpret_cast<uint64_t>(mapped), into);
+  EXPECT_EQ(read.status().code(), Code::invalid_argument);
+  EXPECT_EQ(read.status().peer(), 1);
+  EXPECT_NE(read.status().message().find("rank 1 has no 12288 bytes"), std::string::npos)
+      << read.status().message();
+  two->abandon();
+  const auto late = one->read_memory(1, reinterpret_cast<uint64_t>(mapped), into);
+  EXPECT_TRUE(late.ok() && !*late) << "it is free to unmap it";
+  ::munmap(mapped, 3 * kPage);
+}
 
 TEST(ShmAddress, IsReadBack) {
   const shm::Address here = shm::Address::here("host name: \n odd", "weft-1-2");

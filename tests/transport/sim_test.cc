@@ -31,7 +31,7 @@ conformance::Backend backend(std::string name, conformance::Mode mode, SimOption
   };
   backend.modes = {mode};
   backend.traits = options.traits;
-  backend.windows = options.windows;
+  backend.windows = backend.reads = options.windows;
   backend.delivers_after_close = true;
   return backend;
 }

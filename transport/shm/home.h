@@ -1,6 +1,7 @@
 // What lies in front of a rank's window, in memory that its peers have mapped.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -19,10 +20,29 @@ class alignas(64) RunningWord {
   std::atomic<uint32_t> word_{0};  // also what fresh shared memory says
 };
 
+// What peers need to read the memory of a rank's process. It is written before peers have the home,
+// except for the flag: set before the rank's callers get their memory back (Transport::abandon).
+struct alignas(64) MemoryWord {
+  std::array<uint64_t, 2> token{};  // like no other process's: by it peers see that they can read
+  std::atomic<uint32_t> withdrawn{0};
+
+  // A peer's writes to its memory after withdraw() are not taken for what was there before by who
+  // reads the memory, and finds here afterwards that it is not withdrawn.
+  void withdraw() {
+    withdrawn.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  bool is_withdrawn() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return withdrawn.load(std::memory_order_relaxed) != 0;
+  }
+};
+
 struct Home {
   Bell bell;
   RunningWord running;
+  MemoryWord memory;
 };
-static_assert(sizeof(Home) == 128);
+static_assert(sizeof(Home) == 192);
 
 }  // namespace weft::shm

@@ -99,7 +99,8 @@ bool Pair::take_socket(Fd socket) {
   close_socket();
   socket_ = std::move(socket);
   const Result<Process> peer = peer_process(socket_);
-  same_process_ = peer.ok() && peer->id == ::getpid();
+  process_ = peer.ok() ? peer->id : 0;
+  same_process_ = process_ == ::getpid();
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = static_cast<uint64_t>(peer_);
@@ -121,6 +122,7 @@ void Pair::accept(Fd socket) {
 Pair::Outgoing Pair::home_frame() const {
   Frame home;
   home.kind = FrameKind::home;
+  home.address = reinterpret_cast<uint64_t>(context_.home->data());
   return {home, context_.home};
 }
 

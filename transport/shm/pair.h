@@ -36,7 +36,7 @@ namespace weft::shm {
 
 enum class FrameKind : uint32_t {
   hello,      // text: the job
-  home,       // segment: the sender's bell and window
+  home,       // segment: the sender's bell and window, and its address where the sender has it
   ring,       // segment: the receiving end of link `id` with its shape
   bad_shape,  // the sending end of link `id` has this shape, another one than the ring that came
   memory,     // segment: memory number `id` of the sender, for the receiver to map
@@ -47,7 +47,7 @@ enum class FrameKind : uint32_t {
 };
 
 struct Frame {
-  static constexpr uint64_t kMagic = 0x32306d6873746677;  // the version, too
+  static constexpr uint64_t kMagic = 0x33306d6873746677;  // the version, too
   uint64_t magic = kMagic;
   FrameKind kind = FrameKind::hello;
   Rank from = -1;
@@ -56,6 +56,7 @@ struct Frame {
   uint32_t text_bytes = 0;
   uint64_t segment_bytes = 0;  // 0: without a segment
   uint64_t pointer = 0;        // std::shared_ptr<Segment>*, inside a process
+  uint64_t address = 0;        // in the sender's memory
   std::array<char, kNoteBytesMax> text{};
 
   std::string_view text_view() const { return {text.data(), text_bytes}; }
@@ -111,6 +112,7 @@ class Pair {
   bool needs_moving() const { return state_ == State::wanted || sendable(); }
 
   bool connected() const { return state_ == State::connected; }
+  pid_t process() const { return process_; }  // the peer's; 0: not known, or not to be seen here
   const Status& status() const { return status_; }  // not ok: the peer is lost
   // `why` goes on from "rank 3".
   void lose(std::string_view why);
@@ -145,6 +147,7 @@ class Pair {
   const SocketAddress address_;
   State state_ = State::idle;
   Fd socket_;
+  pid_t process_ = 0;
   bool same_process_ = false;
   int refusals_ = 0;
   std::optional<Deadline> gone_;  // since nobody listens: when the peer counts as lost

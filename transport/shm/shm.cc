@@ -26,7 +26,6 @@ namespace {
 constexpr uint64_t kListener = ~uint64_t{0};
 constexpr uint64_t kStranger = kListener - 1;
 
-constexpr size_t kPage = 4096;       // a home's first one holds a Home, the others the window
 constexpr int kFramesPerPoll = 256;  // of one peer
 constexpr int kCallersAtOnce = 64;
 
@@ -75,6 +74,7 @@ Status ShmTransport::start() {
   if (!home.ok()) return home.status();
   context_.home = home.take();
   window_.memory = context_.home->data() + kPage;
+  own_home().memory.token = {random_number(), random_number()};
 
   socket_name_ = concat("weft-", random_name());
   Result<Fd> listener = listen_on(SocketAddress::abstract_unix(socket_name_));
@@ -88,6 +88,7 @@ Status ShmTransport::start() {
 // Whoever sleeps learns at once that this rank has closed.
 ShmTransport::~ShmTransport() {
   if (!context_.process.here()) return;
+  if (context_.home) abandon();            // there is none where start() failed
   ::shutdown(listener_.get(), SHUT_RDWR);  // else a child's copy goes on to take connections
   for (const std::unique_ptr<Peer>& peer : peers_) {
     if (!peer) continue;
@@ -185,61 +186,6 @@ RecvLink& ShmTransport::open_recv(Rank rank, LinkId id, LinkShape shape) {
   peer.bell->ring();
   settle(peer);
   return link;
-}
-
-const Window* ShmTransport::open_window(Rank peer) {
-  if (peer == config_.rank) return &window_;
-  return reaches(peer) ? &want(peer).window : nullptr;
-}
-
-void ShmTransport::fill_window(size_t bytes) {
-  (void)context_.home->populate(std::min(kPage + bytes, context_.home->size()));
-}
-
-Result<std::shared_ptr<SharedMemory>> ShmTransport::share(uint32_t number, size_t bytes) {
-  Result<std::shared_ptr<Segment>> segment = Segment::create((bytes + kPage - 1) / kPage * kPage);
-  if (!segment.ok()) return segment.status();
-  WEFT_TRY((*segment)->populate((*segment)->size()));
-  Frame frame;
-  frame.kind = FrameKind::memory;
-  frame.id = number;
-  tell_all(frame, *segment);
-  return std::shared_ptr<SharedMemory>(segment.take());
-}
-
-void ShmTransport::unshare(uint32_t number) {
-  Frame frame;
-  frame.kind = FrameKind::forget;
-  frame.id = number;
-  tell_all(frame, nullptr);
-}
-
-void ShmTransport::tell_all(const Frame& frame, const std::shared_ptr<Segment>& segment) {
-  for (Rank rank = 0; rank < config_.size; ++rank) {
-    if (!reaches(rank)) continue;
-    Peer& peer = want(rank);
-    peer.pair.send(frame, segment);
-    peer.bell->ring();
-    settle(peer);
-  }
-}
-
-Result<Bytes> ShmTransport::shared_by(Rank rank, uint32_t number) {
-  const Peer* peer = find(rank);
-  if (!peer) return Bytes{};
-  const auto found = peer->memories.find(number);
-  if (found == peer->memories.end()) return Bytes{};
-  return found->second.ok() ? Result<Bytes>((*found->second)->bytes()) : found->second.status();
-}
-
-void ShmTransport::take_memory(Peer& peer, Incoming incoming) {
-  const uint32_t number = incoming.frame.id;
-  if (peer.memories.contains(number))
-    return peer.pair.lose(concat("shared memory ", number, " twice."));
-  if (incoming.segment)
-    peer.memories.emplace(number, std::move(incoming.segment));
-  else
-    peer.memories.emplace(number, incoming.unmapped);
 }
 
 void ShmTransport::match(Peer& peer, LinkId id, ShmSendLink& link, Offer offer) {
@@ -341,7 +287,7 @@ void ShmTransport::hear_peer(Peer& peer) {
 void ShmTransport::handle(Peer& peer, Incoming incoming) {
   const Frame& frame = incoming.frame;
   switch (frame.kind) {
-    case FrameKind::home: return take_home(peer, std::move(incoming.segment));
+    case FrameKind::home: return take_home(peer, std::move(incoming));
     case FrameKind::ring: return take_ring(peer, frame, std::move(incoming.segment));
     case FrameKind::bad_shape: return take_bad_shape(peer, frame);
     case FrameKind::memory: return take_memory(peer, std::move(incoming));
@@ -368,7 +314,8 @@ void ShmTransport::take_heard(Peer& peer, const Frame& frame) {
   send_notes(peer);
 }
 
-void ShmTransport::take_home(Peer& peer, std::shared_ptr<Segment> segment) {
+void ShmTransport::take_home(Peer& peer, Incoming incoming) {
+  std::shared_ptr<Segment>& segment = incoming.segment;
   if (!segment || peer.home) return peer.pair.lose("sent its window twice, or none.");
   if (segment->size() != home_bytes())
     return peer.pair.lose("has a window of " + std::to_string(segment->size() - kPage) +
@@ -376,7 +323,8 @@ void ShmTransport::take_home(Peer& peer, std::shared_ptr<Segment> segment) {
                           std::to_string(home_bytes() - kPage) +
                           " bytes; window_bytes must be equal on all ranks.");
   peer.home = std::move(segment);
-  peer.bell = &reinterpret_cast<Home*>(peer.home->data())->bell;
+  peer.bell = &home_of(peer).bell;
+  peer.readable = reads_as_mapped(peer, incoming.frame.address);
   peer.window.memory = peer.home->data() + kPage;
   for (auto& [id, link] : peer.sends) link.set_bell(peer.bell);
   for (auto& [id, link] : peer.recvs) link.set_bell(peer.bell);
@@ -433,8 +381,7 @@ void ShmTransport::wake(Rank peer) {
 
 bool ShmTransport::running(Rank peer) const {
   const Peer* const known = find(peer);
-  return known && known->home &&
-         reinterpret_cast<const Home*>(known->home->data())->running.running();
+  return known && known->home && home_of(*known).running.running();
 }
 
 // Not lost where it comes before a wait: with or without an announcement, the word then says awake,

@@ -19,6 +19,8 @@
 
 namespace weft::shm {
 
+inline constexpr size_t kPage = 4096;  // a home's first one holds a Home, the others the window
+
 class ShmTransport final : public Transport {
  public:
   static Result<std::unique_ptr<Transport>> make(const TransportConfig& config);
@@ -39,6 +41,10 @@ class ShmTransport final : public Transport {
   void unshare(uint32_t number) override;
   Result<Bytes> shared_by(Rank peer, uint32_t number) override;
 
+  std::optional<bool> reads_memory(Rank peer) const override;
+  bool is_readable(ConstBytes memory) const override;
+  Result<bool> read_memory(Rank peer, uint64_t address, Bytes into) override;
+
   void poll() override;
   void wait(const Deadline& deadline) override;
   void wake(Rank peer) override;
@@ -46,8 +52,11 @@ class ShmTransport final : public Transport {
   void set_running(bool running) override { own_home().running.set(running); }
   bool running(Rank peer) const override;
 
-  // Links move nothing by themselves and know no memory of callers.
-  void abandon() override {}
+  // Links move nothing by themselves and know no memory of callers; but peers may read that. A
+  // forked child has no say in it.
+  void abandon() override {
+    if (context_.process.here()) own_home().memory.withdraw();
+  }
   void tell(Rank peer, NoteKind kind, std::string_view text) override;
   std::optional<Note> hear() override;
   bool acquainted(Rank peer) const override { return find(peer) != nullptr; }
@@ -66,7 +75,8 @@ class ShmTransport final : public Transport {
     const Rank rank;
     Pair pair;
     std::shared_ptr<Segment> home;
-    Bell* bell;  // in its home, or one that nobody hears
+    Bell* bell;             // in its home, or one that nobody hears
+    bool readable = false;  // the memory of its process
     Window window;
     std::map<LinkId, ShmSendLink> sends;
     std::map<LinkId, ShmRecvLink> recvs;
@@ -81,6 +91,8 @@ class ShmTransport final : public Transport {
   explicit ShmTransport(const TransportConfig& config) : config_(config) {}
   Status start();
   size_t home_bytes() const;
+  static Home& home_of(const Peer& peer) { return *reinterpret_cast<Home*>(peer.home->data()); }
+  bool reads_as_mapped(const Peer& peer, uint64_t home_there) const;
   Home& own_home() const { return *reinterpret_cast<Home*>(context_.home->data()); }
 
   Peer* find(Rank peer) const;  // nullptr where nothing was opened and it never called
@@ -97,7 +109,7 @@ class ShmTransport final : public Transport {
   void take_note(Peer& peer, const Frame& frame);
   void take_heard(Peer& peer, const Frame& frame);
   void send_notes(Peer& peer);
-  void take_home(Peer& peer, std::shared_ptr<Segment> segment);
+  void take_home(Peer& peer, Incoming incoming);
   void take_ring(Peer& peer, const Frame& frame, std::shared_ptr<Segment> segment);
   void take_memory(Peer& peer, Incoming incoming);
   void tell_all(const Frame& frame, const std::shared_ptr<Segment>& segment);

@@ -68,6 +68,7 @@ bool State::dead(const Channel& channel, Rank end) {
 
 void State::abandon(Rank rank) {
   const auto held = lock();
+  at(rank).withdrawn = true;
   for (auto& [key, channel] : channels_) {
     if (channel.from == rank) abandon_sends(channel);
     if (channel.to == rank) abandon_posts(channel);

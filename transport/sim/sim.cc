@@ -98,6 +98,17 @@ class SimTransport final : public Transport {
     return &it->second.window;
   }
 
+  std::optional<bool> reads_memory(Rank peer) const override {
+    if (!has_windows()) return false;
+    const auto found = windows_.find(peer);
+    if (found == windows_.end() || !found->second.window.memory) return std::nullopt;
+    return true;
+  }
+  bool is_readable(ConstBytes) const override { return has_windows(); }
+  Result<bool> read_memory(Rank peer, uint64_t address, Bytes into) override {
+    return state_.read(rank_, peer, reinterpret_cast<const std::byte*>(address), into);
+  }
+
   void poll() override {
     state_.poll();
     map_windows();

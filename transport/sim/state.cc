@@ -181,4 +181,12 @@ std::byte* State::window(Rank me, Rank peer, int64_t asked_ns) {
   return known ? at(peer).window.get() : nullptr;
 }
 
+bool State::read(Rank me, Rank peer, const std::byte* memory, Bytes into) {
+  const auto held = lock();
+  const RankState& there = at(peer);
+  if (!there.entered || there.left || there.withdrawn || there.cut[index(me)]) return false;
+  std::memcpy(into.data(), memory, into.size());
+  return true;
+}
+
 }  // namespace weft::sim

@@ -46,6 +46,7 @@ class State {
   Status peer_status(Rank me, Rank peer);
   // nullptr until `me`, which first asked at the time given, may know it.
   std::byte* window(Rank me, Rank peer, int64_t asked_ns);
+  bool read(Rank me, Rank peer, const std::byte* memory, Bytes into);
 
   Channel& open(Rank from, Rank to, LinkId id, LinkShape shape, bool sends);
 
@@ -69,6 +70,7 @@ class State {
     explicit RankState(size_t ranks) : lost(ranks), cut(ranks, false) {}
     bool entered = false;
     bool left = false;
+    bool withdrawn = false;  // its callers' memory
     int slowness = 1;
     bool rung = false;  // something happened since the last wait
     std::condition_variable bell;

@@ -1,0 +1,104 @@
+// What a rank's memory is to its peers: its window, what it shares, and what they read of the rest.
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "base/text.h"
+#include "transport/shm/process_memory.h"
+#include "transport/shm/shm.h"
+
+namespace weft::shm {
+namespace {
+
+constexpr size_t kTokenInHome = offsetof(Home, memory) + offsetof(MemoryWord, token);
+
+}  // namespace
+
+const Window* ShmTransport::open_window(Rank peer) {
+  if (peer == config_.rank) return &window_;
+  return reaches(peer) ? &want(peer).window : nullptr;
+}
+
+void ShmTransport::fill_window(size_t bytes) {
+  (void)context_.home->populate(std::min(kPage + bytes, context_.home->size()));
+}
+
+Result<std::shared_ptr<SharedMemory>> ShmTransport::share(uint32_t number, size_t bytes) {
+  Result<std::shared_ptr<Segment>> segment = Segment::create((bytes + kPage - 1) / kPage * kPage);
+  if (!segment.ok()) return segment.status();
+  WEFT_TRY((*segment)->populate((*segment)->size()));
+  Frame frame;
+  frame.kind = FrameKind::memory;
+  frame.id = number;
+  tell_all(frame, *segment);
+  return std::shared_ptr<SharedMemory>(segment.take());
+}
+
+void ShmTransport::unshare(uint32_t number) {
+  Frame frame;
+  frame.kind = FrameKind::forget;
+  frame.id = number;
+  tell_all(frame, nullptr);
+}
+
+void ShmTransport::tell_all(const Frame& frame, const std::shared_ptr<Segment>& segment) {
+  for (Rank rank = 0; rank < config_.size; ++rank) {
+    if (!reaches(rank)) continue;
+    Peer& peer = want(rank);
+    peer.pair.send(frame, segment);
+    peer.bell->ring();
+    settle(peer);
+  }
+}
+
+Result<Bytes> ShmTransport::shared_by(Rank rank, uint32_t number) {
+  const Peer* peer = find(rank);
+  if (!peer) return Bytes{};
+  const auto found = peer->memories.find(number);
+  if (found == peer->memories.end()) return Bytes{};
+  return found->second.ok() ? Result<Bytes>((*found->second)->bytes()) : found->second.status();
+}
+
+void ShmTransport::take_memory(Peer& peer, Incoming incoming) {
+  const uint32_t number = incoming.frame.id;
+  if (peer.memories.contains(number))
+    return peer.pair.lose(concat("shared memory ", number, " twice."));
+  if (incoming.segment)
+    peer.memories.emplace(number, std::move(incoming.segment));
+  else
+    peer.memories.emplace(number, incoming.unmapped);
+}
+
+// Whether what the kernel reads at the home's address in the peer's process is what is mapped here.
+bool ShmTransport::reads_as_mapped(const Peer& peer, uint64_t home_there) const {
+  const std::array<uint64_t, 2>& token = home_of(peer).memory.token;
+  std::array<uint64_t, 2> read{};
+  return peer.pair.process() > 0 &&
+         read_process(peer.pair.process(), home_there + kTokenInHome,
+                      std::as_writable_bytes(std::span(read))) == 0 &&
+         read == token;
+}
+
+std::optional<bool> ShmTransport::reads_memory(Rank rank) const {
+  const Peer* const peer = find(rank);
+  if (!peer || !peer->home) return std::nullopt;
+  return peer->readable;
+}
+
+bool ShmTransport::is_readable(ConstBytes memory) const { return ends_can_be_read(memory); }
+
+Result<bool> ShmTransport::read_memory(Rank rank, uint64_t address, Bytes into) {
+  const Peer* const peer = find(rank);
+  WEFT_CHECK(peer && peer->readable);
+  const int error = read_process(peer->pair.process(), address, into);
+  if (error == ESRCH || !peer->pair.status().ok() || home_of(*peer).memory.is_withdrawn())
+    return false;
+  if (error == 0) return true;
+  return Status(error == EFAULT ? Code::invalid_argument : Code::system,
+                concat("rank ", rank, " has no ", into.size(), " bytes of input that can be read (",
+                       std::strerror(error), "); is its buffer as long as the call says?"),
+                rank);
+}
+
+}  // namespace weft::shm
