@@ -29,6 +29,7 @@ PlanRequest request_of(const Choice& choice, const Collective& collective) {
   request.algorithm = choice.algorithm->name;
   request.radix = choice.radix;
   request.registered = choice.algorithm->registered;
+  request.readable = choice.algorithm->readable;
   request.collective = collective;
   request.protocol = choice.ll ? Protocol::ll : Protocol::simple;
   request.segment_bytes = choice.segment_bytes;

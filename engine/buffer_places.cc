@@ -43,11 +43,11 @@ ConstBytes output_of(const Call& call, int ranks, Rank me) {
           output_bytes(call, collective_of(call, ranks), me)};
 }
 
-BufferPlaces places_of(const Call& call, int ranks, Rank me, const Allocations& allocations) {
+BufferPlaces places_of(const Call& call, int ranks, Rank me, const Allocations* allocations) {
   BufferPlaces places;
   const auto place = [&](ConstBytes bytes, uint32_t& number, uint64_t& offset) {
-    if (bytes.empty()) return;
-    const Allocations::Place found = allocations.find(bytes.data(), bytes.size());
+    if (bytes.empty() || !allocations) return;
+    const Allocations::Place found = allocations->find(bytes.data(), bytes.size());
     number = found.number;
     offset = found.offset;
   };
@@ -92,6 +92,20 @@ Status map_buffers(const Call& call, std::span<const BufferPlaces> by_rank, cons
                     r);
   }
   return {};
+}
+
+bool all_readable(const Call& call, std::span<const BufferPlaces> by_rank) {
+  const Collective c = collective_of(call, static_cast<int>(by_rank.size()));
+  for (Rank r = 0; r < c.ranks; ++r) {
+    const BufferPlaces& places = by_rank[static_cast<size_t>(r)];
+    if (places.reads == 0 || (input_bytes(call, c, r) > 0 && places.input_there == 0)) return false;
+  }
+  return true;
+}
+
+void locate_inputs(std::span<const BufferPlaces> by_rank, std::vector<MappedBuffers>& mapped) {
+  mapped.resize(by_rank.size());
+  for (size_t r = 0; r < mapped.size(); ++r) mapped[r].input_there = by_rank[r].input_there;
 }
 
 }  // namespace weft

@@ -302,7 +302,9 @@ Result<CallInfo> Engine::explain(const Call& call) try {
                 .radix = plan.request.radix,
                 .rounds = plan.rounds,
                 .segment_bytes = plan.segment * plan.element_bytes};
-  if (const std::vector<Offer>* priced = offers(op.call, surroundings(), config_.options))
+  Surroundings around = surroundings();
+  around.readable = supposes_readable(op, own_places(op));
+  if (const std::vector<Offer>* priced = offers(op.call, around, config_.options))
     for (const Offer& offer : *priced)
       info.prices.push_back({std::string(offer.algorithm->name),
                              std::string(name(offer.ll ? Protocol::ll : Protocol::simple)),

@@ -40,6 +40,7 @@
 #include "engine/operation.h"
 #include "engine/origin.h"
 #include "engine/progress.h"
+#include "engine/readable_memory.h"
 #include "engine/recorder.h"
 #include "engine/tuner/choose.h"
 
@@ -179,16 +180,22 @@ class Engine final : public Communicator {
   void bind(const Operation& op, Binding& to) const;
   void count_plan();
   CpuExecutor::Progress poll(Operation& op) {
+    if (op.exchanges) tell_whether_it_reads(op);
     const CpuExecutor::Progress progress = op.executor.poll();
     return progress == CpuExecutor::Progress::done && op.exchanges ? go_on(op) : progress;
   }
   Status why_failed(Operation& op);
 
-  // engine_memory.cc: buffers in memory that peers map
+  // engine_memory.cc: buffers in memory that peers map, or read
   Result<std::shared_ptr<SharedMemory>> share(size_t bytes, uint32_t& number);
   Status await_memory(uint32_t number);
   bool may_use_allocations(const Operation& op) const;
-  void suppose_places(Operation& op) const;
+  bool begins_with_exchange(const Operation& op);
+  bool would_pull(const Operation& op);
+  void tell_whether_it_reads(Operation& op);
+  void suppose_places(Operation& op);
+  BufferPlaces own_places(const Operation& op);
+  bool supposes_readable(const Operation& op, const BufferPlaces& places) const;
   Result<PlanCache::Entry*> exchange_plan();
   Binding expose(Operation& op);
   CpuExecutor::Progress go_on(Operation& op);
@@ -302,8 +309,11 @@ class Engine final : public Communicator {
     uint32_t number = 0;
     ConstBytes bytes{};
   };
-  std::array<Exposed, 2> exposed_{};  // this rank's buffers that peers may touch
-  const int neighbours_;              // ranks of this host, with this one
+  std::array<Exposed, 2> exposed_{};      // this rank's buffers that peers may touch
+  std::map<PlanCache::Key, bool> pulls_;  // whether such a call would, were all inputs readable
+  ReadableMemory readable_;               // this rank's
+  std::optional<bool> reads_;             // the memory of all others' processes; not known: nullopt
+  const int neighbours_;                  // ranks of this host, with this one
   bool crowded_ = false;
   std::byte barrier_bytes_[2] = {};
 

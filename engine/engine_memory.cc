@@ -1,9 +1,12 @@
-// Memory that peers map: how it is allocated, and what calls do that may use it.
+// Memory that peers touch: how what they map is allocated, and what calls do that may use it, or
+// may read others' memory through the kernel.
 //
-// Such a call begins with an exchange, one hop, in which every rank tells where its buffers lie. So
-// all ranks have the same table, and decide alike: where all buffers lie in allocations, the call
-// runs between them, else it runs as it would without. Afterwards peers know where this rank's
-// buffers are mapped, which matters only where the call then fails: see withdraw().
+// Such a call begins with an exchange, one hop, in which every rank tells where its buffers lie,
+// and whether it can read others'. So all ranks have the same table, and decide alike: where all
+// buffers lie in allocations, the call runs between them; where all inputs can be read, that is one
+// more way to run it; else it runs as it would without. Afterwards peers know where this rank's
+// buffers are, which matters only where the call then fails: see withdraw() and
+// Transport::abandon().
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -129,12 +132,50 @@ bool Engine::may_use_allocations(const Operation& op) const {
          may_use_registered(op.call, surroundings(), config_.options);
 }
 
+// The same on all ranks.
+bool Engine::begins_with_exchange(const Operation& op) {
+  return (allocated_ > 0 && may_use_allocations(op)) || would_pull(op);
+}
+
+// Whether the call would read others' memory through the kernel if that can be. No price is so low
+// that short ones would, whose callers this must cost nothing.
+bool Engine::would_pull(const Operation& op) {
+  constexpr size_t kKnown = 1024, kLeast = 4096;
+  if (op.is_group || op.purpose != Purpose::user || reduces(op.call.kind)) return false;
+  if (config_.options.algorithm == "auto" && message_bytes(op.call) < kLeast) return false;
+  if (!may_be_pulled(op.call, surroundings())) return false;
+  make_key(op.call, false, op.purpose, key_);
+  if (const auto known = pulls_.find(key_); known != pulls_.end()) return known->second;
+  if (pulls_.size() >= kKnown) pulls_.clear();
+  return pulls_[key_] = may_pull(op.call, surroundings(), config_.options);
+}
+
+// Not before the exchange begins, for which all windows are mapped, so that every rank knows.
+void Engine::tell_whether_it_reads(Operation& op) {
+  if (!reads_) reads_ = media_->reads_memory();
+  op.places.reads = reads_.value_or(false);
+}
+
 // As this rank would run the call if the others' buffers lay as its own do.
-void Engine::suppose_places(Operation& op) const {
-  if (allocated_ == 0 || !may_use_allocations(op)) return;
-  const BufferPlaces places = places_of(op.call, size(), rank(), *allocations_);
+void Engine::suppose_places(Operation& op) {
+  if (!begins_with_exchange(op)) return;
+  const BufferPlaces places = own_places(op);
   op.registered = is_registered(op.call, size(), rank(), places);
+  op.readable = supposes_readable(op, places);
   op.in_place_somewhere = places.in_place != 0;
+}
+
+bool Engine::supposes_readable(const Operation& op, const BufferPlaces& places) const {
+  return may_be_pulled(op.call, surroundings()) && media_->reads_memory().value_or(true) &&
+         (input_of(op.call, size(), rank()).empty() || places.input_there != 0);
+}
+
+BufferPlaces Engine::own_places(const Operation& op) {
+  BufferPlaces places = places_of(op.call, size(), rank(), allocations_.get());
+  const ConstBytes input = input_of(op.call, size(), rank());
+  if (may_be_pulled(op.call, surroundings()) && !input.empty() && readable_.holds(input, *media_))
+    places.input_there = reinterpret_cast<uint64_t>(input.data());
+  return places;
 }
 
 Result<PlanCache::Entry*> Engine::exchange_plan() {
@@ -143,7 +184,7 @@ Result<PlanCache::Entry*> Engine::exchange_plan() {
   const Call call{.kind = Kind::all_gather, .count = sizeof(BufferPlaces), .type = DataType::uint8};
   const Algorithm& algorithm = *find_algorithm("window_one_shot");
   PlanRequest request;
-  request.algorithm = "zero_copy";  // what it is for
+  request.algorithm = "places";  // which it tells
   request.collective = {call.kind, size(), 0, false};
   request.type = call.type;
   request.protocol = Protocol::ll;
@@ -154,13 +195,13 @@ Result<PlanCache::Entry*> Engine::exchange_plan() {
   auto plan = lower(request, std::move(program), std::move(layout), *media_);
   if (!plan.ok()) return plan.status();
   count_plan();
-  return plans_.insert(kKey, plan.take(), 0, recorder_.label("zero_copy/exchange"));
+  return plans_.insert(kKey, plan.take(), 0, recorder_.label("places/exchange"));
 }
 
 // The call's first step: it is not decided yet how it runs.
 Binding Engine::expose(Operation& op) {
   op.number = 0;  // not recorded yet
-  op.places = places_of(op.call, size(), rank(), *allocations_);
+  op.places = own_places(op);
   op.all_places.resize(static_cast<size_t>(size()));
   exposed_[0] = {op.places.input, input_of(op.call, size(), rank())};
   exposed_[1] = {op.places.output, output_of(op.call, size(), rank())};
@@ -174,16 +215,19 @@ CpuExecutor::Progress Engine::go_on(Operation& op) {
   const Rank plain = plain_rank(op.call, op.all_places);
   op.registered = plain < 0;
   for (const BufferPlaces& places : op.all_places) op.in_place_somewhere |= places.in_place != 0;
+  op.readable = all_readable(op.call, op.all_places);
   op.refused = {};
   if (op.registered) op.refused = map_buffers(op.call, op.all_places, *media_, op.mapped);
+  if (op.readable) locate_inputs(op.all_places, op.mapped);
   if (!op.refused.ok()) {
     op.refused = fail(op.refused, true);
     return CpuExecutor::Progress::failed;
   }
   auto entry = plan_for(op);
   if (!entry.ok()) {
-    op.refused = plain < 0 ? entry.status()
-                           : entry.status().within(concat("rank ", plain, " passed other memory"));
+    const bool blamed = plain >= 0 && may_use_allocations(op);
+    op.refused = blamed ? entry.status().within(concat("rank ", plain, " passed other memory"))
+                        : entry.status();
     return CpuExecutor::Progress::failed;
   }
   if (!(*entry)->plan->touches_peers) exposed_ = {};

@@ -118,11 +118,10 @@ void Engine::release(Operation& op, const Status& status) {
 
 // The call's plan, or that of the exchange with which it begins.
 Result<PlanCache::Entry*> Engine::first_plan(Operation& op) {
-  op.exchanges = op.registered = op.in_place_somewhere = false;
+  op.registered = op.readable = op.in_place_somewhere = false;
   if (!op.refused.ok()) op.refused = {};
-  if (allocated_ == 0 || !may_use_allocations(op)) return plan_for(op);
-  op.exchanges = true;
-  return exchange_plan();
+  op.exchanges = begins_with_exchange(op);
+  return op.exchanges ? exchange_plan() : plan_for(op);
 }
 
 void Engine::count_plan() {
@@ -134,7 +133,9 @@ void Engine::count_plan() {
 Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   const bool aliased = !op.is_group && in_place(op.call, size(), rank());
   op.is_group ? make_key(op.group, key_) : make_key(op.call, aliased, op.purpose, key_);
-  if (op.registered) key_[0] |= op.in_place_somewhere ? kRegisteredInPlace : kRegistered;
+  if (op.registered) key_[0] |= kRegistered;
+  if (op.readable) key_[0] |= kReadable;
+  if ((op.registered || op.readable) && op.in_place_somewhere) key_[0] |= kInPlaceSomewhere;
   if (PlanCache::Entry* entry = plans_.find(key_)) return entry;
   auto plan = build_plan(op, aliased);
   if (!plan.ok()) return plan.status();
@@ -175,6 +176,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
   Surroundings around = surroundings();
   around.registered = op.registered;
+  around.readable = op.readable;
   around.in_place = op.in_place_somewhere;
   auto choice = choose(op.call, around, options);
   if (!choice.ok()) return choice.status();

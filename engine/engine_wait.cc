@@ -114,7 +114,9 @@ Status Engine::hear_notes() {
 // A peer's data did not fit this call. Ask for its side of the story before reporting.
 Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   const Rank peer = failure.peer();
-  if (failure.code() == Code::mismatch && !op.is_group && peer >= 0) {
+  if (failure.code() != Code::mismatch)
+    return failure.within(op.text() + " on rank " + std::to_string(rank()));
+  if (!op.is_group && peer >= 0) {
     notify_all(NoteKind::call, call_statement(recorder_));
     const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
     while (!patience.expired()) {

@@ -27,6 +27,17 @@ Media::Media(Rank me, int ranks, std::vector<std::unique_ptr<Transport>> transpo
 
 const Window* Media::window(Rank rank) const { return transports_[0]->open_window(rank); }
 
+std::optional<bool> Media::reads_memory() const {
+  bool all = true;
+  for (Rank peer = 0; peer < ranks_; ++peer) {
+    if (peer == me_) continue;
+    const std::optional<bool> reads = routes_[peer]->reads_memory(peer);
+    if (!reads) return std::nullopt;
+    all &= *reads;
+  }
+  return all;
+}
+
 void Media::poll() {
   for (const auto& transport : transports_) transport->poll();
 }

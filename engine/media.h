@@ -43,6 +43,14 @@ class Media {
   // The transport that does. REQUIRES: shares_memory().
   Transport& sharing() const { return *transports_[0]; }
 
+  // Whether this rank can read the memory of all others' processes: see Transport::reads_memory().
+  // REQUIRES: windows_everywhere().
+  std::optional<bool> reads_memory() const;
+  bool is_readable(ConstBytes memory) const { return transports_[0]->is_readable(memory); }
+  Result<bool> read_memory(Rank peer, uint64_t address, Bytes into) {
+    return routes_[peer]->read_memory(peer, address, into);
+  }
+
   // For all transports at once.
   void poll();
   void wait(const Deadline& deadline);  // bounded to a millisecond where there are several

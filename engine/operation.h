@@ -29,9 +29,10 @@ struct Operation {
   // Called when its turn comes, before it begins: an error fails the communicator. May be empty.
   std::function<Status()> prepare;
 
-  // Where buffers may lie in allocations (engine_memory.cc).
+  // Where ranks may touch each other's buffers (engine_memory.cc).
   bool exchanges = false;   // its plan, as yet, is the exchange of where they lie
-  bool registered = false;  // all ranks' do
+  bool registered = false;  // all ranks' lie in allocations
+  bool readable = false;    // all ranks can read all others' inputs through the kernel
   bool in_place_somewhere = false;
   BufferPlaces places;
   std::vector<BufferPlaces> all_places;  // by rank

@@ -35,9 +35,11 @@ class PlanCache {
   Entry* last_ = nullptr;
 };
 
-// Or'ed to a key's first word: all ranks' buffers are registered; and of some rank they are one.
+// Or'ed to a key's first word: all ranks' buffers are registered, or can be read by all; and of
+// some rank they are one.
 inline constexpr uint64_t kRegistered = uint64_t{1} << 30;
-inline constexpr uint64_t kRegisteredInPlace = uint64_t{3} << 30;
+inline constexpr uint64_t kReadable = uint64_t{1} << 63;
+inline constexpr uint64_t kInPlaceSomewhere = uint64_t{1} << 31;
 
 void make_key(const Call& call, bool in_place, Purpose purpose, PlanCache::Key& key);
 void make_key(std::span<const Transfer> group, PlanCache::Key& key);

@@ -46,7 +46,7 @@ void add_kind(const Algorithm& algorithm, Kind kind, int ranks, const Parameters
 Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
   const Result<const Algorithm*> algorithm = shelf.named(args.algorithm);
   if (!algorithm.ok()) return algorithm.status();
-  if ((*algorithm)->registered)
+  if ((*algorithm)->registered || (*algorithm)->readable)
     return unsupported(concat("algorithm ", (*algorithm)->name,
                               " runs between callers' own buffers, which a file cannot name."));
   int first = 0, last = 0;

@@ -46,6 +46,7 @@ int list(const Shelf& shelf) {
     if (a.radix) std::cout << "    takes a radix\n";
     if (a.windows) std::cout << "    needs windows (all ranks on one host)\n";
     if (a.registered) std::cout << "    needs memory that the communicator allocated\n";
+    if (a.readable) std::cout << "    needs ranks that can read each other's memory\n";
     if (a.canonical) std::cout << "    folds in rank order\n";
     if (a.any_counts) std::cout << "    serves counts that differ between ranks\n";
   }

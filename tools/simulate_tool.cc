@@ -107,7 +107,8 @@ std::string what_serves(const std::string& name) {
 Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study& study) {
   const bool shared = shares_memory(study.network, static_cast<int>(study.ranks.front()));
   for (const Algorithm& a : shelf.algorithms())
-    if (names.empty() && suits_some(a, study) && (!a.windows || shared) && !a.registered)
+    if (names.empty() && suits_some(a, study) && (!a.windows || shared) && !a.registered &&
+        (!a.readable || !study.network.inside.read_rates.empty()))
       study.algorithms.push_back(&a);
   for (const std::string& name : names) {
     const Result<const Algorithm*> algorithm = shelf.named(name);

@@ -21,6 +21,8 @@ struct Algorithm {
   bool lines = true;         // with windows: may run under ll (schedule/lines.h)
   bool registered = false;   // reads and writes peers' Input and Output, so that all ranks have to
                              // pass memory which their communicator allocated
+  bool readable = false;     // reads peers' Input, wherever that lies, so that all ranks have to be
+                             // able to read each other's memory (Transport::reads_memory)
   bool canonical = false;    // folds every element in rank order on one rank, rounding once
   bool any_counts = false;   // serves the v-forms: sizes that only the two ends of a pair know
   bool radix = false;        // Parameters::radix matters

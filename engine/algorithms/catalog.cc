@@ -21,6 +21,7 @@ std::span<const Algorithm> catalog() {
       window_one_shot(),
       window_two_shot(),
       zero_copy(),
+      pull(),
       pairwise(),
       hierarchical(),
       exchange(),

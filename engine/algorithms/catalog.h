@@ -23,6 +23,7 @@ Algorithm direct_two_shot();
 Algorithm window_one_shot();
 Algorithm window_two_shot();
 Algorithm zero_copy();
+Algorithm pull();
 Algorithm pairwise();
 Algorithm hierarchical();
 Algorithm exchange();

@@ -120,7 +120,7 @@ CpuExecutor::Move CpuExecutor::run_step(const PlanLane& lane, const PlanStep& st
   }
   if (at.size > 0 || at.empty_message) {
     const Move result = at.empty_message ? move_nothing(step, at) : move(step, at);
-    if (result == Move::blocked && !step.lines)
+    if (result == Move::blocked && !step.lines && !step.pulls)
       return blocked_by(step.from ? step.from_peer : step.to_peer);
     if (result != Move::complete) return result;
   }
@@ -244,6 +244,7 @@ CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
   if (step.lines) return move_lines(step, at);
   if (step.sends_memory) return send_memory(step, at);
   if (step.receives_memory) return receive_memory(step, at);
+  if (step.pulls) return pull(step, at);
   if (step.from || step.to) return move_linked(step, at);
   return move_local(step, at);
 }
@@ -433,6 +434,22 @@ CpuExecutor::Move CpuExecutor::receive_memory(const PlanStep& step, Cursor& at) 
     at.position += arrived / bytes;
   }
   return Move::complete;
+}
+
+// Where the peer has given up there is nothing more to come of it but the word that it has.
+CpuExecutor::Move CpuExecutor::pull(const PlanStep& step, Cursor& at) {
+  constexpr size_t kAtOnce = 1 << 20;  // so that others, and deadlines, have their turn
+  const Rank peer = step.sources[0].rank;
+  const size_t bytes = plan_->element_bytes;
+  const size_t count = std::min(at.size - at.position, kAtOnce / bytes);
+  const size_t place = plan_->layout.input_offset(at.chunk, peer) + at.begin + at.position;
+  const Result<bool> read = media_.read_memory(
+      peer, binding_.mapped[static_cast<size_t>(peer)].input_there + place * bytes,
+      {at.output + at.position * bytes, count * bytes});
+  if (!read.ok()) return fail(read.status());
+  if (!*read) return blocked_by(peer);
+  at.position += count;
+  return at.position < at.size ? Move::moved : Move::complete;
 }
 
 }  // namespace weft

@@ -12,10 +12,12 @@
 
 namespace weft {
 
-// Where a rank's Input and Output lie, as this rank has them mapped.
+// Where a rank's Input and Output lie, as this rank has them mapped; or its Input's address in its
+// own process, where that is read through the kernel.
 struct MappedBuffers {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  uint64_t input_there = 0;
 };
 
 // The memory of one call.
@@ -137,6 +139,7 @@ class CpuExecutor {
   Move move_linked(const PlanStep& step, Cursor& at);
   Move send_memory(const PlanStep& step, Cursor& at);
   Move receive_memory(const PlanStep& step, Cursor& at);
+  Move pull(const PlanStep& step, Cursor& at);
   bool message_fits(const PlanStep& step, const Cursor& at, size_t bytes, uint64_t tag);
 
   // Adds where the step's operands are: of the `count` elements from the cursor on.

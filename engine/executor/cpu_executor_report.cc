@@ -76,6 +76,7 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
         peers.push_back(o.rank);
     return peers;
   }
+  if (step.pulls) return {step.sources[0].rank};
   if (step.from && nothing_there(step)) peers.push_back(step.from_peer);
   if (step.to && peers.empty()) peers.push_back(step.to_peer);
   return peers;

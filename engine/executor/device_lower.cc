@@ -300,6 +300,9 @@ class DeviceLowering {
   }
 
   Status set_peers_operand(const Step& step, const Operand& operand, device::Operand& out) {
+    if (request_.readable)
+      return unsupported(concat("algorithm ", request_.algorithm,
+                                " reads memory through the kernel, which devices do not"));
     WEFT_CHECK(request_.registered);
     WEFT_TRY(check_peers_buffer(request_, operand, layout_, map_.shares_buffers));
     if (step.times > 1)

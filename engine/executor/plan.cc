@@ -170,6 +170,8 @@ class Lowering {
     for (const Signal& signal : step.waits) WEFT_TRY(check(signal));
     for (const Signal& signal : step.posts) WEFT_TRY(check(signal));
     add_signals(step, lowered);
+    lowered.pulls = request_.readable && !lowered.sources.empty() && lowered.sources[0].rank >= 0;
+    if (lowered.pulls) return check_pull(lowered);
     add_readers(lowered);
     if (!lowered.begins || !lowered.ends) return {};  // several chunks share the slots
     if (only_sends(step))
@@ -206,10 +208,20 @@ class Lowering {
     return std::min(window_lap(plan_->window_bytes()), window_ring()) / plan_->half_bytes();
   }
 
+  // What is read through the kernel goes straight to where it is wanted.
+  static Status check_pull(const PlanStep& lowered) {
+    const bool straight = lowered.sources.size() == 1 && lowered.targets.size() == 1 &&
+                          lowered.sources[0].buffer == Buffer::input &&
+                          lowered.targets[0].buffer == Buffer::output &&
+                          lowered.targets[0].rank < 0 && !lowered.from && !lowered.to;
+    return straight ? Status() : internal_error("A step reads a peer's memory, and does more.");
+  }
+
   Status check(const Operand& operand) {
     if (!is_peers_buffer(operand, media_.me())) return {};
     plan_->touches_peers = true;
-    return check_peers_buffer(request_, operand, plan_->layout, media_.shares_memory());
+    return check_peers_buffer(request_, operand, plan_->layout,
+                              request_.readable || media_.shares_memory());
   }
 
   Status check(const Signal& signal) const {

@@ -25,7 +25,8 @@ std::string_view name(Protocol protocol);
 struct PlanRequest {
   std::string_view algorithm;  // its name, and its radix: for reports
   int radix = 2;
-  bool registered = false;  // of the algorithm: ranks touch each other's Input and Output
+  bool registered = false;  // of the algorithm: ranks touch each other's Input and Output,
+  bool readable = false;    // or read each other's Input through the kernel
   Collective collective;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
@@ -61,6 +62,7 @@ struct PlanStep {
   bool lines = false;               // ll: window operands are lines
   bool sends_memory = false;        // straight from Input or Output, no fold, the link saves a copy
   bool receives_memory = false;     // straight into the one target
+  bool pulls = false;               // its one source is a peer's, and is read through the kernel
 };
 
 struct PlanLane {

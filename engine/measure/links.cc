@@ -9,6 +9,7 @@
 #include "engine/backoff.h"
 #include "engine/measure/flows.h"
 #include "engine/measure/pair.h"
+#include "engine/measure/reads.h"
 #include "engine/schedule/window_lap.h"
 
 namespace weft::measuring {
@@ -203,6 +204,7 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   medium.signal_s = std::max(0.0, windows[0].both_s - medium.latency_s) / 2;
   medium.window_rates = exchange_rates(windows, network);
   medium.window_one_way_rates = one_way_rates(windows, network);
+  measure_reads(watch, *pair, network);
   return watch.failed;
 }
 

@@ -26,6 +26,16 @@ class Pair {
   // As `me` has it mapped. REQUIRES: shares_memory().
   std::byte* window(Rank me, Rank owner) { return transports_[me]->open_window(owner)->memory; }
 
+  // Whether they can read each other's memory through the kernel, and that; see Transport.
+  bool reads_memory() const {
+    return transports_[0]->reads_memory(1).value_or(false) &&
+           transports_[1]->reads_memory(0).value_or(false);
+  }
+  bool read(Rank me, const std::byte* there, Bytes into) {
+    const auto read = transports_[me]->read_memory(1 - me, reinterpret_cast<uint64_t>(there), into);
+    return read.ok() && *read;
+  }
+
   // Polls as an executor does until `ready`; false where that does not come.
   template <class Ready>
   bool await(Rank me, Ready ready) {

@@ -94,6 +94,11 @@ bool between_buffers(const Call& call, const Surroundings& around) {
   return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
 }
 
+bool can_pull(const Call& call, const Surroundings& around) {
+  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
+  return around.windows && works_on_buffers(call) && find_algorithm("pull")->suits(c);
+}
+
 // Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
 bool may_ll(const Call& call) { return !call.varying; }
 
@@ -146,7 +151,8 @@ Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
 std::string those_that_suit(const Collective& c, const Surroundings& around) {
   std::string text;
   for (const Algorithm& a : catalog())
-    if (a.suits(c) && (around.windows || !a.windows) && (around.registered || !a.registered))
+    if (a.suits(c) && (around.windows || !a.windows) && (around.registered || !a.registered) &&
+        (around.readable || !a.readable))
       text += (text.empty() ? "" : ", ") + std::string(a.name);
   return text;
 }
@@ -175,10 +181,17 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
                        "allocated (Communicator::allocate), or on one GPU that all ranks share as "
                        "threads of one process" +
                        remedy);
-  if (algorithm->registered && !works_on_buffers(call))
+  const bool on_buffers = algorithm->registered || algorithm->readable;
+  if (on_buffers && !works_on_buffers(call))
     return unsupported(quoted + "works on other ranks' input and output, which counts by rank " +
                        "and premulsum do not allow; leave the choice to weft (algorithm \"auto\")");
-  if (algorithm->registered && !algorithm->suits({c.kind, c.ranks, c.root, around.in_place}))
+  if (algorithm->readable && !around.readable)
+    return unsupported(quoted +
+                       "needs every rank to read every other one's input through the kernel "
+                       "(process_vm_readv), which is not possible here, or not for one of the "
+                       "buffers" +
+                       remedy);
+  if (on_buffers && !algorithm->suits({c.kind, c.ranks, c.root, around.in_place}))
     return unsupported(quoted + "does not serve this call in place" + remedy);
   if (pair_sizes(call) && !algorithm->any_counts)
     return unsupported(quoted +
@@ -208,17 +221,17 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
 // The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
 // what the table takes does well in more than the state in which a machine was measured. Over
 // windows, and between a rank and all others at once, waiting and moving overlap, which are priced
-// one after the other.
+// one after the other. What the kernel copies is the most exact of all, and none of the table's.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
                 const Collective& c) {
   const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
   const auto block = static_cast<double>(message_bytes(call));
-  const double about_the_same = overlaps ? 1.2 : 1.1;
   const auto usual = std::find_if(offers.begin(), offers.end(),
                                   [&](const Offer& o) { return o.algorithm == by_table; });
   auto first = std::find_if(offers.begin(), offers.end(),
                             [&](const Offer& o) { return fills_pieces(o, c, block); });
   if (first == offers.end()) first = offers.begin();
+  const double about_the_same = first->algorithm->readable ? 1 : overlaps ? 1.2 : 1.1;
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
                                                                                    : *usual;
 }
@@ -239,6 +252,16 @@ bool may_use_registered(const Call& call, Surroundings around, const Options& op
   return *asked ? (*asked)->registered : between_buffers(call, around);
 }
 
+bool may_be_pulled(const Call& call, const Surroundings& around) {
+  return can_pull(call, around) && message_bytes(call) > 0;
+}
+
+bool may_pull(const Call& call, Surroundings around, const Options& options) {
+  around.readable = true;
+  const Result<Choice> choice = choose(call, around, options);
+  return choice.ok() && choice->algorithm->readable;
+}
+
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
   const Collective c = collective_of(call, around);
@@ -246,6 +269,7 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
   Demand demand;
   demand.collective = c;
   demand.windows = around.windows;
+  demand.readable = around.readable && can_pull(call, around);
   demand.room = around.room;
   demand.rank_order = options.deterministic;
   demand.slot_bytes = around.slot_bytes;

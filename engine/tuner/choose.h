@@ -15,7 +15,8 @@ struct Surroundings {
   bool windows = false;              // every rank's window is mapped in every other
   WindowRoom room = {};              // in each of them
   bool registered = false;           // all ranks' buffers of the call, in all ranks' memory
-  bool in_place = false;             // of some rank they are one, or may be; where registered
+  bool readable = false;             // all ranks can read each other's inputs of the call
+  bool in_place = false;             // of some rank they are one, or may be; where either is known
   const Algorithm* own = nullptr;    // the one that options.algorithm asks for, where it is a file
   std::string_view own_serves = {};  // for messages
   Tuner* tuner = nullptr;            // null: nothing was measured
@@ -33,6 +34,11 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
 
 // Whether the call would run between registered buffers if all ranks' were.
 bool may_use_registered(const Call& call, Surroundings around, const Options& options);
+
+// Whether the call is one that ranks could run by reading each other's memory through the kernel;
+// and whether they would if they can.
+bool may_be_pulled(const Call& call, const Surroundings& around);
+bool may_pull(const Call& call, Surroundings around, const Options& options);
 
 // An error where options ask for what cannot serve this call; it says what can.
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options);

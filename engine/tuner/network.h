@@ -58,6 +58,11 @@ struct Medium {
   // ends run apart from each other, and what one reads has left the caches of the other. Empty: as
   // those that exchange.
   std::vector<Rate> rank_one_way_rates = {}, window_one_way_rates = {};
+  // Of reading another rank's memory through the kernel: for each time, and at which bytes come, by
+  // how many the reader touches; of several at once, and of one alone (empty: the same). None: it
+  // is not possible.
+  double read_s = 0;
+  std::vector<Rate> read_rates = {}, read_alone_rates = {};
   // Ranks see each other's memory: what crosses between two that share a core is in its cache.
   bool mapped = false;
   friend bool operator==(const Medium&, const Medium&) = default;

@@ -20,6 +20,8 @@ Network node() {
                     {16 * kMiB, 30 * kGiga},
                     {64 * kMiB, 15 * kGiga}};
   network.inside.latency_s = 0.15 * kMicro;
+  network.inside.read_s = 1 * kMicro;
+  network.inside.read_rates = {{1 * kMiB, 15 * kGiga}, {16 * kMiB, 10 * kGiga}};
   return network;
 }
 

@@ -39,6 +39,9 @@ ordered_json json_of(const Medium& medium) {
   write(out, "rank_one_way", kMessage, medium.rank_one_way_rates);
   write(out, "window", kMessage, medium.window_rates);
   write(out, "window_one_way", kMessage, medium.window_one_way_rates);
+  write(out, "read_us", medium.read_s, kMicro);
+  write(out, "read", kFootprint, medium.read_rates);
+  write(out, "read_alone", kFootprint, medium.read_alone_rates);
   if (medium.mapped) out["mapped"] = true;
   return out;
 }
@@ -71,7 +74,8 @@ void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& 
 
 void read(JsonObject in, Medium& medium) {
   in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "signal_us",
-           "poll_us", "patience_us", "rank", "rank_one_way", "window", "window_one_way", "mapped"});
+           "poll_us", "patience_us", "rank", "rank_one_way", "window", "window_one_way", "read_us",
+           "read", "read_alone", "mapped"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
@@ -84,6 +88,9 @@ void read(JsonObject in, Medium& medium) {
   read(in, "rank_one_way", kMessage, medium.rank_one_way_rates);
   read(in, "window", kMessage, medium.window_rates);
   read(in, "window_one_way", kMessage, medium.window_one_way_rates);
+  in.read("read_us", medium.read_s, kMicro);
+  read(in, "read", kFootprint, medium.read_rates);
+  read(in, "read_alone", kFootprint, medium.read_alone_rates);
   if (medium.send_tail_s > medium.send_s)
     in.complain(in.at("send_tail_us"), "it is a part of send_us");
   in.read("mapped", medium.mapped);

@@ -47,6 +47,22 @@ Status check_room(const Trial& trial, const Plan& plan) {
              " ranks needs more room than links (--slot, --slots) or windows have."));
 }
 
+// Of ranks that tell each other where their inputs lie (engine/engine_memory.cc).
+Result<double> exchange_s(const Trial& trial, const Network& network) {
+  constexpr double kPlaces = 40;
+  Trial exchange;
+  exchange.algorithm = find_algorithm("window_one_shot");
+  exchange.collective = {Kind::all_gather, trial.collective.ranks, 0, false};
+  exchange.ll = true;
+  exchange.repeated = trial.repeated;
+  exchange.step_budget = trial.step_budget;
+  const auto simulation = Simulation::make(exchange, network);
+  if (!simulation.ok()) return simulation.status();
+  const auto result = simulation->run(kPlaces * trial.collective.ranks);
+  if (!result.ok()) return result.status();
+  return result->seconds;
+}
+
 }  // namespace
 
 Result<Simulation> Simulation::make(const Trial& trial, const Network& network) {
@@ -55,6 +71,11 @@ Result<Simulation> Simulation::make(const Trial& trial, const Network& network) 
     return unsupported(concat("Algorithm ", trial.algorithm->name,
                               " needs all ranks to share memory, which network \"", network.name,
                               "\" is not said to have: one node, without ports."));
+  const bool readable = trial.algorithm->readable;
+  if (readable && network.inside.read_rates.empty())
+    return unsupported(concat("Algorithm ", trial.algorithm->name,
+                              " needs ranks to read each other's memory, which network \"",
+                              network.name, "\" is not said to allow (\"read\")."));
   Network played = network;
   const int per_node = network.node_ranks > 0 ? network.node_ranks : trial.collective.ranks;
   if (network.node_cores >= per_node) played.node_cores = 0;  // a core each
@@ -62,7 +83,12 @@ Result<Simulation> Simulation::make(const Trial& trial, const Network& network) 
   Result<Plan> plan = simulation::make_plan(trial, played, ranks);
   if (!plan.ok()) return plan.status();
   WEFT_TRY(check_room(trial, *plan));
-  return Simulation(trial, std::move(played), std::make_unique<Plan>(plan.take()));
+  Simulation simulation(trial, std::move(played), std::make_unique<Plan>(plan.take()));
+  if (!readable || trial.collective.ranks == 1) return simulation;
+  const Result<double> before = exchange_s(trial, network);
+  if (!before.ok()) return before.status();
+  simulation.exchange_s_ = *before;
+  return simulation;
 }
 
 int Simulation::pieces_used(double bytes) const {
@@ -109,7 +135,7 @@ Result<Simulated> Simulation::run(double bytes, std::vector<SimulatedStep>* trac
   const double played = result.rounds_played;
   const Result<double> whole = game.play(played, calls, trace);
   if (!whole.ok()) return whole.status();
-  result.seconds = *whole + (calls == 1 ? network_.call_s : 0);
+  result.seconds = *whole + exchange_s_ + (calls == 1 ? network_.call_s : 0);
   if (result.rounds > played) {
     const double half = std::floor(played / 2), quarter = std::floor(played / 4);
     const Result<double> of_half = game.play(half, calls, nullptr);

@@ -71,8 +71,8 @@ struct Sizes;
 class Simulation {
  public:
   // An error where the network cannot hold the job, where an algorithm over windows has none there,
-  // or where one round alone has more steps than the budget. REQUIRES:
-  // trial.algorithm->suits(trial.collective).
+  // or one that reads ranks' memory through the kernel cannot, or where one round alone has more
+  // steps than the budget. REQUIRES: trial.algorithm->suits(trial.collective).
   static Result<Simulation> make(const Trial& trial, const Network& network);
   Simulation(Simulation&&) noexcept;
   Simulation& operator=(Simulation&&) noexcept;
@@ -91,6 +91,7 @@ class Simulation {
   Trial trial_;
   Network network_;
   std::unique_ptr<simulation::Plan> plan_;
+  double exchange_s_ = 0;  // before the schedule: of where buffers lie
 };
 
 }  // namespace weft

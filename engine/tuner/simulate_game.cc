@@ -20,6 +20,10 @@ const std::vector<Rate>& window_rates(const Medium& medium, bool one_way) {
                                                          : medium.window_rates;
 }
 
+const std::vector<Rate>& read_rates(const Medium& medium, bool alone) {
+  return alone && !medium.read_alone_rates.empty() ? medium.read_alone_rates : medium.read_rates;
+}
+
 }  // namespace
 
 Game::Game(const Plan& plan, const Trial& trial, const Network& network, const Sizes& sizes)
@@ -55,6 +59,8 @@ std::vector<Game::Touch> Game::touches() const {
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);
     core_of(rank).call += kept * sizes_.chunk_bytes;
     core_of(rank).round += 2 * sizes_.round_bytes * plan_.chunks;
+    for (const double chunks : {touched.written, touched.read})
+      core_of(rank).windows += std::min<double>(kWindowLapBytes, chunks * sizes_.chunk_bytes);
   }
   const double ring = trial_.slots * std::min(sizes_.round_bytes, trial_.slot_bytes);
   std::vector<bool> senders(plan_.links.size()), receivers(plan_.links.size());
@@ -93,10 +99,12 @@ Game::LinkRates Game::link_rates(double message, bool one_way, bool past_laps) c
 void Game::set_rates() {
   const std::vector<Touch> cores = touches();
   const double most = trial_.slot_bytes;
+  const bool one_pulls = std::count_if(plan_.touched.begin(), plan_.touched.end(),
+                                       [](const Plan::Touched& rank) { return rank.pulls; }) == 1;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,
-               windows_one_way = touched.writes != touched.reads;
+               windows_one_way = (touched.written > 0) != (touched.read > 0);
     const Touch& core = cores[static_cast<size_t>(network_.first_of_core(static_cast<Rank>(r)))];
     const bool past_laps = core.rings > kWindowLapBytes;
     ranks_[r].one = link_rates(std::min(sizes_.round_bytes, most), one_way, past_laps);
@@ -104,8 +112,10 @@ void Game::set_rates() {
         link_rates(std::min(sizes_.round_bytes * plan_.message_chunks, most), one_way, past_laps);
     ranks_[r].window_rate =
         rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
-    ranks_[r].fresh_rate = network_.memory_rate(core.call + core.sockets);
-    ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round) + core.sockets);
+    ranks_[r].read_rate = rate_at(read_rates(network_.inside, one_pulls), core.call);
+    const double between = core.sockets + core.windows;
+    ranks_[r].fresh_rate = network_.memory_rate(core.call + between);
+    ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round) + between);
   }
 }
 
@@ -349,6 +359,7 @@ double Game::chunk_time(const Op& op, const RankState& rank) const {
   if (rank.fresh_rate > 0)
     time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
   if (rank.window_rate > 0) time += op.shared * bytes / rank.window_rate;
+  if (op.pulled > 0) time += op.pulled * (network_.inside.read_s + bytes / rank.read_rate);
   return time;
 }
 

@@ -72,12 +72,13 @@ class Game {
     Rank awaited = kNobody;                 // for its window space
     double fresh_rate = 0, again_rate = 0;  // of memory, for what the rank touches in a call
     LinkRates one, several;                 // of messages of one chunk, and of more
-    double window_rate = 0;
+    double window_rate = 0, read_rate = 0;
   };
 
   bool is_short(int rounds) const;
   struct Touch {
     double call = 0, round = 0;  // of Input and Output, in bytes
+    double windows = 0;          // its own, and others', as far as they go round
     double rings = 0;            // of the slots of links inside a node, where memory is mapped
     double sockets = 0;          // under way in them, elsewhere
   };

@@ -120,6 +120,8 @@ class Planner {
       op.again += slot_streams(rank, step.to.peer, by_slots);
       touched(rank).sends = true;
     }
+    if (trial_.algorithm->readable && step.sources.size() == 1 && step.sources[0].rank >= 0)
+      return add_pull(rank, op);
     for (const Operand& source : step.sources) add_stream(source, step, rank, op);
     for (const Operand& target : step.targets) {
       const double before = op.fresh;
@@ -130,11 +132,17 @@ class Planner {
     }
   }
 
+  void add_pull(Rank rank, Op& op) {
+    op.pulled += 1;
+    touched(rank).all += 2;  // which it reads, and where that goes
+    touched(rank).pulls = true;
+  }
+
   void add_stream(const Operand& operand, const Step& step, Rank rank, Op& op) {
     if (operand.buffer == Buffer::window) {
       const bool others = operand.rank >= 0 && operand.rank != rank;
       (others && in_cache(operand.rank, rank) ? op.again : op.shared) += 1;
-      (others ? touched(rank).reads : touched(rank).writes) = true;
+      (others ? touched(rank).read : touched(rank).written) += double(step.times) / plan_.copies;
     } else if (operand.buffer == Buffer::scratch) {
       op.again += 1;
     } else {

@@ -23,6 +23,7 @@ struct Op {
   // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
   // round), and in windows, which other ranks write or read.
   double fresh = 0, again = 0, shared = 0;
+  double pulled = 0;   // and through the kernel, from a peer's memory to where they go
   double results = 0;  // of the fresh ones, those that large calls write past the caches
   bool folds = false;  // several operands into one
   int signals = 0;     // that it waits for, in lines too, or gives
@@ -69,8 +70,9 @@ struct Plan {
   // Chunks of Input and Output that a rank reads or writes; of these, results.
   struct Touched {
     double all = 0, results = 0;
-    bool sends = false, receives = false;  // messages,
-    bool writes = false, reads = false;    // its own window, and others'
+    double written = 0, read = 0;          // of its own window, and of others'
+    bool sends = false, receives = false;  // messages
+    bool pulls = false;                    // others' memory, through the kernel
   };
   std::vector<Touched> touched;  // by rank
   int window_slots = 0, window_halves = 1;

@@ -17,6 +17,7 @@ constexpr double kLlBytesMost = 4096;
 constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
 constexpr size_t kPassedOnBytes = 64 * 1024;     // in a chunk
 constexpr size_t kWholeBytes = size_t{1} << 40;  // nothing lies between the ends: no rounds
+constexpr size_t kLargestOption = 1 << 30;       // of a chunk
 // What a rank's window cycles through: as much as a core's own cache holds (algorithms/window.cc).
 constexpr size_t kWindowCycleBytes = 1024 * 1024;
 constexpr size_t kWindowSegmentLeast = 64 * 1024, kWindowSegmentMost = 128 * 1024;
@@ -27,6 +28,7 @@ bool suits(const Algorithm& algorithm, const Demand& demand) {
   if (slots_in_window(algorithm, demand.collective, demand.copies) > demand.room.slots)
     return false;
   if (algorithm.registered) return false;  // not a matter of price: see choose()
+  if (algorithm.readable && !demand.readable) return false;
   return !demand.rank_order || !reduces(demand.collective.kind) || algorithm.canonical;
 }
 
@@ -59,6 +61,7 @@ int slots_in_window(const Algorithm& algorithm, const Collective& c, int lanes) 
 
 size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes) {
   if (algorithm.registered) return kWholeBytes;
+  if (algorithm.readable) return kLargestOption;
   if (c.kind == Kind::exchange) return slot_bytes;
   const Program program = algorithm.build(c, 0, {});
   if (!algorithm.windows) {
@@ -73,9 +76,10 @@ size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size
 
 const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
-  const Key key{d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.room.slots,
-                d.room.lines,      d.rank_order,       d.slot_bytes,      d.slots,   d.radix,
-                d.copies,          d.segment_bytes,    d.may_ll,          d.must_ll, rounded};
+  const Key key{
+      d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.readable, d.room.slots,
+      d.room.lines,      d.rank_order,       d.slot_bytes,      d.slots,   d.radix,    d.copies,
+      d.segment_bytes,   d.may_ll,           d.must_ll,         rounded};
   const std::lock_guard lock(mutex_);
   auto at = known_.find(key);
   if (at == known_.end()) at = known_.emplace(key, price(d, rounded)).first;

@@ -38,6 +38,7 @@ struct Offer : Choice {
 struct Demand {
   Collective collective;
   bool windows = false;     // every rank's window is mapped in every other
+  bool readable = false;    // all ranks can read each other's Input
   WindowRoom room = {};     // in each of them
   bool rank_order = false;  // reductions fold in rank order
   size_t slot_bytes = 0;    // of links
@@ -63,8 +64,8 @@ class Tuner {
   std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
   void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key = std::tuple<Kind, int, Rank, bool, int, int, bool, size_t, int, int, int, size_t, bool,
-                         bool, size_t>;
+  using Key = std::tuple<Kind, int, Rank, bool, bool, int, int, bool, size_t, int, int, int, size_t,
+                         bool, bool, size_t>;
   const Network network_;
   std::mutex mutex_;  // also while prices are found
   std::map<Key, std::vector<Offer>> known_;

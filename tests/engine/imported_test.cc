@@ -41,7 +41,7 @@ TEST(Imported, EverythingBuiltInComesBackAndServesTheSame) {
   for (const Algorithm& built_in : catalog())
     for (const int ranks : {1, 2, 3, 4, 5, 8}) {
       const ScheduleFile file = everything(built_in, ranks);
-      if (file.schedules.empty() || built_in.registered) continue;
+      if (file.schedules.empty() || built_in.registered || built_in.readable) continue;
       const Result<ScheduleFile> back = import(file);
       ASSERT_TRUE(back.ok()) << back.status().message();
       ASSERT_EQ(*back, file) << built_in.name << " of " << ranks;

@@ -22,7 +22,9 @@ TEST(PlanKeys, DifferByEverythingThatShapesAPlan) {
             for (const bool in_place : {false, true})
               for (const Purpose purpose : {Purpose::user, Purpose::allocate, Purpose::split,
                                             Purpose::check, Purpose::device, Purpose::tell})
-                for (const uint64_t registered : {uint64_t{0}, kRegistered, kRegisteredInPlace}) {
+                for (const uint64_t registered :
+                     {uint64_t{0}, kRegistered, kRegistered | kInPlaceSomewhere, kReadable,
+                      kReadable | kInPlaceSomewhere, kRegistered | kReadable}) {
                   make_key({.kind = static_cast<Kind>(kind),
                             .count = count,
                             .type = type,

@@ -36,7 +36,7 @@ std::vector<DeviceCase> device_forms(int ranks) {
         for (const bool in_place : {false, true}) {
           if (in_place && Kind(kind) == Kind::barrier) continue;
           const Collective c{Kind(kind), ranks, root, in_place};
-          if (!algorithm.suits(c)) continue;
+          if (!algorithm.suits(c) || algorithm.readable) continue;  // which is for CPUs
           DeviceCase form{.algorithm = &algorithm,
                           .shape = {.kind = c.kind, .ranks = ranks, .root = root},
                           .in_place = in_place};

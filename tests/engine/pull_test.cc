@@ -1,0 +1,204 @@
+// Calls that read others' memory through the kernel (algorithm pull): when they do, what they do
+// where that is not possible, and ranks that give up while others read.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "engine/tuner/choose.h"
+#include "engine/tuner/tuning.h"
+#include "tests/support/cluster.h"
+#include "tests/support/contains.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/sim_call.h"
+
+namespace weft::test {
+namespace {
+
+constexpr size_t kCount = 40'000;  // of int32, in a block
+const Kind kMovedOnly[] = {Kind::broadcast, Kind::all_gather, Kind::gather, Kind::scatter,
+                           Kind::all_to_all};
+
+// A network on which reading through the kernel takes so much by the byte.
+Network network_that_reads(double gbytes) {
+  Network network = *find_example_network("node");
+  network.inside.read_s = 1e-6;
+  network.inside.read_rates = {{4096, gbytes * kGiga}};
+  return network;
+}
+
+std::string cheapest(const Network& network, const Call& call, bool readable) {
+  Tuner tuner(network);
+  Surroundings around{.ranks = 4, .windows = true, .readable = readable, .tuner = &tuner};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  const Result<Choice> choice = choose(call, around, Options());
+  return choice.ok() ? std::string(choice->algorithm->name) : choice.status().to_string();
+}
+
+TEST(PullChoice, IsAMatterOfPriceAndOfWhatIsMoved) {
+  int32_t memory[1] = {};
+  Call call{.kind = Kind::all_gather, .input = memory, .output = memory, .count = 1 << 18};
+  call.type = DataType::int32;
+  EXPECT_EQ(cheapest(network_that_reads(1000), call, true), "pull");
+  EXPECT_NE(cheapest(network_that_reads(0.1), call, true), "pull");
+  EXPECT_NE(cheapest(network_that_reads(1000), call, false), "pull");
+  EXPECT_NE(cheapest(*find_example_network("node"), call, true), "pull") << "not measured";
+  Call small = call;
+  small.count = 16;
+  EXPECT_NE(cheapest(network_that_reads(1000), small, true), "pull");
+  Call folded = call;
+  folded.kind = Kind::all_reduce;
+  EXPECT_NE(cheapest(network_that_reads(1000), folded, true), "pull");
+}
+
+class Pull : public testing::TestWithParam<Mode> {
+ protected:
+  Cluster cluster(int ranks, const std::string& algorithm) const {
+    Cluster c{.ranks = ranks, .mode = GetParam(), .options = {}, .hosts = {}};
+    c.options.transport = "shm";
+    c.options.algorithm = algorithm;
+    c.options.timeout_s = 20;
+    return c;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Modes, Pull, testing::Values(Mode::threads, Mode::processes),
+                         [](const auto& mode) {
+                           return mode.param == Mode::threads ? "threads" : "processes";
+                         });
+
+// Memory whose first page cannot be read by anybody.
+class Unreadable {
+ public:
+  explicit Unreadable(size_t bytes)
+      : bytes_(bytes),
+        memory_(
+            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    WEFT_CHECK(memory_ != MAP_FAILED);
+  }
+  ~Unreadable() { ::munmap(memory_, bytes_); }
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  void close(size_t from, size_t bytes) const {
+    WEFT_CHECK(::mprotect(data() + from, bytes, PROT_NONE) == 0);
+  }
+
+ private:
+  const size_t bytes_;
+  void* const memory_;
+};
+
+Call gather_call(const void* input, void* output, size_t bytes) {
+  Call call{.kind = Kind::all_gather, .input = input, .output = output, .count = bytes};
+  call.type = DataType::uint8;
+  return call;
+}
+
+// As memory of devices can be, which is mapped, and not the kernel's to read.
+TEST_P(Pull, AnInputThatCannotBeReadIsMovedAnotherWayByAll) {
+  constexpr size_t kPage = 4096, kBytes = 16 * kPage;
+  for (const bool wish : {true, false})
+    run_ranks(cluster(3, wish ? "pull,auto" : "pull"), [wish](Communicator& c) {
+      const Unreadable secret(kBytes);
+      std::vector<std::byte> in(kBytes, std::byte(c.rank() + 1)), out(3 * kBytes);
+      ASSERT_TRUE(c.run(gather_call(in.data(), out.data(), kBytes)).ok());
+      // Nobody has to read the input for the call to be refused by all.
+      secret.close(0, kBytes);
+      const bool hidden = c.rank() == 1 && !wish;
+      const Status status =
+          c.run(gather_call(hidden ? secret.data() : in.data(), out.data(), kBytes));
+      if (!wish) {
+        EXPECT_EQ(status.code(), Code::unsupported) << status.to_string();
+        EXPECT_TRUE(contains(status, "process_vm_readv")) << status.to_string();
+      } else {
+        EXPECT_TRUE(status.ok()) << status.to_string();
+      }
+      ASSERT_TRUE(c.run(gather_call(in.data(), out.data(), kBytes)).ok()) << "it goes on";
+      for (size_t r = 0; r < 3; ++r) EXPECT_EQ(out[(r + 1) * kBytes - 1], std::byte(r + 1));
+    });
+}
+
+// An input that ends early, between its ends.
+TEST_P(Pull, AHoleInAnInputFailsAllAndNamesItsOwner) {
+  constexpr size_t kPage = 4096, kBytes = 16 * kPage;
+  run_ranks(cluster(3, "pull"), [](Communicator& c) {
+    const Unreadable memory(kBytes);
+    std::vector<std::byte> in(kBytes, std::byte{1}), out(3 * kBytes);
+    if (c.rank() == 1) memory.close(5 * kPage, kPage);
+    Call call = gather_call(c.rank() == 1 ? memory.data() : in.data(), out.data(), kBytes);
+    call.kind = Kind::gather;  // to rank 0, so that the owner does not touch it
+    const Status status = c.run(call);
+    EXPECT_EQ(status.code(), Code::invalid_argument) << status.to_string();
+    EXPECT_TRUE(contains(status, "rank 1 has no 65536 bytes of input that can be read"))
+        << status.to_string();
+  });
+}
+
+// With several calls under way, every rank in another one.
+TEST_P(Pull, CallsThatFollowEachOtherDoNotMeet) {
+  run_ranks(cluster(3, "pull"), [](Communicator& c) {
+    constexpr int kCalls = 40;
+    const auto me = static_cast<size_t>(c.rank());
+    std::vector<std::vector<int32_t>> in(kCalls), out(kCalls);
+    std::vector<Work> works;
+    for (int i = 0; i < kCalls; ++i) {
+      const size_t count = 1 + static_cast<size_t>(i) * 997;
+      in[i].assign(count, i * 10 + c.rank());
+      out[i].assign(3 * count, -1);
+      Call call = gather_call(in[i].data(), out[i].data(), count);
+      call.type = DataType::int32;
+      works.push_back(c.start(call));
+      if ((i + me) % 3 == 0) {
+        ASSERT_TRUE(works.back().wait().ok());
+      }
+    }
+    for (int i = 0; i < kCalls; ++i) {
+      const Status status = works[i].wait();
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      for (Rank r = 0; r < 3; ++r) {
+        const auto* const part = &out[i][static_cast<size_t>(r) * in[i].size()];
+        ASSERT_TRUE(
+            std::all_of(part, part + in[i].size(), [&](int32_t x) { return x == i * 10 + r; }))
+            << "call " << i << " of rank " << r;
+      }
+    }
+  });
+}
+
+// All but one give up, and use their memory for something else; the late one then goes on from
+// wherever it was. It may have all it needs; else it must not end well.
+TEST(PullSimulated, WhatIsReadTooLateIsNotTakenForGood) {
+  int right = 0, errors = 0;
+  for (uint64_t seed = 1; seed <= (kSanitized ? 100 : 1000); ++seed) {
+    std::mt19937_64 random(seed);
+    const int ranks = 2 + static_cast<int>(random() % 3);
+    const SimOptions sim{.seed = seed, .windows = true};
+    Options options;
+    options.algorithm = "pull";
+    options.timeout_s = 1;
+    SimWorld world(ranks, sim, options);
+    const Kind kind = kMovedOnly[random() % std::size(kMovedOnly)];
+    const Shape shape{.kind = kind, .ranks = ranks, .count = 1 + random() % 3000};
+    const auto late = static_cast<Rank>(random() % ranks);
+    SimCall trial(world, shape, seed);
+    for (uint64_t rounds = random() % 300; rounds > 0; --rounds) world.poll();
+    std::vector<Work> others = trial.works;
+    others.erase(others.begin() + late);
+    ASSERT_TRUE(world.finish(others, late)) << "seed " << seed << " hangs";
+    for (Rank r = 0; r < ranks; ++r)
+      if (r != late) std::fill(trial.in[r].begin(), trial.in[r].end(), -7);
+    ASSERT_TRUE(world.finish(trial.works)) << "seed " << seed << " hangs";
+    if (!trial.works[static_cast<size_t>(late)].error().ok()) {
+      ++errors;
+    } else {
+      ASSERT_TRUE(trial.right(late)) << "seed " << seed << ", " << name(kind);
+      ++right;
+    }
+  }
+  EXPECT_GT(errors, 0);
+  EXPECT_GT(right, 0);
+}
+
+}  // namespace
+}  // namespace weft::test
