@@ -76,6 +76,7 @@ class Game {
   };
 
   bool is_short(int rounds) const;
+  double pace() const;
   struct Touch {
     double call = 0, round = 0;  // of Input and Output, in bytes
     double windows = 0;          // its own, and others', as far as they go round
