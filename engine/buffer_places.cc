@@ -94,13 +94,20 @@ Status map_buffers(const Call& call, std::span<const BufferPlaces> by_rank, cons
   return {};
 }
 
-bool all_readable(const Call& call, std::span<const BufferPlaces> by_rank) {
+Status check_readable(const Call& call, std::span<const BufferPlaces> by_rank) {
   const Collective c = collective_of(call, static_cast<int>(by_rank.size()));
   for (Rank r = 0; r < c.ranks; ++r) {
     const BufferPlaces& places = by_rank[static_cast<size_t>(r)];
-    if (places.reads == 0 || (input_bytes(call, c, r) > 0 && places.input_there == 0)) return false;
+    if (places.reads == 0)
+      return Status(Code::unsupported,
+                    concat("rank ", r, " may not read all others' memory (see ",
+                           "kernel.yama.ptrace_scope, or the container's rules)"),
+                    r);
+    if (input_bytes(call, c, r) > 0 && places.input_there == 0)
+      return Status(Code::unsupported,
+                    concat("rank ", r, "'s input is memory that the kernel cannot read"), r);
   }
-  return true;
+  return {};
 }
 
 void locate_inputs(std::span<const BufferPlaces> by_rank, std::vector<MappedBuffers>& mapped) {

@@ -19,6 +19,7 @@ struct BufferPlaces {
   uint32_t reads = 0;              // 1: the rank can read the memory of all others' processes
   uint64_t input_there = 0;        // address in its own; 0: others cannot read it, or there is none
 };
+static_assert(sizeof(BufferPlaces) == 40, "tuner/simulate.cc prices the exchange so");
 
 // This rank's Input and Output of a uniform call; empty where it has none.
 ConstBytes input_of(const Call& call, int ranks, Rank me);
@@ -36,9 +37,9 @@ Rank plain_rank(const Call& call, std::span<const BufferPlaces> by_rank);
 Status map_buffers(const Call& call, std::span<const BufferPlaces> by_rank, const Media& media,
                    std::vector<MappedBuffers>& mapped);
 
-// Whether every rank can read all others' Inputs.
-bool all_readable(const Call& call, std::span<const BufferPlaces> by_rank);
-// Where those lie. REQUIRES: all_readable()
+// ok where every rank can read all others' Inputs; else which one is why not.
+Status check_readable(const Call& call, std::span<const BufferPlaces> by_rank);
+// Where those lie. REQUIRES: check_readable() found no reason.
 void locate_inputs(std::span<const BufferPlaces> by_rank, std::vector<MappedBuffers>& mapped);
 
 }  // namespace weft

@@ -142,7 +142,11 @@ bool Engine::begins_with_exchange(const Operation& op) {
 bool Engine::would_pull(const Operation& op) {
   constexpr size_t kKnown = 1024, kLeast = 4096;
   if (op.is_group || op.purpose != Purpose::user || reduces(op.call.kind)) return false;
-  if (config_.options.algorithm == "auto" && message_bytes(op.call) < kLeast) return false;
+  if (config_.options.algorithm == "auto") {
+    if (!config_.tuner || message_bytes(op.call) < kLeast) return false;
+  } else if (!config_.options.algorithm.starts_with("pull")) {
+    return false;
+  }
   if (!may_be_pulled(op.call, surroundings())) return false;
   make_key(op.call, false, op.purpose, key_);
   if (const auto known = pulls_.find(key_); known != pulls_.end()) return known->second;
@@ -150,7 +154,7 @@ bool Engine::would_pull(const Operation& op) {
   return pulls_[key_] = may_pull(op.call, surroundings(), config_.options);
 }
 
-// Not before the exchange begins, for which all windows are mapped, so that every rank knows.
+// The exchange sends nothing before all windows are mapped, and then every rank knows.
 void Engine::tell_whether_it_reads(Operation& op) {
   if (!reads_) reads_ = media_->reads_memory();
   op.places.reads = reads_.value_or(false);
@@ -215,7 +219,9 @@ CpuExecutor::Progress Engine::go_on(Operation& op) {
   const Rank plain = plain_rank(op.call, op.all_places);
   op.registered = plain < 0;
   for (const BufferPlaces& places : op.all_places) op.in_place_somewhere |= places.in_place != 0;
-  op.readable = all_readable(op.call, op.all_places);
+  Status unreadable;
+  if (may_be_pulled(op.call, surroundings()))
+    unreadable = check_readable(op.call, op.all_places), op.readable = unreadable.ok();
   op.refused = {};
   if (op.registered) op.refused = map_buffers(op.call, op.all_places, *media_, op.mapped);
   if (op.readable) locate_inputs(op.all_places, op.mapped);
@@ -225,9 +231,11 @@ CpuExecutor::Progress Engine::go_on(Operation& op) {
   }
   auto entry = plan_for(op);
   if (!entry.ok()) {
-    const bool blamed = plain >= 0 && may_use_allocations(op);
-    op.refused = blamed ? entry.status().within(concat("rank ", plain, " passed other memory"))
-                        : entry.status();
+    const bool plain_is_why = plain >= 0 && may_use_allocations(op);
+    op.refused = plain_is_why
+                     ? entry.status().within(concat("rank ", plain, " passed other memory"))
+                 : unreadable.ok() ? entry.status()
+                                   : entry.status().within(unreadable.message());
     return CpuExecutor::Progress::failed;
   }
   if (!(*entry)->plan->touches_peers) exposed_ = {};

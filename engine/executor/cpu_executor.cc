@@ -107,6 +107,7 @@ CpuExecutor::Move CpuExecutor::run_lane(const PlanLane& lane, Cursor& at) {
     if (move == Move::failed) return move;
     if (move == Move::blocked) return moved ? Move::moved : Move::blocked;
     moved = true;
+    if (at.entered && lane.steps[at.step].pulls) break;  // a piece of it
   }
   return Move::moved;
 }
@@ -438,7 +439,7 @@ CpuExecutor::Move CpuExecutor::receive_memory(const PlanStep& step, Cursor& at) 
 
 // Where the peer has given up there is nothing more to come of it but the word that it has.
 CpuExecutor::Move CpuExecutor::pull(const PlanStep& step, Cursor& at) {
-  constexpr size_t kAtOnce = 1 << 20;  // so that others, and deadlines, have their turn
+  constexpr size_t kAtOnce = 1 << 20;  // then others, and deadlines, have their turn
   const Rank peer = step.sources[0].rank;
   const size_t bytes = plan_->element_bytes;
   const size_t count = std::min(at.size - at.position, kAtOnce / bytes);

@@ -1,22 +1,15 @@
 #include "engine/measure/reads.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
+#include <atomic>
 #include <limits>
+
+#include "base/ptrace_scope.h"
 
 namespace weft::measuring {
 namespace {
 
 constexpr size_t kPiecesInMemory = 4;  // so many pieces, one after the other
-
-// Threads of one process always can; others of the same user unless this module forbids it.
-bool processes_may() {
-  int scope = 0;
-  std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
-  return scope == 0 || ::geteuid() == 0;
-}
 
 // Memory of two ranks: what the other reads, and where it reads to.
 struct Memories {
@@ -27,33 +20,39 @@ struct Memories {
   std::vector<std::byte> into[2];
 };
 
+constexpr double kNotRead = std::numeric_limits<double>::infinity();
+
 // Both read, or one does: seconds for each piece.
 double read_pieces(Watch& watch, Pair& pair, Memories& memories, size_t bytes, int readers) {
   constexpr size_t kBytes = 16 << 20;
   const auto pieces = std::clamp<size_t>(kBytes / bytes, kPiecesInMemory, 500);
+  std::atomic<bool> all{true};
   const double seconds = together(watch, readers, own_core, [&](int me) {
     for (size_t i = 0; i < pieces; ++i) {
       const size_t at = i % kPiecesInMemory * bytes;
-      if (!pair.read(me, &memories.from[1 - me][at], {&memories.into[me][at], bytes})) return;
+      if (!pair.read(me, &memories.from[1 - me][at], {&memories.into[me][at], bytes}))
+        return all.store(false);
     }
   });
-  return seconds / static_cast<double>(pieces);
+  return all ? seconds / static_cast<double>(pieces) : kNotRead;
 }
 
 }  // namespace
 
 void measure_reads(Watch& watch, Pair& pair, Network& network) {
-  if (!pair.reads_memory() || !processes_may()) return;
+  // Threads of one process always can.
+  if (!pair.reads_memory() || !processes_read_each_other()) return;
   constexpr size_t kPieces[] = {64,        4 << 10,   16 << 10, 64 << 10,
                                 128 << 10, 256 << 10, 1 << 20,  8 << 20};
   Medium& medium = network.inside;
   for (const size_t bytes : kPieces) {
     Memories memories(kPiecesInMemory * bytes);
-    double both_s = std::numeric_limits<double>::max(), one_s = both_s;
+    double both_s = kNotRead, one_s = kNotRead;
     for (int i = 0; i < kRepeats && (i == 0 || !watch.until.expired()); ++i) {
       both_s = std::min(both_s, read_pieces(watch, pair, memories, bytes, 2));
       one_s = std::min(one_s, read_pieces(watch, pair, memories, bytes, 1));
     }
+    if (std::max(both_s, one_s) == kNotRead) return;
     if (bytes == kPieces[0]) {
       medium.read_s = both_s;
       continue;

@@ -22,6 +22,7 @@ Network node() {
   network.inside.latency_s = 0.15 * kMicro;
   network.inside.read_s = 1 * kMicro;
   network.inside.read_rates = {{1 * kMiB, 15 * kGiga}, {16 * kMiB, 10 * kGiga}};
+  network.inside.read_alone_rates = {{1 * kMiB, 20 * kGiga}, {16 * kMiB, 12 * kGiga}};
   return network;
 }
 

@@ -99,8 +99,10 @@ Game::LinkRates Game::link_rates(double message, bool one_way, bool past_laps) c
 void Game::set_rates() {
   const std::vector<Touch> cores = touches();
   const double most = trial_.slot_bytes;
-  const bool one_pulls = std::count_if(plan_.touched.begin(), plan_.touched.end(),
-                                       [](const Plan::Touched& rank) { return rank.pulls; }) == 1;
+  const bool all_are_played = plan_.ranks == trial_.collective.ranks;
+  const bool one_pulls =
+      all_are_played && std::count_if(plan_.touched.begin(), plan_.touched.end(),
+                                      [](const Plan::Touched& rank) { return rank.pulls; }) == 1;
   for (size_t r = 0; r < ranks_.size(); ++r) {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,

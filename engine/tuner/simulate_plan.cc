@@ -134,7 +134,7 @@ class Planner {
 
   void add_pull(Rank rank, Op& op) {
     op.pulled += 1;
-    touched(rank).all += 2;  // which it reads, and where that goes
+    touched(rank).all += 2.0 / plan_.copies;  // which it reads, and where that goes
     touched(rank).pulls = true;
   }
 

@@ -223,17 +223,21 @@ TEST_P(Collectives, SplitIntoGroupsThatWork) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Media, Collectives,
-    testing::Values(Setting{Mode::threads, "shm", 0, 1}, Setting{Mode::threads, "tcp", 0, 1},
-                    Setting{Mode::processes, "shm", 0, 1}, Setting{Mode::processes, "tcp", 0, 1},
-                    Setting{Mode::threads, "shm", 512, 1}, Setting{Mode::threads, "tcp", 512, 1},
-                    Setting{Mode::threads, "shm", 512, 3}, Setting{Mode::threads, "tcp", 4096, 2}),
-    setting_name);
+std::vector<Setting> settings() {
+  std::vector<Setting> all = {{Mode::threads, "shm", 0, 1},   {Mode::threads, "tcp", 0, 1},
+                              {Mode::threads, "shm", 512, 1}, {Mode::threads, "tcp", 512, 1},
+                              {Mode::threads, "shm", 512, 3}, {Mode::threads, "tcp", 4096, 2}};
+  if (!kSeesThreadsOnly)
+    for (const char* const transport : {"shm", "tcp"})
+      all.push_back({Mode::processes, transport, 0, 1});
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(Media, Collectives, testing::ValuesIn(settings()), setting_name);
 
 // Two hosts of three and two ranks: shared memory inside, TCP between.
 TEST(CollectivesAcrossHosts, MixedMedia) {
   for (const Mode mode : {Mode::threads, Mode::processes}) {
+    if (kSeesThreadsOnly && mode == Mode::processes) continue;
     Cluster cluster{.ranks = 5, .mode = mode, .options = {}, .hosts = {"a", "b", "a", "b", "a"}};
     run_ranks(cluster, [](Communicator& c) {
       EXPECT_EQ(c.host_of_rank(), (std::vector<int>{0, 1, 0, 1, 0}));

@@ -13,4 +13,14 @@ inline constexpr bool kSanitized =
 inline constexpr bool kSanitized = false;
 #endif
 
+// ThreadSanitizer sees nothing between processes: where ranks are tried as threads, too, it adds
+// nothing to try them as processes.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kSeesThreadsOnly = true;
+#elif defined(__has_feature)
+inline constexpr bool kSeesThreadsOnly = __has_feature(thread_sanitizer);
+#else
+inline constexpr bool kSeesThreadsOnly = false;
+#endif
+
 }  // namespace weft::test

@@ -15,6 +15,8 @@
 #include <new>
 #include <thread>
 
+#include "tests/support/sanitized.h"
+
 namespace weft::conformance {
 
 // Lies in an anonymous shared mapping, so that forked ranks see it, too.
@@ -103,8 +105,12 @@ class SharedBoard {
 }  // namespace
 
 std::vector<Case> cases(const Backend& backend) {
+  const std::vector<Mode>& modes = backend.modes;
+  const bool as_threads = std::find(modes.begin(), modes.end(), Mode::threads) != modes.end();
   std::vector<Case> all;
-  for (const Mode mode : backend.modes) all.push_back(Case{backend, mode});
+  for (const Mode mode : modes)
+    if (!(test::kSeesThreadsOnly && as_threads && mode == Mode::processes))
+      all.push_back(Case{backend, mode});
   return all;
 }
 

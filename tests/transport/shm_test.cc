@@ -60,8 +60,13 @@ TEST(ShmMemory, WhatIsNotThereIsAnErrorOfItsOwner) {
   const auto read = one->read_memory(1, reinterpret_cast<uint64_t>(mapped), into);
   EXPECT_EQ(read.status().code(), Code::invalid_argument);
   EXPECT_EQ(read.status().peer(), 1);
-  EXPECT_NE(read.status().message().find("rank 1 has no 12288 bytes"), std::string::npos)
+  EXPECT_NE(read.status().message().find("rank 0 cannot read the input of rank 1"),
+            std::string::npos)
       << read.status().message();
+  ASSERT_EQ(::mprotect(mapped, pages.size(), PROT_READ), 0);
+  const auto nowhere = one->read_memory(1, reinterpret_cast<uint64_t>(into.data()), pages);
+  EXPECT_EQ(nowhere.status().code(), Code::invalid_argument);
+  EXPECT_EQ(nowhere.status().peer(), 0) << "what is read-only is its own output";
   two->abandon();
   const auto late = one->read_memory(1, reinterpret_cast<uint64_t>(mapped), into);
   EXPECT_TRUE(late.ok() && !*late) << "it is free to unmap it";

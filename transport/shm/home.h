@@ -26,8 +26,8 @@ struct alignas(64) MemoryWord {
   std::array<uint64_t, 2> token{};  // like no other process's: by it peers see that they can read
   std::atomic<uint32_t> withdrawn{0};
 
-  // A peer's writes to its memory after withdraw() are not taken for what was there before by who
-  // reads the memory, and finds here afterwards that it is not withdrawn.
+  // Who copies from the memory, and then finds is_withdrawn() false, has copied nothing that was
+  // written after withdraw().
   void withdraw() {
     withdrawn.store(1, std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_seq_cst);

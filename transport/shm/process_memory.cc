@@ -8,14 +8,14 @@
 
 namespace weft::shm {
 
-int read_process(pid_t process, uint64_t address, Bytes into) {
-  while (!into.empty()) {
-    const iovec here{into.data(), into.size()};
-    const iovec there{reinterpret_cast<void*>(address), into.size()};
+int read_process(pid_t process, uint64_t address, Bytes into, size_t& done) {
+  for (done = 0; done < into.size();) {
+    const size_t left = into.size() - done;
+    const iovec here{into.data() + done, left};
+    const iovec there{reinterpret_cast<void*>(address + done), left};
     const ssize_t got = ::process_vm_readv(process, &here, 1, &there, 1, 0);
     if (got <= 0) return got < 0 ? errno : EFAULT;
-    address += static_cast<uint64_t>(got);  // a part, where what follows is not there
-    into = into.subspan(static_cast<size_t>(got));
+    done += static_cast<size_t>(got);  // a part, where what follows is not there
   }
   return 0;
 }

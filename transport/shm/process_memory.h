@@ -11,8 +11,8 @@ namespace weft::shm {
 
 // Copies from a process's memory, by its address there; 0, or why not all of it could be (an
 // errno): ESRCH where the process has ended, EPERM where the kernel does not let us, EFAULT where
-// it has nothing there.
-int read_process(pid_t process, uint64_t address, Bytes into);
+// it has nothing there, or we have not. `done`: bytes that were.
+int read_process(pid_t process, uint64_t address, Bytes into, size_t& done);
 
 // Whether the first and the last byte can be read so.
 bool ends_can_be_read(ConstBytes memory);

@@ -93,6 +93,7 @@ class ShmTransport final : public Transport {
   size_t home_bytes() const;
   static Home& home_of(const Peer& peer) { return *reinterpret_cast<Home*>(peer.home->data()); }
   bool reads_as_mapped(const Peer& peer, uint64_t home_there) const;
+  Status not_read(const Peer& peer, uint64_t address, int error) const;
   Home& own_home() const { return *reinterpret_cast<Home*>(context_.home->data()); }
 
   Peer* find(Rank peer) const;  // nullptr where nothing was opened and it never called

@@ -74,9 +74,10 @@ void ShmTransport::take_memory(Peer& peer, Incoming incoming) {
 bool ShmTransport::reads_as_mapped(const Peer& peer, uint64_t home_there) const {
   const std::array<uint64_t, 2>& token = home_of(peer).memory.token;
   std::array<uint64_t, 2> read{};
+  size_t done = 0;
   return peer.pair.process() > 0 &&
          read_process(peer.pair.process(), home_there + kTokenInHome,
-                      std::as_writable_bytes(std::span(read))) == 0 &&
+                      std::as_writable_bytes(std::span(read)), done) == 0 &&
          read == token;
 }
 
@@ -91,14 +92,28 @@ bool ShmTransport::is_readable(ConstBytes memory) const { return ends_can_be_rea
 Result<bool> ShmTransport::read_memory(Rank rank, uint64_t address, Bytes into) {
   const Peer* const peer = find(rank);
   WEFT_CHECK(peer && peer->readable);
-  const int error = read_process(peer->pair.process(), address, into);
-  if (error == ESRCH || !peer->pair.status().ok() || home_of(*peer).memory.is_withdrawn())
-    return false;
-  if (error == 0) return true;
-  return Status(error == EFAULT ? Code::invalid_argument : Code::system,
-                concat("rank ", rank, " has no ", into.size(), " bytes of input that can be read (",
-                       std::strerror(error), "); is its buffer as long as the call says?"),
-                rank);
+  const MemoryWord& memory = home_of(*peer).memory;
+  if (memory.is_withdrawn()) return false;
+  size_t done = 0;
+  const int error = read_process(peer->pair.process(), address, into, done);
+  if (error == ESRCH || !peer->pair.status().ok() || memory.is_withdrawn()) return false;
+  return error == 0 ? Result<bool>(true) : not_read(*peer, address + done, error);
+}
+
+// Either end may be what is not there.
+Status ShmTransport::not_read(const Peer& peer, uint64_t address, int error) const {
+  const std::string text = concat("rank ", config_.rank, " cannot read the input of rank ",
+                                  peer.rank, ": ", std::strerror(error));
+  if (error != EFAULT) return Status(Code::system, text, peer.rank);
+  std::byte byte;
+  size_t done = 0;
+  if (read_process(peer.pair.process(), address, {&byte, 1}, done) == 0)
+    return Status(Code::invalid_argument,
+                  concat("rank ", config_.rank, " has no output where input of rank ", peer.rank,
+                         " is to go; is its buffer as long as the call says, and may be written?"),
+                  config_.rank);
+  return Status(Code::invalid_argument, text + "; is that rank's buffer as long as the call says?",
+                peer.rank);
 }
 
 }  // namespace weft::shm

@@ -99,12 +99,14 @@ class SimTransport final : public Transport {
   }
 
   std::optional<bool> reads_memory(Rank peer) const override {
-    if (!has_windows()) return false;
+    if (!has_windows() || rank_ == state_.options().blind) return false;
     const auto found = windows_.find(peer);
     if (found == windows_.end() || !found->second.window.memory) return std::nullopt;
     return true;
   }
-  bool is_readable(ConstBytes) const override { return has_windows(); }
+  bool is_readable(ConstBytes) const override {
+    return has_windows() && rank_ != state_.options().hidden;
+  }
   Result<bool> read_memory(Rank peer, uint64_t address, Bytes into) override {
     return state_.read(rank_, peer, reinterpret_cast<const std::byte*>(address), into);
   }
