@@ -59,7 +59,7 @@ TEST(Imported, EverythingBuiltInComesBackAndServesTheSame) {
 
 TEST(Imported, WhatIsProvenOfBuiltInsIsWhatTheyClaim) {
   for (const Algorithm& built_in : catalog()) {
-    if (built_in.name == "exchange") continue;
+    if (built_in.name == "exchange" || built_in.readable) continue;
     const ScheduleFile file = everything(built_in, 4);
     const Result<Evidence> evidence = prove(file, 0, kSlots);
     if (file.schedules.empty()) continue;

@@ -92,7 +92,7 @@ bool ShmTransport::is_readable(ConstBytes memory) const { return ends_can_be_rea
 Result<bool> ShmTransport::read_memory(Rank rank, uint64_t address, Bytes into) {
   const Peer* const peer = find(rank);
   WEFT_CHECK(peer && peer->readable);
-  const MemoryWord& memory = home_of(*peer).memory;
+  MemoryWord& memory = home_of(*peer).memory;
   if (memory.is_withdrawn()) return false;
   size_t done = 0;
   const int error = read_process(peer->pair.process(), address, into, done);

@@ -29,10 +29,10 @@ struct SimOptions {
   int64_t retry_ns = 1'000'000;      // after which a lost one is tried again
   int64_t notice_ns = 1'000'000;     // from a death or a cut until peer_status() knows
   LinkTraits traits{.send_in_place = true, .send_from_memory = true, .recv_into_memory = true};
-  bool windows =
-      false;         // plain memory: what is written is seen at once; so is ranks' own then, but
-  Rank blind = -1;   // this one cannot read others',
-  Rank hidden = -1;  // and this one's is not readable
+  bool windows = false;  // plain memory: what is written is seen at once
+  // With windows ranks can read each other's own memory, too, but for one that cannot, and one whose
+  // memory cannot be read.
+  Rank blind = -1, hidden = -1;
 };
 
 namespace sim {
