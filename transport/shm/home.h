@@ -27,7 +27,8 @@ struct alignas(64) MemoryWord {
   std::atomic<uint32_t> withdrawn{0};
 
   // Who copies from the memory, and then finds is_withdrawn() false, has copied nothing that was
-  // written after withdraw(): both change the word, if to what it was, so one comes after the other.
+  // written after withdraw(): both change the word, if to what it was, so one comes after the
+  // other.
   void withdraw() { withdrawn.exchange(1, std::memory_order_acq_rel); }
   bool is_withdrawn() { return withdrawn.fetch_or(0, std::memory_order_acq_rel) != 0; }
 };

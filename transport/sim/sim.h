@@ -30,8 +30,8 @@ struct SimOptions {
   int64_t notice_ns = 1'000'000;     // from a death or a cut until peer_status() knows
   LinkTraits traits{.send_in_place = true, .send_from_memory = true, .recv_into_memory = true};
   bool windows = false;  // plain memory: what is written is seen at once
-  // With windows ranks can read each other's own memory, too, but for one that cannot, and one whose
-  // memory cannot be read.
+  // With windows ranks can read each other's own memory, too, but for one that cannot, and one
+  // whose memory cannot be read.
   Rank blind = -1, hidden = -1;
 };
 
