@@ -221,7 +221,9 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
 // The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
 // what the table takes does well in more than the state in which a machine was measured. Over
 // windows, and between a rank and all others at once, waiting and moving overlap, which are priced
-// one after the other. What the kernel copies is the most exact of all, and none of the table's.
+// one after the other. But where all ranks move as much, what the kernel copies needs no such
+// margin: its price is the most exact of all, and windows' is rather too low. From one to others
+// windows' two copies overlap, and it does.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
                 const Collective& c) {
   const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
@@ -231,7 +233,8 @@ Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, con
   auto first = std::find_if(offers.begin(), offers.end(),
                             [&](const Offer& o) { return fills_pieces(o, c, block); });
   if (first == offers.end()) first = offers.begin();
-  const double about_the_same = first->algorithm->readable ? 1 : overlaps ? 1.2 : 1.1;
+  const bool exact = first->algorithm->readable && !has_root(c.kind);
+  const double about_the_same = exact ? 1 : overlaps ? 1.2 : 1.1;
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
                                                                                    : *usual;
 }
