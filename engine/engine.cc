@@ -303,7 +303,7 @@ Result<CallInfo> Engine::explain(const Call& call) try {
                 .rounds = plan.rounds,
                 .segment_bytes = plan.segment * plan.element_bytes};
   Surroundings around = surroundings();
-  around.readable = supposes_readable(op, own_places(op));
+  around.readable = supposes_readable(op);
   if (const std::vector<Offer>* priced = offers(op.call, around, config_.options))
     for (const Offer& offer : *priced)
       info.prices.push_back({std::string(offer.algorithm->name),

@@ -195,7 +195,7 @@ class Engine final : public Communicator {
   void tell_whether_it_reads(Operation& op);
   void suppose_places(Operation& op);
   BufferPlaces own_places(const Operation& op);
-  bool supposes_readable(const Operation& op, const BufferPlaces& places) const;
+  bool supposes_readable(const Operation& op) const;
   Result<PlanCache::Entry*> exchange_plan();
   Binding expose(Operation& op);
   CpuExecutor::Progress go_on(Operation& op);

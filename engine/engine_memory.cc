@@ -162,22 +162,23 @@ void Engine::tell_whether_it_reads(Operation& op) {
 
 // As this rank would run the call if the others' buffers lay as its own do.
 void Engine::suppose_places(Operation& op) {
+  op.pullable = may_be_pulled(op.call, surroundings());
+  op.places = own_places(op);
   if (!begins_with_exchange(op)) return;
-  const BufferPlaces places = own_places(op);
-  op.registered = is_registered(op.call, size(), rank(), places);
-  op.readable = supposes_readable(op, places);
-  op.in_place_somewhere = places.in_place != 0;
+  op.registered = is_registered(op.call, size(), rank(), op.places);
+  op.readable = supposes_readable(op);
+  op.in_place_somewhere = op.places.in_place != 0;
 }
 
-bool Engine::supposes_readable(const Operation& op, const BufferPlaces& places) const {
-  return may_be_pulled(op.call, surroundings()) && media_->reads_memory().value_or(true) &&
-         (input_of(op.call, size(), rank()).empty() || places.input_there != 0);
+bool Engine::supposes_readable(const Operation& op) const {
+  return op.pullable && media_->reads_memory().value_or(true) &&
+         (input_of(op.call, size(), rank()).empty() || op.places.input_there != 0);
 }
 
 BufferPlaces Engine::own_places(const Operation& op) {
   BufferPlaces places = places_of(op.call, size(), rank(), allocations_.get());
   const ConstBytes input = input_of(op.call, size(), rank());
-  if (may_be_pulled(op.call, surroundings()) && !input.empty() && readable_.holds(input, *media_))
+  if (op.pullable && !input.empty() && readable_.holds(input, *media_))
     places.input_there = reinterpret_cast<uint64_t>(input.data());
   return places;
 }
@@ -220,7 +221,7 @@ CpuExecutor::Progress Engine::go_on(Operation& op) {
   op.registered = plain < 0;
   for (const BufferPlaces& places : op.all_places) op.in_place_somewhere |= places.in_place != 0;
   Status unreadable;
-  if (may_be_pulled(op.call, surroundings()))
+  if (op.pullable)
     unreadable = check_readable(op.call, op.all_places), op.readable = unreadable.ok();
   op.refused = {};
   if (op.registered) op.refused = map_buffers(op.call, op.all_places, *media_, op.mapped);

@@ -121,6 +121,7 @@ Result<PlanCache::Entry*> Engine::first_plan(Operation& op) {
   op.registered = op.readable = op.in_place_somewhere = false;
   if (!op.refused.ok()) op.refused = {};
   op.exchanges = begins_with_exchange(op);
+  op.pullable = op.exchanges && may_be_pulled(op.call, surroundings());
   return op.exchanges ? exchange_plan() : plan_for(op);
 }
 

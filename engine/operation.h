@@ -32,7 +32,8 @@ struct Operation {
   // Where ranks may touch each other's buffers (engine_memory.cc).
   bool exchanges = false;   // its plan, as yet, is the exchange of where they lie
   bool registered = false;  // all ranks' lie in allocations
-  bool readable = false;    // all ranks can read all others' inputs through the kernel
+  bool pullable = false;    // ranks could run it by reading others' inputs through the kernel,
+  bool readable = false;    // and all of them can
   bool in_place_somewhere = false;
   BufferPlaces places;
   std::vector<BufferPlaces> all_places;  // by rank

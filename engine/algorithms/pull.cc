@@ -7,16 +7,11 @@
 // same one at once.
 // Source: H.-W. Jin, S. Sur, L. Chai, D. K. Panda, "LiMIC: Support for High-Performance MPI
 // Intra-Node Communication on Linux Cluster", ICPP 2005 (the idea; here without a module).
-#include <algorithm>
-
 #include "engine/algorithms/catalog.h"
-#include "engine/algorithms/words.h"
-#include "kernels/reduce.h"
+#include "engine/algorithms/visits.h"
 
 namespace weft {
 namespace {
-
-constexpr int kEntered = 0, kDone = 1;  // cells
 
 // By source: the block that it reads there; -1: none. From one source it is never more than one.
 std::vector<int> blocks_from(const Collective& c, Rank me) {
@@ -26,28 +21,14 @@ std::vector<int> blocks_from(const Collective& c, Rank me) {
   return from;
 }
 
-bool reads_from(const Collective& c, Rank me, Rank source) {
-  return blocks_from(c, me)[static_cast<size_t>(source)] >= 0;
-}
-
-// Those that read this rank's memory, from the next one on.
-std::vector<Rank> readers(const Collective& c, Rank me) {
-  std::vector<Rank> ranks;
-  for (int i = 1; i < c.ranks; ++i)
-    if (const Rank peer = wrap(me + i, c.ranks); reads_from(c, peer, me)) ranks.push_back(peer);
-  return ranks;
-}
-
 // Those in place and those that are not post and await the same, so any mixture is right.
 Program build(const Collective& c, Rank me, const Parameters&) {
   if (c.ranks == 1) return alone(c);
   Program program;
   Lane& lane = program.lane();
-  const std::vector<Rank> guests = readers(c, me);
-  if (!guests.empty()) {
-    Step& enter = lane.step(0);
-    for (const Rank guest : guests) enter.post(guest, kEntered);
-  }
+  const std::vector<Rank> guests = guests_of(
+      c, me, [&](Rank peer) { return blocks_from(c, peer)[static_cast<size_t>(me)] >= 0; });
+  let_in(lane, guests);
   const std::vector<int> from = blocks_from(c, me);
   const auto block_of = [&](Rank source) { return from[static_cast<size_t>(source)]; };
   if (block_of(me) >= 0) copy_own(lane, c, block_of(me));
@@ -56,29 +37,13 @@ Program build(const Collective& c, Rank me, const Parameters&) {
     if (block_of(source) < 0) continue;
     Operand there = input();
     there.rank = source;
-    lane.step(block_of(source))
-        .read(there)
-        .write(output())
-        .wait(source, kEntered)
-        .post(source, kDone);
+    visit(lane.step(block_of(source)).read(there).write(output()), source);
   }
-  if (!guests.empty()) {
-    Step& leave = lane.step(0);
-    for (const Rank guest : guests) leave.wait(guest, kDone);
-  }
+  see_off(lane, guests);
   return program;
 }
 
-bool suits(const Collective& c) {
-  if (folds(c) || c.kind == Kind::exchange) return false;
-  if (c.kind == Kind::all_to_all && c.in_place) return false;  // what one reads, another writes
-  return c.ranks <= ReduceCall::kMaxSources;
-}
-
-Cost cost(const Collective& c, const Parameters&) {
-  if (c.ranks == 1) return {};
-  return {2, 0};
-}
+bool suits(const Collective& c) { return !folds(c) && may_visit(c); }
 
 }  // namespace
 
@@ -92,7 +57,7 @@ Algorithm pull() {
           .readable = true,
           .suits = suits,
           .build = build,
-          .cost = cost,
+          .cost = cost_of_visits,
           .turn = turn_by_one};
 }
 

@@ -11,13 +11,10 @@
 #include <algorithm>
 
 #include "engine/algorithms/catalog.h"
-#include "engine/algorithms/words.h"
-#include "kernels/reduce.h"
+#include "engine/algorithms/visits.h"
 
 namespace weft {
 namespace {
-
-constexpr int kEntered = 0, kDone = 1;  // cells
 
 int pieces_of(const Collective& c) { return blocks(c) == 1 ? c.ranks : 1; }
 
@@ -77,7 +74,7 @@ void work(Lane& lane, const Collective& c, Rank me, int chunk) {
   for (const Rank r : operands.outputs) step.write(of(output(), r, me));
   step.finished(reduces(c.kind));
   for (Rank peer = 0; peer < c.ranks; ++peer)
-    if (peer != me && operands.touch(peer)) step.wait(peer, kEntered).post(peer, kDone);
+    if (peer != me && operands.touch(peer)) visit(step, peer);
 }
 
 Program build(const Collective& c, Rank me, const Parameters&) {
@@ -85,30 +82,12 @@ Program build(const Collective& c, Rank me, const Parameters&) {
   Program program;
   program.pieces = pieces_of(c);
   Lane& lane = program.lane();
-  std::vector<Rank> guests;  // those that touch this rank's memory
-  for (int i = 1; i < c.ranks; ++i)
-    if (const Rank peer = wrap(me + i, c.ranks); touches(c, peer, me)) guests.push_back(peer);
-  if (!guests.empty()) {
-    Step& enter = lane.step(0);
-    for (const Rank guest : guests) enter.post(guest, kEntered);
-  }
+  const std::vector<Rank> guests =
+      guests_of(c, me, [&](Rank peer) { return touches(c, peer, me); });
+  let_in(lane, guests);
   for (const int chunk : chunks_of_worker(c, me)) work(lane, c, me, chunk);
-  if (!guests.empty()) {
-    Step& leave = lane.step(0);
-    for (const Rank guest : guests) leave.wait(guest, kDone);
-  }
+  see_off(lane, guests);
   return program;
-}
-
-bool suits(const Collective& c) {
-  if (c.kind == Kind::barrier || c.kind == Kind::exchange) return false;
-  if (c.kind == Kind::all_to_all && c.in_place) return false;  // what one reads, another writes
-  return c.ranks <= ReduceCall::kMaxSources;
-}
-
-Cost cost(const Collective& c, const Parameters&) {
-  if (c.ranks == 1) return {};
-  return {2, 0};
 }
 
 }  // namespace
@@ -122,9 +101,9 @@ Algorithm zero_copy() {
           .lines = false,
           .registered = true,
           .canonical = true,
-          .suits = suits,
+          .suits = may_visit,
           .build = build,
-          .cost = cost};
+          .cost = cost_of_visits};
 }
 
 }  // namespace weft

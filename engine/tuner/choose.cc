@@ -94,11 +94,6 @@ bool between_buffers(const Call& call, const Surroundings& around) {
   return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
 }
 
-bool can_pull(const Call& call, const Surroundings& around) {
-  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
-  return around.windows && works_on_buffers(call) && find_algorithm("pull")->suits(c);
-}
-
 // Lines say nothing where a block is empty: ll is proven for blocks of equal sizes.
 bool may_ll(const Call& call) { return !call.varying; }
 
@@ -256,7 +251,9 @@ bool may_use_registered(const Call& call, Surroundings around, const Options& op
 }
 
 bool may_be_pulled(const Call& call, const Surroundings& around) {
-  return can_pull(call, around) && message_bytes(call) > 0;
+  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
+  return around.windows && works_on_buffers(call) && message_bytes(call) > 0 &&
+         find_algorithm("pull")->suits(c);
 }
 
 bool may_pull(const Call& call, Surroundings around, const Options& options) {
@@ -272,7 +269,7 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
   Demand demand;
   demand.collective = c;
   demand.windows = around.windows;
-  demand.readable = around.readable && can_pull(call, around);
+  demand.readable = around.readable && may_be_pulled(call, around);
   demand.room = around.room;
   demand.rank_order = options.deterministic;
   demand.slot_bytes = around.slot_bytes;

@@ -121,7 +121,7 @@ class Planner {
       touched(rank).sends = true;
     }
     if (trial_.algorithm->readable && step.sources.size() == 1 && step.sources[0].rank >= 0)
-      return add_pull(rank, op);
+      return add_pull(step, rank, op);
     for (const Operand& source : step.sources) add_stream(source, step, rank, op);
     for (const Operand& target : step.targets) {
       const double before = op.fresh;
@@ -132,9 +132,9 @@ class Planner {
     }
   }
 
-  void add_pull(Rank rank, Op& op) {
+  void add_pull(const Step& step, Rank rank, Op& op) {
     op.pulled += 1;
-    touched(rank).all += 2.0 / plan_.copies;  // which it reads, and where that goes
+    touched(rank).all += 2.0 * step.times / plan_.copies;  // which it reads, and where that goes
     touched(rank).pulls = true;
   }
 

@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, Pull, testing::Values(Mode::threads, Mode::proce
                            return mode.param == Mode::threads ? "threads" : "processes";
                          });
 
-// Memory whose first page cannot be read by anybody.
+// Memory of which parts can be closed, so that nobody can read them.
 class Unreadable {
  public:
   explicit Unreadable(size_t bytes)
