@@ -1,9 +1,10 @@
 // The cores of a simulation: who runs on which, and whose turn is next.
 //
-// A rank that finds nothing to do lets the next one of its core run, and so on round the core: each
-// turn takes Medium::poll_s for finding nothing and Network::switch_s. While it waits for one rank
-// that has another core it keeps its own for up to Medium::patience_s, as Backoff does. Ranks that
-// have found nothing in kTurns turns sleep, until one of them is ready.
+// A rank that finds nothing to do looks kSpins times more, and lets the next one of its core run,
+// and so on round the core: each turn takes Network::switch_s, and a step and Medium::poll_s for
+// finding nothing. While it waits for one rank that has another core it keeps its own for up to
+// Medium::patience_s, as Backoff does. Ranks that have found nothing in kTurns turns sleep, until
+// one of them is ready.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ struct Core {
 
 class Cores {
  public:
-  static constexpr int kTurns = 16, kLooks = 24;  // Backoff's
+  static constexpr int kTurns = 16, kLooks = 24, kSpins = 2;  // Backoff's
 
   Cores(const Network& network, int ranks)
       : network_(network),
@@ -82,10 +83,13 @@ class Cores {
   // From a rank that found nothing to the next one. No two take the same: in step with each other,
   // cores would meet, or miss, what others send in every turn, as no machine does.
   double turn_s(Core& core) const {
-    return network_.switch_s + share(core) * network_.switch_spread_s + network_.inside.poll_s;
+    return network_.switch_s + share(core) * network_.switch_spread_s + network_.step_s +
+           network_.inside.poll_s;
   }
   // Until a rank that keeps its core looks again.
   double look_s(Core& core) const { return share(core) * network_.inside.patience_s / kLooks; }
+  // Of its looks before it gives way for the first time since it did something.
+  double spins_s() const { return kSpins * network_.inside.patience_s / kLooks; }
 
  private:
   // From 0 to 1, evenly.

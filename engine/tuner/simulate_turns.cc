@@ -65,7 +65,10 @@ void Game::spin(Core& core, double now) {
   if (cores_.sharers(core.running) == 1) return;
   const Rank awaited = awaited_by(core.running);
   core.awaited = awaited != kNobody && cores_.runs(awaited) ? awaited : kNobody;
-  core.until = now + (core.awaited != kNobody ? network_.inside.patience_s : 0);
+  const bool first = core.turns == 0;  // since something was done
+  core.until = now + (core.awaited != kNobody ? network_.inside.patience_s
+                      : first                 ? cores_.spins_s()
+                                              : 0);
   at(core.until, core.running, Happening::gives_way);
 }
 
