@@ -33,7 +33,8 @@ struct PricePoint {
   double median() const;
 };
 
-// All ways, between two measurements of what the machine's parts take; priced by the first.
+// All ways, between two measurements of what the machine's parts take; prices are the means of
+// those by either, as the machine may have changed anywhere between.
 struct PricedRound {
   size_t bytes = 0;
   std::vector<PricedWay> ways;  // the first is the choice; of each algorithm one
