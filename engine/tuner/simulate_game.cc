@@ -74,9 +74,10 @@ std::vector<Game::Touch> Game::touches() const {
       const Op& op = plan_.ops[static_cast<size_t>(i)];
       const bool receives = is_new_inside(op.from, receivers),
                  sends = is_new_inside(op.to, senders);
-      if (network_.inside.mapped)
-        core_of(lane.rank).rings += ring * (receives + sends);
-      else if (sends)
+      if (network_.inside.mapped) core_of(lane.rank).rings += ring * (receives + sends);
+      if (network_.inside.mapped && sends && plan_.links[static_cast<size_t>(op.to)].in_cache)
+        core_of(lane.rank).own_rings += ring;
+      if (!network_.inside.mapped && sends)
         core_of(lane.rank).sockets += sizes_.round_bytes * plan_.message_chunks;
     }
   return cores;
@@ -115,7 +116,7 @@ void Game::set_rates() {
     ranks_[r].window_rate =
         rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
     ranks_[r].read_rate = rate_at(read_rates(network_.inside, one_pulls), core.call);
-    const double between = core.sockets + core.windows;
+    const double between = core.sockets + core.windows + core.own_rings;
     ranks_[r].fresh_rate = network_.memory_rate(core.call + between);
     ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round) + between);
   }

@@ -81,6 +81,7 @@ class Game {
     double call = 0, round = 0;  // of Input and Output, in bytes
     double windows = 0;          // its own, and others', as far as they go round
     double rings = 0;            // of the slots of links inside a node, where memory is mapped
+    double own_rings = 0;        // of those of them that both end on this core
     double sockets = 0;          // under way in them, elsewhere
   };
   std::vector<Touch> touches() const;

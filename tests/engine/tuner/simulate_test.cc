@@ -273,6 +273,21 @@ TEST(Simulate, RanksOfOneCoreTakeTurns) {
   EXPECT_GT(run(trial, network, 64).seconds, 2 * together.seconds);
 }
 
+TEST(Simulate, SlotsBetweenRanksOfACoreTakeRoomInItsCaches) {
+  Network network = plain();
+  network.inside.mapped = true;
+  network.memory = {{16 << 10, 100e9}, {64 << 10, 1e9}};
+  const auto seconds = [&](int slots) {
+    Trial trial = trial_of("knomial", Kind::broadcast, 2);
+    trial.slots = slots;
+    return run(trial, network, 4096).seconds;
+  };
+  network.node_cores = 2;
+  EXPECT_DOUBLE_EQ(seconds(16), seconds(2));
+  network.node_cores = 1;
+  EXPECT_GT(seconds(16), seconds(2) + 4 * kMicro);
+}
+
 TEST(Simulate, MessagesOfManyRoundsGoOnAtTheSamePace) {
   const Network& network = *find_example_network("nvlink");
   for (const char* algorithm : {"ring", "knomial", "double_tree"}) {
