@@ -74,11 +74,13 @@ std::vector<Game::Touch> Game::touches() const {
       const Op& op = plan_.ops[static_cast<size_t>(i)];
       const bool receives = is_new_inside(op.from, receivers),
                  sends = is_new_inside(op.to, senders);
-      if (network_.inside.mapped) core_of(lane.rank).rings += ring * (receives + sends);
-      if (network_.inside.mapped && sends && plan_.links[static_cast<size_t>(op.to)].in_cache)
-        core_of(lane.rank).own_rings += ring;
-      if (!network_.inside.mapped && sends)
-        core_of(lane.rank).sockets += sizes_.round_bytes * plan_.message_chunks;
+      Touch& core = core_of(lane.rank);
+      if (!network_.inside.mapped) {
+        if (sends) core.sockets += sizes_.round_bytes * plan_.message_chunks;
+        continue;
+      }
+      core.rings += ring * (receives + sends);
+      if (sends && plan_.links[static_cast<size_t>(op.to)].in_cache) core.own_rings += ring;
     }
   return cores;
 }
