@@ -124,6 +124,7 @@ class PriceJob {
     const Result<CallInfo> then = explain(invocation, *after);
     if (!then.ok()) return then.status();
     take_means(round.ways, then->prices);
+    WEFT_TRY(control().barrier());  // nobody leaves while another one still connects
     if (job_.rank != 0) return {};
     round.steady = close(*before, *after);
     std::printf("%s\n", to_json(round).dump().c_str());

@@ -5,8 +5,7 @@
 
 namespace weft::bench {
 
-// Prints a PricePoint per case as a line of JSON on rank 0; gives the exit status. Of
-// options.rounds measurements, in each of which the ways take turns, the least counts. REQUIRES:
+// Prints a PricedRound per case as a line of JSON on rank 0; gives the exit status. REQUIRES:
 // job.make_team makes weft's; job.meet_asleep; options.engine.tuning is a file, which is written.
 int run_price_job(const BenchOptions& options, const Job& job);
 

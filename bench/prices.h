@@ -34,7 +34,8 @@ struct PricePoint {
 };
 
 // All ways, between two measurements of what the machine's parts take; prices are the means of
-// those by either, as the machine may have changed anywhere between.
+// those by either, as the machine may have changed anywhere between; of a way that is none by the
+// second, by the first.
 struct PricedRound {
   size_t bytes = 0;
   std::vector<PricedWay> ways;  // the first is the choice; of each algorithm one

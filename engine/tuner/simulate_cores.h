@@ -1,8 +1,9 @@
 // The cores of a simulation: who runs on which, and whose turn is next.
 //
-// A rank that finds nothing to do looks kSpins times more, and lets the next one of its core run,
-// and so on round the core: each turn takes Network::switch_s, and a step and Medium::poll_s for
-// finding nothing. While it waits for one rank that has another core it keeps its own for up to
+// A rank that finds nothing to do lets the next one of its core run, and so on round the core: each
+// turn takes Network::switch_s, and a step and Medium::poll_s for finding nothing. The first time
+// since something was done it looks kSpins times more before (where patience_s says what a look is:
+// in shared memory). While it waits for one rank that has another core it keeps its own for up to
 // Medium::patience_s, as Backoff does. Ranks that have found nothing in kTurns turns sleep, until
 // one of them is ready.
 #pragma once
