@@ -88,11 +88,12 @@ class Cores {
            network_.inside.poll_s;
   }
   // Until a rank that keeps its core looks again.
-  double look_s(Core& core) const { return share(core) * network_.inside.patience_s / kLooks; }
-  // Of its looks before it gives way for the first time since it did something.
-  double spins_s() const { return kSpins * network_.inside.patience_s / kLooks; }
+  double look_s(Core& core) const { return share(core) * look_s(); }
+  // Of its looks before it gives way for the first time since something was done.
+  double spins_s() const { return kSpins * look_s(); }
 
  private:
+  double look_s() const { return network_.inside.patience_s / kLooks; }
   // From 0 to 1, evenly.
   static double share(Core& core) {
     std::minstd_rand& random = core.random;

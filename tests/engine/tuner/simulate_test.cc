@@ -145,11 +145,17 @@ TEST(Cores, TurnsTakeWhatWasMeasuredAndAreRepeated) {
   EXPECT_NE(cores.turn_s(cores.of(0)), cores.turn_s(cores.of(1)));
 }
 
-TEST(Cores, AreKeptForARankThatRunsOnAnother) {
+// Switches take far more than anything else.
+Network crowded(int cores) {
   Network network = plain();
   network.inside.latency_s = 1 * kMicro;
-  network.node_cores = 2;
+  network.node_cores = cores;
   network.switch_s = 100 * kMicro;
+  return network;
+}
+
+TEST(Cores, AreKeptForARankThatRunsOnAnother) {
+  Network network = crowded(2);
   const Trial doubling = trial_of("recursive_doubling", Kind::all_reduce, 4);
   const double without = pace(doubling, network, 64);
   network.inside.patience_s = 100 * kMicro;
@@ -158,10 +164,7 @@ TEST(Cores, AreKeptForARankThatRunsOnAnother) {
 
 // Not for as long where nobody runs meanwhile.
 TEST(Cores, AreGivenAwayAfterThreeLooks) {
-  Network network = plain();
-  network.inside.latency_s = 1 * kMicro;
-  network.node_cores = 1;
-  network.switch_s = 100 * kMicro;
+  Network network = crowded(1);
   const Trial doubling = trial_of("recursive_doubling", Kind::all_reduce, 4);
   const double at_once = pace(doubling, network, 64);
   network.inside.patience_s = 120 * kMicro;  // 5 us a look
@@ -173,16 +176,13 @@ TEST(Cores, AreGivenAwayAfterThreeLooks) {
 
 // That something has come they find out by the next of the looks that fill their patience.
 TEST(Cores, RanksThatKeepTheirCoreFindOutWhenTheyLook) {
-  Network network = plain();
-  network.node_cores = 2;
-  network.switch_s = 100 * kMicro;
+  Network network = crowded(2);
   network.inside.patience_s = 24;  // a look in every second
   simulation::Cores cores(network, 4);
   for (int i = 0; i < 100; ++i) {
     const double look = cores.look_s(cores.of(1));
     EXPECT_TRUE(look >= 0 && look <= 1) << look;
   }
-  network.inside.latency_s = 1 * kMicro;
   const Trial doubling = trial_of("recursive_doubling", Kind::all_reduce, 4);
   const double a_call = run(doubling, network, 64).seconds;
   EXPECT_GT(a_call, 0.01);
