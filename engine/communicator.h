@@ -173,7 +173,8 @@ class Communicator {
   virtual Result<std::vector<std::string>> tell_all(const std::string& mine);
 
   // Ends every call under way on this rank, and as soon as they hear of it on the others, with
-  // Code::aborted; the communicator is failed afterwards.
+  // Code::aborted, but for those that have all they need by then; the communicator is failed
+  // afterwards.
   virtual void abort(std::string_view why) = 0;
   // ok, or why the communicator has failed.
   virtual Status health() const = 0;

@@ -56,7 +56,7 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.plan = &entry;
   op.plan->busy = true;
   op.blocked_since_ns = op.stated_ns = 0;
-  op.waited = false;
+  op.waited = op.done = false;
   op.warn_after_s = 0;
   count_one(calls_);
   number(op);
@@ -238,11 +238,14 @@ Status Engine::drive(Operation& op) {
         // much of it moves: this call must not miss its deadline, or its peer's death, for that.
         if (outstanding_.load(std::memory_order_relaxed) > 0) {
           if (serve_queue()) backoff_.reset();
+          if (op.done) return {};
           if (failed_.load(std::memory_order_relaxed)) return health();  // memory was let go of
         }
         if (backoff_.look_around() || (++polls & kLookEvery) == 0) {
           driver_.let_in();
-          WEFT_TRY(look_around(op));
+          Status status = look_around(op);
+          if (op.done) return {};
+          if (!status.ok()) return status;
         }
         backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline(),
                        backoff_.crowded() ? op.executor.awaited() : Backoff::kNobody);

@@ -35,7 +35,7 @@ Status Engine::look_around(Operation& op) {
     return health();
   }
   if (Status heard = hear_notes(); !heard.ok()) {
-    if (heard.code() != Code::timeout) return heard;
+    if (op.done || heard.code() != Code::timeout) return heard;
     // Perhaps they waited for this rank: say whom it waits for itself.
     const Status own = describe_timeout(op);
     const std::vector<Rank> blamed = op.executor.blocked_peers();
@@ -45,6 +45,8 @@ Status Engine::look_around(Operation& op) {
   }
   if (Status status = op.executor.check(); !status.ok()) {
     if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
+    end_what_can();
+    if (op.done) return {};
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
   }
   if (!op.deadline || std::exchange(op.moved, false)) op.deadline = deadline_of(op.call.timeout_s);
@@ -90,6 +92,7 @@ void Engine::state_call(Operation& op, int64_t now_ns) {
 Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
     if (auto failure = parse_failure_note(note->text)) {
+      end_what_can();
       words_.emplace(note->from, *failure);
       const Status status = std::move(failure->status);
       const bool news = record_failure(status);
@@ -109,6 +112,21 @@ Status Engine::hear_notes() {
     }
   }
   return {};
+}
+
+// What peers did before they failed, gave up or left came before the word of it: a call that lacks
+// nothing else ends well, and only the next one learns of the failure.
+void Engine::end_what_can() {
+  using Progress = CpuExecutor::Progress;
+  if (failed_.load(std::memory_order_acquire)) return;  // links may be gone already
+  const auto last_polls = [this](Operation& op) {
+    Progress progress = Progress::moved;
+    while (progress == Progress::moved) progress = poll(op);
+    op.done = progress == Progress::done;
+  };
+  if (inline_.plan && !inline_.done) last_polls(inline_);
+  for (const auto& op : active_)
+    if (op && !op->done) last_polls(*op);
 }
 
 // A peer's data did not fit this call. Ask for its side of the story before reporting.

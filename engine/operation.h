@@ -46,6 +46,7 @@ struct Operation {
   uint64_t tag = 0;       // of collective calls: Engine::history_ with this one
   uint64_t number = 0;    // of the recorder
   bool waited = false;    // long enough to look around
+  bool done = false;      // by Engine::end_what_can(), whatever has failed since
   // Counts from when an asynchronous call was made, a blocking one began to wait (most never do),
   // and anew from when something of it, or one that it waited behind, moved.
   std::optional<Deadline> deadline;

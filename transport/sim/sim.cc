@@ -112,6 +112,7 @@ class SimTransport final : public Transport {
   }
 
   void poll() override {
+    if (const auto& between = state_.options().between) between(rank_);
     state_.poll();
     map_windows();
   }

@@ -9,6 +9,7 @@
 // message is placed; slots hold garbage once released; free slots are reused in random order.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "transport/transport.h"
@@ -33,6 +34,8 @@ struct SimOptions {
   // With windows ranks can read each other's own memory, too, but for one that cannot, and one
   // whose memory cannot be read.
   Rank blind = -1, hidden = -1;
+  // Called where a rank polls its transport: what others do between two of its looks. May be empty.
+  std::function<void(Rank)> between = {};
 };
 
 namespace sim {

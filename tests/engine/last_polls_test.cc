@@ -1,0 +1,99 @@
+// What a peer did before it gave up or died came before the word of it, though nobody looked in
+// between: calls that lack nothing else end well.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+#include "tests/support/sim_call.h"
+
+namespace weft::test {
+namespace {
+
+enum class End : uint8_t { aborts, dies };
+
+// How rank 0 ends; whether its messages go by windows or links; whether rank 1 waits in its call,
+// or has started it.
+class LastPolls : public testing::TestWithParam<std::tuple<End, bool, bool>> {
+ protected:
+  // Rank 1 finds nothing from rank 0, and before it looks around rank 0 makes the call, if it
+  // `takes_part`, and ends.
+  void run(bool takes_part) {
+    const auto [how, windows, waits] = GetParam();
+    Options options;
+    options.timeout_s = 10;  // virtual
+    bool ended = false;
+    SimOptions sim{.seed = 3, .windows = windows};
+    sim.between = [&](Rank rank) {
+      if (!rank1_called_ || rank != 1 || std::exchange(ended, true)) return;
+      if (takes_part) {
+        const Work work = world_->engine(0).start(call(0));
+        ASSERT_TRUE(world_->finish(std::span(&work, 1), 1));
+        EXPECT_TRUE(work.error().ok()) << work.error().to_string();
+      }
+      for (int i = 0; i < 20; ++i) world_->poll(1);  // until rank 1 has all that was sent
+      how == End::aborts ? world_->engine(0).abort("enough") : world_->net().kill(0);
+      for (int i = 0; i < 200; ++i) world_->poll(1);  // until rank 1 may know
+    };
+    world_ = std::make_unique<SimWorld>(2, sim, options);
+    // Now connections are there, and windows are mapped.
+    const Work before[] = {world_->engine(0).start(call(0)), world_->engine(1).start(call(1))};
+    ASSERT_TRUE(world_->finish(before));
+    for (std::array<int32_t, 2>& each : all_) each = {};
+    rank1_called_ = true;
+    if (waits) {
+      status_ = world_->engine(1).run(call(1));
+    } else {
+      const Work work = world_->engine(1).start(call(1));
+      while (world_->engine(1).poll()) continue;
+      status_ = work.error();
+    }
+    EXPECT_TRUE(ended);
+    next_ = world_->engine(1).run(call(1));
+  }
+
+  Call call(Rank rank) {
+    return {.kind = Kind::all_gather,
+            .input = &own_[rank],
+            .output = all_[rank].data(),
+            .count = 1,
+            .type = DataType::int32};
+  }
+
+  static Code code() {
+    return std::get<End>(GetParam()) == End::aborts ? Code::aborted : Code::peer_lost;
+  }
+
+  const std::array<int32_t, 2> own_{10, 11};
+  std::array<std::array<int32_t, 2>, 2> all_{};
+  std::unique_ptr<SimWorld> world_;
+  bool rank1_called_ = false;
+  Status status_, next_;
+};
+
+std::string way(const testing::TestParamInfo<LastPolls::ParamType>& test) {
+  const auto [how, windows, waits] = test.param;
+  return std::string(how == End::aborts ? "Aborts" : "Dies") + (windows ? "Windows" : "Links") +
+         (waits ? "Waiting" : "Started");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, LastPolls,
+                         testing::Combine(testing::Values(End::aborts, End::dies), testing::Bool(),
+                                          testing::Bool()),
+                         way);
+
+TEST_P(LastPolls, EndACallThatLacksNothing) {
+  run(true);
+  EXPECT_TRUE(status_.ok()) << status_.to_string();
+  EXPECT_EQ(all_[1], own_);
+  EXPECT_EQ(next_.code(), code()) << next_.to_string();
+}
+
+TEST_P(LastPolls, LetACallFailThatLacksSomething) {
+  run(false);
+  EXPECT_EQ(status_.code(), code()) << status_.to_string();
+  EXPECT_EQ(next_.code(), code()) << next_.to_string();
+}
+
+}  // namespace
+}  // namespace weft::test
