@@ -19,7 +19,7 @@ class LastPolls : public testing::TestWithParam<std::tuple<End, bool, bool>> {
   // Rank 1 finds nothing from rank 0, and before it looks around rank 0 makes the call, if it
   // `takes_part`, and ends.
   void run(bool takes_part) {
-    const auto [how, windows, waits] = GetParam();
+    const bool windows = std::get<1>(GetParam()), waits = std::get<2>(GetParam());
     Options options;
     options.timeout_s = 10;  // virtual
     bool ended = false;
@@ -32,7 +32,7 @@ class LastPolls : public testing::TestWithParam<std::tuple<End, bool, bool>> {
         EXPECT_TRUE(work.error().ok()) << work.error().to_string();
       }
       for (int i = 0; i < 20; ++i) world_->poll(1);  // until rank 1 has all that was sent
-      how == End::aborts ? world_->engine(0).abort("enough") : world_->net().kill(0);
+      how() == End::aborts ? world_->engine(0).abort("enough") : world_->net().kill(0);
       for (int i = 0; i < 200; ++i) world_->poll(1);  // until rank 1 may know
     };
     world_ = std::make_unique<SimWorld>(2, sim, options);
@@ -60,9 +60,8 @@ class LastPolls : public testing::TestWithParam<std::tuple<End, bool, bool>> {
             .type = DataType::int32};
   }
 
-  static Code code() {
-    return std::get<End>(GetParam()) == End::aborts ? Code::aborted : Code::peer_lost;
-  }
+  static End how() { return std::get<End>(GetParam()); }
+  static Code code() { return how() == End::aborts ? Code::aborted : Code::peer_lost; }
 
   const std::array<int32_t, 2> own_{10, 11};
   std::array<std::array<int32_t, 2>, 2> all_{};
