@@ -42,6 +42,13 @@ std::string name_of(const CallInfo::Price& price) {
   return name;
 }
 
+std::vector<PricedWay> ways_of(const std::vector<CallInfo::Price>& prices) {
+  std::vector<PricedWay> ways;
+  for (const CallInfo::Price& price : prices)
+    ways.push_back({name_of(price), price.seconds * 1e6, 0});
+  return ways;
+}
+
 int iterations_of(size_t bytes) {
   return std::clamp(static_cast<int>(kBytesMoved / kPassesAtLeast / std::max<size_t>(1, bytes)),
                     kIterationsAtLeast, kIterationsAtMost);
@@ -71,11 +78,6 @@ class PriceJob {
       : options_(options), job_(job), input_(0), output_(0) {}
 
   Status run() {
-    // Where they share cores the scheduler places them, unevenly for a while; prices know nothing
-    // of that.
-    const std::vector<int> cpus = cpus_core_by_core();
-    if (options_.bind && !cpus.empty())
-      bind_to_cpu(cpus[static_cast<size_t>(job_.rank) % cpus.size()]);
     for (const Case& what : list_cases(options_, job_.size).cases)
       WEFT_TRY(run(what).within(describe(what)));
     return {};
@@ -123,7 +125,7 @@ class PriceJob {
     if (!after.ok()) return after.status();
     const Result<CallInfo> then = explain(invocation, *after);
     if (!then.ok()) return then.status();
-    take_means(round.ways, then->prices);
+    take_means(round.ways, ways_of(then->prices));
     WEFT_TRY(control().barrier());  // nobody leaves while another one still connects
     if (job_.rank != 0) return {};
     round.steady = close(*before, *after);
@@ -140,13 +142,6 @@ class PriceJob {
     if (!team.ok()) return team.status();
     team_ = team.take();
     return invocation.explain(control());
-  }
-
-  // An algorithm that would run otherwise by now keeps its price.
-  static void take_means(std::vector<PricedWay>& ways, const std::vector<CallInfo::Price>& prices) {
-    for (PricedWay& way : ways)
-      for (const CallInfo::Price& price : prices)
-        if (name_of(price) == way.name) way.price_us = (way.price_us + price.seconds * 1e6) / 2;
   }
 
   // Every way, priced by `network` so far.
@@ -183,8 +178,8 @@ class PriceJob {
       Result<Team> team = bound_to(price);
       if (!team.ok()) return team.status();
       teams.push_back(team.take());
-      round.ways.push_back({name_of(price), price.seconds * 1e6, 0});
     }
+    round.ways = ways_of(prices);
     std::vector<std::vector<double>> measured(ways);
     for (int pass = 0; pass < passes_of(round.bytes); ++pass)
       for (size_t i = 0; i < ways; ++i) {

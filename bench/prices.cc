@@ -37,6 +37,12 @@ double PricePoint::median() const {
   return ratios.empty() ? 1 : summarize(std::move(ratios)).median;
 }
 
+void take_means(std::vector<PricedWay>& ways, const std::vector<PricedWay>& then) {
+  for (PricedWay& way : ways)
+    for (const PricedWay& same : then)
+      if (same.name == way.name) way.price_us = (way.price_us + same.price_us) / 2;
+}
+
 // Of measured / price where there is none: the median of a size is then no price either.
 constexpr double kNoPrice = std::numeric_limits<double>::infinity();
 

@@ -42,6 +42,8 @@ struct PricedRound {
   double message_us = 0;
   bool steady = false;  // the second one says the same
 };
+// The second prices, of ways in any order.
+void take_means(std::vector<PricedWay>& ways, const std::vector<PricedWay>& then);
 // Medians of the rounds in which the machine was steady, or of all where it never was: of what was
 // measured, and of measured / price, as a price holds for the machine of its round. The choice is
 // the one of most rounds; of an algorithm that was to run otherwise in each, the first way is

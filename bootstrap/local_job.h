@@ -19,7 +19,9 @@ struct LocalJob {
   int count = 1;
   std::string name;                    // that tools show; empty: the path of this program
   std::vector<std::string> arguments;  // without the program
-  // To a core each where there are enough, as mpirun does; else it is the scheduler's affair.
+  // To a CPU each, cores first; where ranks are more than CPUs, to these in turn: a rank that the
+  // scheduler moves finds its memory in another core's caches, and for a while more ranks may share
+  // one core than another.
   bool bind = false;
   std::vector<std::string> hosts;  // by rank, the host that it plays (WEFT_HOST); empty: none
   OnLoss on_loss;  // where the others go on when a signal ends a rank, see run_together()

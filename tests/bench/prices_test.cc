@@ -43,6 +43,15 @@ TEST(Prices, AreCounted) {
       "prices within 1.4: 8 of 12, by their median 6; choices within 10 % of the best: 2 of 4");
 }
 
+// Of one that would run otherwise by then there is no second price.
+TEST(Prices, AreMeansOfTwoByTheirNames) {
+  std::vector<PricedWay> ways{{"ring", 10, 11}, {"knomial r4", 12, 20}};
+  take_means(ways, {{"knomial", 1, 0}, {"ring", 20, 0}, {"bruck", 5, 0}});
+  EXPECT_EQ(ways[0].price_us, 15);
+  EXPECT_EQ(ways[1].price_us, 12);
+  EXPECT_EQ(ways[0].measured_us, 11);
+}
+
 // A machine that was three times slower is slower for all.
 TEST(Prices, AreCountedByTheirMedian) {
   PricePoint slow = point();
