@@ -172,9 +172,8 @@ class Communicator {
   // on communicators have to: ranks that make a call in its place get an error.
   virtual Result<std::vector<std::string>> tell_all(const std::string& mine);
 
-  // Ends every call under way on this rank, and as soon as they hear of it on the others, with
-  // Code::aborted, but for those that have all they need by then; the communicator is failed
-  // afterwards.
+  // Ends every call under way on this rank with Code::aborted, and on the others, as soon as they
+  // hear of it, those that do not have all they need by then; the communicator is failed afterwards.
   virtual void abort(std::string_view why) = 0;
   // ok, or why the communicator has failed.
   virtual Status health() const = 0;

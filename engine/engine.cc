@@ -22,8 +22,8 @@ int ranks_beside(const std::vector<int>& host_of_rank, Rank me) {
       std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[static_cast<size_t>(me)]));
 }
 
-// More ranks on this host than cores: then waiting ranks must let the others run. A rank that is
-// bound to one core was bound by a launcher, which gave the others cores of their own.
+// More ranks on this host than cores: then waiting ranks must let the others run. That a rank is
+// bound to one core tells nothing: its launcher has bound the others elsewhere, or to all in turn.
 bool more_than_cores(int ranks) {
   const long usable = static_cast<long>(std::thread::hardware_concurrency());
   const long cores = usable > 1 ? usable : ::sysconf(_SC_NPROCESSORS_ONLN);

@@ -161,6 +161,7 @@ class Engine final : public Communicator {
   Status look_around(Operation& op);
   Status hear_notes();
   void end_what_can();
+  Status how_ended(Operation& op);  // REQUIRES: op.has_ended()
   void state_call(Operation& op, int64_t now_ns);
   Status explain_mismatch(Operation& op, const Status& failure);
   void release(Operation& op, const Status& status);

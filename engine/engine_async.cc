@@ -223,7 +223,10 @@ bool Engine::poll_active() {
 // Done or failed, with its status; or still under way.
 CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status) {
   using Progress = CpuExecutor::Progress;
-  if (op.done) return Progress::done;
+  if (op.has_ended()) {
+    status = how_ended(op);
+    return op.ended;
+  }
   if (failed_.load(std::memory_order_acquire)) {  // links may be gone already
     status = health();
     return Progress::failed;
@@ -236,9 +239,9 @@ CpuExecutor::Progress Engine::poll_one(Operation& op, bool look, Status& status)
   }
   if (progress != Progress::blocked || !look) return progress;
   status = look_around(op);
-  if (op.done) {
-    status = {};
-    return Progress::done;
+  if (op.has_ended()) {
+    status = how_ended(op);
+    return op.ended;
   }
   return status.ok() ? Progress::blocked : Progress::failed;
 }
@@ -254,7 +257,7 @@ void Engine::end(Operation& op, Status status) {
 void Engine::end_all() {
   const std::lock_guard lock(driver_);
   const std::lock_guard queue_lock(queue_mutex_);
-  for (auto& op : active_) end(*op, op->done ? Status() : health());
+  for (auto& op : active_) end(*op, op->has_ended() ? how_ended(*op) : health());
   for (auto& op : waiting_) end(*op, health());
   for (auto& op : queue_) end(*op, health());
   active_.clear();

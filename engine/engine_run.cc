@@ -56,7 +56,8 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.plan = &entry;
   op.plan->busy = true;
   op.blocked_since_ns = op.stated_ns = 0;
-  op.waited = op.done = false;
+  op.waited = false;
+  op.ended = CpuExecutor::Progress::blocked;
   op.warn_after_s = 0;
   count_one(calls_);
   number(op);
@@ -238,13 +239,13 @@ Status Engine::drive(Operation& op) {
         // much of it moves: this call must not miss its deadline, or its peer's death, for that.
         if (outstanding_.load(std::memory_order_relaxed) > 0) {
           if (serve_queue()) backoff_.reset();
-          if (op.done) return {};
+          if (op.has_ended()) return how_ended(op);
           if (failed_.load(std::memory_order_relaxed)) return health();  // memory was let go of
         }
         if (backoff_.look_around() || (++polls & kLookEvery) == 0) {
           driver_.let_in();
-          Status status = look_around(op);
-          if (op.done) return {};
+          const Status status = look_around(op);
+          if (op.has_ended()) return how_ended(op);
           if (!status.ok()) return status;
         }
         backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline(),

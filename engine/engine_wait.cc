@@ -35,7 +35,7 @@ Status Engine::look_around(Operation& op) {
     return health();
   }
   if (Status heard = hear_notes(); !heard.ok()) {
-    if (op.done || heard.code() != Code::timeout) return heard;
+    if (op.ended == CpuExecutor::Progress::done || heard.code() != Code::timeout) return heard;
     // Perhaps they waited for this rank: say whom it waits for itself.
     const Status own = describe_timeout(op);
     const std::vector<Rank> blamed = op.executor.blocked_peers();
@@ -46,7 +46,7 @@ Status Engine::look_around(Operation& op) {
   if (Status status = op.executor.check(); !status.ok()) {
     if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
     end_what_can();
-    if (op.done) return {};
+    if (op.has_ended()) return {};
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
   }
   if (!op.deadline || std::exchange(op.moved, false)) op.deadline = deadline_of(op.call.timeout_s);
@@ -114,19 +114,31 @@ Status Engine::hear_notes() {
   return {};
 }
 
-// What peers did before they failed, gave up or left came before the word of it: a call that lacks
-// nothing else ends well, and only the next one learns of the failure.
+// What peers did before they failed, gave up or left is mostly here before the word of it: a call
+// that lacks nothing else ends well, and the next one learns of the failure. (What was sent to a
+// peer that has died since counts as sent: nobody misses it.)
 void Engine::end_what_can() {
   using Progress = CpuExecutor::Progress;
-  if (failed_.load(std::memory_order_acquire)) return;  // links may be gone already
+  constexpr int kMostPolls = 1000;  // of live peers' data, too, who have to hear of the failure
   const auto last_polls = [this](Operation& op) {
-    Progress progress = Progress::moved;
-    while (progress == Progress::moved) progress = poll(op);
-    op.done = progress == Progress::done;
+    if (!op.plan || op.has_ended()) return;
+    for (int i = 0; i < kMostPolls; ++i) {
+      if (failed_.load(std::memory_order_acquire)) return;  // links may be gone already
+      const Progress progress = poll(op);
+      if (progress == Progress::blocked) return;
+      if (progress != Progress::moved) return void(op.ended = progress);
+      op.moved = moved_ = true;
+      op.blocked_since_ns = 0;
+    }
   };
-  if (inline_.plan && !inline_.done) last_polls(inline_);
+  last_polls(inline_);
   for (const auto& op : active_)
-    if (op && !op->done) last_polls(*op);
+    if (op) last_polls(*op);
+}
+
+Status Engine::how_ended(Operation& op) {
+  if (op.ended == CpuExecutor::Progress::done) return {};
+  return failed_.load(std::memory_order_acquire) ? health() : why_failed(op);
 }
 
 // A peer's data did not fit this call. Ask for its side of the story before reporting.

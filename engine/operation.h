@@ -46,7 +46,8 @@ struct Operation {
   uint64_t tag = 0;       // of collective calls: Engine::history_ with this one
   uint64_t number = 0;    // of the recorder
   bool waited = false;    // long enough to look around
-  bool done = false;      // by Engine::end_what_can(), whatever has failed since
+  // Done or failed by Engine::end_what_can(), whatever has failed since; else blocked.
+  CpuExecutor::Progress ended = CpuExecutor::Progress::blocked;
   // Counts from when an asynchronous call was made, a blocking one began to wait (most never do),
   // and anew from when something of it, or one that it waited behind, moved.
   std::optional<Deadline> deadline;
@@ -68,6 +69,7 @@ struct Operation {
     group = what;
   }
 
+  bool has_ended() const { return ended != CpuExecutor::Progress::blocked; }
   Signature signature() const {
     return is_group ? weft::signature(group) : weft::signature(call, purpose);
   }
