@@ -42,7 +42,7 @@ struct PricedRound {
   double message_us = 0;
   bool steady = false;  // the second one says the same
 };
-// The second prices, of ways in any order.
+// Prices become the means of these and of the second ones, which are those of ways in any order.
 void take_means(std::vector<PricedWay>& ways, const std::vector<PricedWay>& then);
 // Medians of the rounds in which the machine was steady, or of all where it never was: of what was
 // measured, and of measured / price, as a price holds for the machine of its round. The choice is
