@@ -173,7 +173,8 @@ class Communicator {
   virtual Result<std::vector<std::string>> tell_all(const std::string& mine);
 
   // Ends every call under way on this rank with Code::aborted, and on the others, as soon as they
-  // hear of it, those that do not have all they need by then; the communicator is failed afterwards.
+  // hear of it, those that do not have all they need by then; the communicator is failed
+  // afterwards.
   virtual void abort(std::string_view why) = 0;
   // ok, or why the communicator has failed.
   virtual Status health() const = 0;
