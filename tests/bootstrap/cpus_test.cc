@@ -1,12 +1,13 @@
 #include "bootstrap/cpus.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include "tests/support/temporary_folder.h"
 
 namespace weft {
 namespace {
@@ -15,19 +16,14 @@ namespace fs = std::filesystem;
 
 class CpusTest : public testing::Test {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/weft-cpus-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   void describe(int cpu, int package, int core) const {
     const fs::path topology = folder_ / ("cpu" + std::to_string(cpu)) / "topology";
     fs::create_directories(topology);
     std::ofstream(topology / "physical_package_id") << package << '\n';
     std::ofstream(topology / "core_id") << core << '\n';
   }
-  fs::path folder_;
+  const test::TemporaryFolder own_;
+  const fs::path& folder_ = own_.path();
 };
 
 TEST_F(CpusTest, WithoutADescriptionEveryCpuIsACore) {

@@ -15,11 +15,10 @@
 #include "base/env.h"
 #include "base/text.h"
 #include "bootstrap/cpus.h"
+#include "tests/support/temporary_folder.h"
 
 namespace weft {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Told to ranks: the CPUs, "N N ...", and whether a rank should have all of them.
 constexpr const char *kExpected = "WEFT_TEST_CPUS", *kUnbound = "WEFT_TEST_UNBOUND";
@@ -60,9 +59,6 @@ TEST(Rank, DISABLED_HasTheCpusThatItShould) {
 class LocalJobTest : public testing::Test {
  protected:
   void SetUp() override {
-    char name[] = "/tmp/weft-job-XXXXXX";
-    ASSERT_NE(::mkdtemp(name), nullptr);
-    folder_ = name;
     std::vector<int> cpus = cpus_core_by_core();
     cpus.resize(std::min<size_t>(cpus.size(), 2));
     cpu_set_t few;
@@ -70,13 +66,12 @@ class LocalJobTest : public testing::Test {
     for (const int cpu : cpus) CPU_SET(cpu, &few);
     ASSERT_EQ(::sched_setaffinity(0, sizeof few, &few), 0);
     ::setenv(kExpected, text_of(cpus_core_by_core()).c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-    ::setenv(kFolder, name, 1);                                    // NOLINT(concurrency-mt-unsafe)
+    ::setenv(kFolder, folder_.path().c_str(), 1);                  // NOLINT(concurrency-mt-unsafe)
   }
   void TearDown() override {
     for (const char* name : {kExpected, kUnbound, kFolder})
       ::unsetenv(name);  // NOLINT(concurrency-mt-unsafe)
     unbind_from_cpus();
-    fs::remove_all(folder_);
   }
 
   void expect_to_pass(const LocalJob& job) const {
@@ -85,11 +80,11 @@ class LocalJobTest : public testing::Test {
     EXPECT_EQ(outcome->first_failed, -1) << outcome->reason;
     EXPECT_EQ(outcome->exit_status, 0);
     for (Rank rank = 0; rank < job.ranks; ++rank)
-      EXPECT_TRUE(fs::exists(folder_ / std::to_string(rank))) << rank;
+      EXPECT_TRUE(std::filesystem::exists(folder_.path() / std::to_string(rank))) << rank;
   }
 
  private:
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(LocalJobTest, RanksAreBoundToCpusInTurn) { expect_to_pass(job(5, true)); }
