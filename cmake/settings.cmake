@@ -30,6 +30,18 @@ target_compile_options(weft_settings INTERFACE
   # Results must not depend on the compiler's mood: no a*b+c contraction anywhere.
   -ffp-contract=off)
 
+# Precompiles `headers` (<folder/name.h>) for `target`, which compiles nothing else.
+function(weft_precompile target headers)
+  target_precompile_headers(${target} PRIVATE ${headers} ${ARGN})
+  # g++ knows a file by its whole text. What ccache keeps must go by that, too ("depend mode"), not by
+  # what the preprocessor leaves: with a header precompiled before a comment was edited, g++ takes the
+  # header for another one, and its classes for defined twice.
+  if(WEFT_CCACHE AND CMAKE_CXX_COMPILER_LAUNCHER)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+endfunction()
+
 # A third of the time that a layer takes to compile goes into the standard library's headers: they are
 # read once, but where a unity build does so anyhow. tests/tidy/standard_headers.py sees to it that
 # files include what they use of them all the same.
@@ -38,7 +50,7 @@ file(CONFIGURE OUTPUT standard_headers.cc CONTENT "")
 add_library(weft_standard_headers OBJECT EXCLUDE_FROM_ALL ${CMAKE_CURRENT_BINARY_DIR}/standard_headers.cc)
 target_link_libraries(weft_standard_headers PRIVATE weft_settings Threads::Threads)
 target_compile_options(weft_standard_headers PRIVATE ${WEFT_LAYER_OPTIONS})
-target_precompile_headers(weft_standard_headers PRIVATE
+weft_precompile(weft_standard_headers
   <algorithm> <array> <atomic> <chrono> <cstring> <functional> <map> <memory> <mutex> <optional>
   <set> <span> <string> <string_view> <thread> <vector>)
 
