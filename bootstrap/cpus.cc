@@ -3,22 +3,21 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <memory>
+#include <numeric>
+#include <thread>
 #include <utility>
+
+#include "base/text.h"
 
 namespace weft {
 namespace {
 
-std::vector<int> usable_cpus() {
-  cpu_set_t allowed;
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
-  return cpus;
-}
+constexpr int kMostCpus = 1 << 16;
 
 int read_number(const std::string& path, int otherwise) {
   std::ifstream file(path);
@@ -27,6 +26,60 @@ int read_number(const std::string& path, int otherwise) {
 }
 
 }  // namespace
+
+std::vector<int> usable_cpus() {
+  std::vector<int> cpus;
+  for (int most = CPU_SETSIZE; most <= kMostCpus && cpus.empty(); most *= 2) {
+    const size_t bytes = CPU_ALLOC_SIZE(most);
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> allowed(
+        CPU_ALLOC(most), [](cpu_set_t* set) { CPU_FREE(set); });
+    if (!allowed || ::sched_getaffinity(0, bytes, allowed.get()) != 0) continue;
+    for (int cpu = 0; cpu < most; ++cpu)
+      if (CPU_ISSET_S(cpu, bytes, allowed.get())) cpus.push_back(cpu);
+  }
+  if (!cpus.empty()) return cpus;
+  cpus.resize(std::max(1U, std::thread::hardware_concurrency()));
+  std::iota(cpus.begin(), cpus.end(), 0);
+  return cpus;
+}
+
+std::string cpu_list(const std::vector<int>& cpus) {
+  std::string text;
+  for (size_t i = 0; i < cpus.size();) {
+    size_t last = i;
+    while (last + 1 < cpus.size() && cpus[last + 1] == cpus[last] + 1) ++last;
+    text += concat(text.empty() ? "" : ",", cpus[i]);
+    if (last > i) text += concat("-", cpus[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+Result<std::vector<int>> read_cpu_list(std::string_view text) {
+  const auto bad = [whole = text] {
+    return invalid_argument(
+        concat("\"", whole.substr(0, 64), "\" is not a list of CPUs; expected one like 0-3,8"));
+  };
+  std::vector<int> cpus;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto number = [&](int& value) {
+    const auto [next, error] = std::from_chars(at, end, value);
+    at = next;
+    return error == std::errc() && value >= 0 && value < kMostCpus;
+  };
+  for (bool more = !text.empty(); more;) {
+    int first = 0, last = 0;
+    if (!number(first)) return bad();
+    last = first;
+    if (at != end && *at == '-' && (++at, !number(last))) return bad();
+    if (last < first || (!cpus.empty() && first <= cpus.back())) return bad();
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+    more = at != end;
+    if (more && *at++ != ',') return bad();
+  }
+  return cpus;
+}
 
 std::vector<int> cpus_core_by_core(const std::string& sysfs) {
   struct Place {

@@ -23,7 +23,7 @@ ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std:
                       {"WEFT_LOCAL_SIZE", std::to_string(job.count)},
                       {"WEFT_RENDEZVOUS", meeting.address},
                       {kSupervised, "1"}};
-  if (job.bind && !cpus.empty()) spec.cpu = cpus[static_cast<size_t>(local_rank) % cpus.size()];
+  if (job.bind) spec.cpu = cpus[static_cast<size_t>(local_rank) % cpus.size()];
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   if (!job.hosts.empty())
     spec.environment.emplace_back("WEFT_HOST", job.hosts[static_cast<size_t>(rank)]);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "bootstrap/cpus.h"
 #include "engine/engine.h"
 #include "engine/greeting.h"
 #include "engine/tuner/tuning.h"
@@ -17,6 +18,7 @@ constexpr size_t kWindowBytes = 2 << 20;
 // What a rank has made so far.
 struct Made {
   std::vector<int> hosts;  // by rank
+  int cpus = 0;            // of this rank's, that its ranks may use
   Connecting transports;
   DeviceAgreement devices;
 };
@@ -83,6 +85,7 @@ DeviceAgreement agree_on_devices(const std::vector<Greeting>& greetings) {
 Greeting greet(CreateConfig& config, Rank rank) {
   Greeting greeting;
   greeting.host = config.host;
+  greeting.cpus = usable_cpus();
   greeting.name = random_name();
   greeting.options = shared_options(config.options);
   add_device(config, greeting);
@@ -116,6 +119,7 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   const auto greetings = read_greetings(texts, options.algorithm);
   if (!greetings.ok()) return greetings.status();
   made.hosts = number_hosts(*greetings);
+  made.cpus = cpus_of_host(*greetings, meet.rank());
   auto tuner = tuner_from(greetings->front(), made.hosts, options, config.tuner);
   if (!tuner.ok()) return tuner.status();
   config.tuner = tuner.take();
@@ -175,7 +179,8 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
   std::unique_ptr<Media> media = connected.take();
   log_line(LogLevel::info, meet.rank(),
            concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
-  auto engine = std::make_unique<Engine>(std::move(media), config, std::move(made.hosts));
+  auto engine =
+      std::make_unique<Engine>(std::move(media), config, std::move(made.hosts), made.cpus);
   WEFT_TRY(engine->join_devices(made.devices));
   return std::unique_ptr<Communicator>(std::move(engine));
 }

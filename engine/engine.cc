@@ -1,7 +1,5 @@
 #include "engine/engine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <numeric>
@@ -22,14 +20,6 @@ int ranks_beside(const std::vector<int>& host_of_rank, Rank me) {
       std::count(host_of_rank.begin(), host_of_rank.end(), host_of_rank[static_cast<size_t>(me)]));
 }
 
-// More ranks on this host than cores: then waiting ranks must let the others run. That a rank is
-// bound to one core tells nothing: its launcher has bound the others elsewhere, or to all in turn.
-bool more_than_cores(int ranks) {
-  const long usable = static_cast<long>(std::thread::hardware_concurrency());
-  const long cores = usable > 1 ? usable : ::sysconf(_SC_NPROCESSORS_ONLN);
-  return ranks > std::max(1L, cores);
-}
-
 Lineage founded(const std::shared_ptr<Origin>& origin) {
   std::vector<Rank> ranks(static_cast<size_t>(origin->media->ranks()));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -45,7 +35,8 @@ Lineage lineage_of(const CreateConfig& config, const std::shared_ptr<Origin>& ow
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank)
+Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank,
+               int cpus)
     : config_(std::move(config)),
       host_of_rank_(std::move(host_of_rank)),
       own_(std::make_shared<Origin>(std::move(media))),
@@ -56,7 +47,7 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       reserve_(new (std::nothrow) std::byte[kReserveBytes]),
       shared_(*media_),
       neighbours_(ranks_beside(host_of_rank_, media_->me())),
-      crowded_(more_than_cores(neighbours_)),
+      crowded_(neighbours_ > cpus),
       driver_(own_->driver),
       inline_(*media_, shared_),
       backoff_(crowded_) {

@@ -95,7 +95,9 @@ void ask_for_room();
 
 class Engine final : public Communicator {
  public:
-  Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank);
+  // `cpus`: those that the ranks of this rank's host may use, together.
+  Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank,
+         int cpus);
   ~Engine() override;
   // By all ranks, before any call: makes what calls on device memory need. An error where a rank's
   // options name a device and that cannot be; else such calls will say why not.
@@ -316,7 +318,7 @@ class Engine final : public Communicator {
   ReadableMemory readable_;               // this rank's
   std::optional<bool> reads_;             // the memory of all others' processes; not known: nullopt
   const int neighbours_;                  // ranks of this host, with this one
-  bool crowded_ = false;
+  const bool crowded_;                    // they are more than the CPUs that they may use
   std::byte barrier_bytes_[2] = {};
 
   DriverLock& driver_;                      // own_'s

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/json_object.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/types.h"
+#include "bootstrap/cpus.h"
 
 namespace weft {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 3;  // of what ranks tell each other here and on their connections
+constexpr int kVersion = 4;  // of what ranks tell each other here and on their connections
 constexpr size_t kTextMax = 64 << 10;
 constexpr size_t kErrorMax = 4 << 10;
 
@@ -40,9 +42,12 @@ Versioned read_greeting(JsonObject& in) {
   in.required("version");
   in.read("version", read.version);
   if (read.version != kVersion) return read;
-  for (const char* key : {"host", "name", "options"}) in.required(key);
+  for (const char* key : {"host", "cpus", "name", "options"}) in.required(key);
   Greeting& greeting = read.greeting;
   greeting.host = in.text("host");
+  const auto cpus = read_cpu_list(in.text("cpus"));
+  if (!cpus.ok()) in.complain(in.at("cpus"), std::string(cpus.status().message()));
+  if (cpus.ok()) greeting.cpus = *cpus;
   greeting.name = in.text("name");
   greeting.options = in.text("options");
   greeting.file = in.text("file");
@@ -155,7 +160,11 @@ std::string shared_options(const Options& o) {
 }
 
 std::string to_text(const Greeting& g) {
-  json value{{"version", kVersion}, {"host", g.host}, {"name", g.name}, {"options", g.options}};
+  json value{{"version", kVersion},
+             {"host", g.host},
+             {"cpus", cpu_list(g.cpus)},
+             {"name", g.name},
+             {"options", g.options}};
   if (!g.file.empty()) value["file"] = g.file;
   if (!g.tuning.empty()) value["tuning"] = g.tuning;
   if (g.device) value["device"] = true;
@@ -195,6 +204,14 @@ std::vector<int> number_hosts(const std::vector<Greeting>& greetings) {
     if (it == seen.end()) seen.push_back(greeting.host);
   }
   return numbers;
+}
+
+int cpus_of_host(const std::vector<Greeting>& greetings, Rank me) {
+  const std::string& host = greetings[static_cast<size_t>(me)].host;
+  std::set<int> together;
+  for (const Greeting& greeting : greetings)
+    if (greeting.host == host) together.insert(greeting.cpus.begin(), greeting.cpus.end());
+  return static_cast<int>(together.size());
 }
 
 std::string to_text(const Introduction& introduction) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bootstrap/cpus.h"
 #include "engine/backoff.h"
 #include "engine/measure/flows.h"
 #include "engine/measure/pair.h"

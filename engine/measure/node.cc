@@ -14,6 +14,7 @@
 #include <new>
 #include <vector>
 
+#include "bootstrap/cpus.h"
 #include "engine/communicator.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"

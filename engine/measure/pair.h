@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "bootstrap/cpus.h"
 #include "engine/measure/threads.h"
 #include "engine/media.h"
 #include "transport/transport.h"

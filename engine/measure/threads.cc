@@ -38,12 +38,6 @@ double least(const Deadline& until, const std::function<double()>& measure, int 
   return best;
 }
 
-std::vector<int> usable_cpus() {
-  std::vector<int> cpus = cpus_core_by_core();
-  if (cpus.empty()) cpus.push_back(0);
-  return cpus;
-}
-
 void relax(uint64_t spins, bool one_core) {
   one_core || spins % 4096 == 0 ? void(::sched_yield()) : cpu_relax();
 }
@@ -52,7 +46,7 @@ double Watch::share() const { return ran_s > 0 ? std::min(1.0, had_s / ran_s) : 
 
 double together(Watch& watch, int count, const std::function<int(int)>& core,
                 const std::function<void(int)>& body) {
-  const std::vector<int> cpus = usable_cpus();
+  const std::vector<int> cpus = cpus_core_by_core();
   std::atomic<int> missing{count};
   std::vector<double> begins(static_cast<size_t>(count)), ends(begins), had(begins);
   auto threads = start_threads(static_cast<size_t>(count), [&](size_t thread) {

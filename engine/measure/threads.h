@@ -32,9 +32,6 @@ T median(std::vector<T> times) {
   return *middle;
 }
 
-// Those that the process may run on, core by core; one at least.
-std::vector<int> usable_cpus();
-
 // While waiting for another thread. It may need this core: then no relaxing helps, and where there
 // is only one, it does.
 void relax(uint64_t spins, bool one_core);

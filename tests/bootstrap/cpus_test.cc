@@ -59,5 +59,40 @@ TEST(Cpus, BindingIsUndone) {
   }).join();
 }
 
+TEST(CpuList, ComesBackAsItWent) {
+  for (const std::vector<int>& cpus : {std::vector<int>{},
+                                       {0},
+                                       {7},
+                                       {0, 1},
+                                       {0, 2},
+                                       {0, 1, 2, 3, 8},
+                                       {3, 5, 6, 9, 10, 11, 65'535}}) {
+    const auto read = read_cpu_list(cpu_list(cpus));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(*read, cpus);
+  }
+  EXPECT_EQ(cpu_list({0, 1, 2, 3, 8}), "0-3,8");
+}
+
+TEST(CpuList, OfAnotherKindIsRefused) {
+  for (const char* text :
+       {" ", "a", "-1", "1-", "-", "1,", ",1", "1,,2", "2-1", "1,1", "2,1", "0-3,2", "65536",
+        "0-65536", "99999999999", "0x1", "1 ,2", "1-2-3", "+1"}) {
+    const auto read = read_cpu_list(text);
+    ASSERT_FALSE(read.ok()) << text;
+    EXPECT_TRUE(read.status().message().starts_with(std::string("\"") + text)) << text;
+  }
+}
+
+TEST(Cpus, ThatAThreadMayUseAreThoseItIsBoundTo) {
+  const std::vector<int> all = usable_cpus();
+  ASSERT_FALSE(all.empty());
+  std::thread([last = all.back()] {
+    bind_to_cpu(last);
+    EXPECT_EQ(usable_cpus(), std::vector<int>{last});
+  }).join();
+  EXPECT_EQ(usable_cpus(), all);
+}
+
 }  // namespace
 }  // namespace weft

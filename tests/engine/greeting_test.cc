@@ -15,6 +15,7 @@ namespace {
 Greeting greeting(const std::string& host) {
   Greeting g;
   g.host = host;
+  g.cpus = {0, 1};
   g.name = random_name();
   g.options = shared_options(Options());
   return g;
@@ -56,6 +57,18 @@ TEST(Greetings, ComeBackAsTheyWent) {
   EXPECT_TRUE(!(*read)[1].device && (*read)[1].device_named);
   EXPECT_TRUE((*read)[1].no_device.ends_with(" full")) << (*read)[1].no_device;
   EXPECT_EQ(number_hosts(*read), (std::vector<int>{0, 1, 1}));
+  EXPECT_EQ((*read)[2].cpus, second.cpus);
+}
+
+TEST(Greetings, TellWhichCpusAHostsRanksMayUseTogether) {
+  std::vector<Greeting> all{greeting("a"), greeting("b"), greeting("a"), greeting("a")};
+  all[0].cpus = {0, 1, 2};
+  all[1].cpus = {0, 1, 2, 3, 4};
+  all[2].cpus = {2, 70};
+  all[3].cpus = {};
+  EXPECT_EQ(cpus_of_host(all, 0), 4);
+  EXPECT_EQ(cpus_of_host(all, 1), 5);
+  EXPECT_EQ(cpus_of_host(all, 3), 4);
 }
 
 TEST(Greetings, ThatDifferAreRefused) {
@@ -114,16 +127,22 @@ TEST(Greetings, OfAnotherTypeAreRefusedAndTheRankNamed) {
           replaced(good, json_text(nlohmann::json(full.options)), value), value})
       expect_refused(greet(text), "all ranks must run the same version of weft");
     if (value != "1")
-      expect_refused(greet(replaced(good, "\"version\":3", concat("\"version\":", value))),
+      expect_refused(greet(replaced(good, "\"version\":4", concat("\"version\":", value))),
                      "not a weft greeting");
   }
   for (const char* text :
-       {"", "{", "{}", "\"\"", R"({"version":3})", R"({"version":3,"host":"a"})"})
+       {"", "{", "{}", "\"\"", R"({"version":4})", R"({"version":4,"host":"a"})"})
     expect_refused(greet(text), "not a weft greeting");
   expect_refused(greet(std::string(60'000, '[')), "more than 64 deep");
 }
 
 // It becomes part of a dump's path.
+TEST(Greetings, TellTheCpusAsAList) {
+  const std::string good = to_text(greeting("a"));
+  for (const char* value : {"\"\"1", "\"0-\"", "\"1,0\"", "[0]", "\"0-99999999\""})
+    expect_refused(greet(replaced(good, "\"0-1\"", value)), "not a weft greeting");
+}
+
 TEST(Greetings, NameTheCommunicatorByAName) {
   Greeting other = greeting("a");
   for (const std::string& name :

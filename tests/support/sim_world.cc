@@ -8,6 +8,7 @@ namespace weft::test {
 namespace {
 
 constexpr size_t kWindowBytes = 1 << 20;
+constexpr int kCpus = 2;  // for all ranks together
 
 }  // namespace
 
@@ -37,7 +38,7 @@ SimWorld::SimWorld(int ranks, const SimOptions& sim, const Options& options)
         std::make_unique<Media>(r, ranks, std::move(own), kWindowBytes),
         CreateConfig{
             .options = options, .host = "h", .names = {}, .make = {}, .manual_progress = true},
-        std::vector<int>(static_cast<size_t>(ranks), 0)));
+        std::vector<int>(static_cast<size_t>(ranks), 0), kCpus));
   }
 }
 
