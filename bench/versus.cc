@@ -129,7 +129,9 @@ class Rounds {
 
   void judge(size_t index, const WatchedEnd& end) {
     if (end.signal != 0) return interrupted_by(end.signal);
-    const int exit_status = end.exit_status == kExitOk ? kExitFailed : end.exit_status;
+    // What a peer means by its status is its own affair.
+    const bool own = index == 0 && end.exit_status != kExitOk;
+    const int exit_status = own ? end.exit_status : kExitFailed;
     if (comparison_.has_wrong(index)) {
       std::fputs(end.errors.c_str(), stderr);
       give_up(index, "gave wrong values", kExitWrong);
@@ -152,11 +154,7 @@ class Rounds {
     library.note = concat("left out from round ", round_ + 1, " on: it ", why, ".");
     complain(concat(library.name, ": ", library.note));
     over_ |= index == 0;
-    if (index == 0 || status_ == kExitOk) status_ = index == 0 ? exit_status : of_peer(exit_status);
-  }
-
-  static int of_peer(int exit_status) {
-    return exit_status == kExitWrong ? kExitWrong : kExitFailed;
+    if (index == 0 || status_ == kExitOk) status_ = exit_status;
   }
 
   void interrupted_by(int signal) {

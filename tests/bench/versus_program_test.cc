@@ -103,6 +103,12 @@ TEST_F(VersusProgram, AFailureIsNamedAndTheOthersGoOn) {
   EXPECT_NE(output_.find("# bad: left out"), std::string::npos) << output_;
 }
 
+// Whatever a peer means by its exit status: 1 is weft-bench's own for wrong values.
+TEST_F(VersusProgram, APeerThatBreaksOffHasGivenNoWrongValues) {
+  EXPECT_EQ(compare(script("bad", "exit 1") + "," + script("good", answer(5e8))), 3);
+  expect_error("bad: left out from round 1 on: it exited with status 1.");
+}
+
 TEST_F(VersusProgram, AHangIsEndedInBoundedTime) {
   const std::string pid_file = (folder_ / "pid").string();
   const int status = compare(script("hung", "sleep 1000 & echo $! > " + pid_file + "; wait") + "," +
