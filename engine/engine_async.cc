@@ -204,18 +204,18 @@ bool Engine::poll_active() {
   const bool look =
       backoff_.look_around() || config_.manual_progress || (++polls_ & kLookEvery) == 0;
   if (look) look_at_waiting();
-  for (auto& op : active_) {
+  for (size_t i = 0; i < active_.size();) {
+    Operation& op = *active_[i];
     Status status;
-    switch (poll_one(*op, look, status)) {
-      case CpuExecutor::Progress::moved: moved = true; continue;
-      case CpuExecutor::Progress::blocked: continue;
-      default: break;
+    const CpuExecutor::Progress progress = poll_one(op, look, status);
+    moved |= progress != CpuExecutor::Progress::blocked;
+    if (progress == CpuExecutor::Progress::moved || progress == CpuExecutor::Progress::blocked) {
+      ++i;
+      continue;
     }
-    moved = true;
-    end(*op, std::move(status));
-    op.reset();
+    end(op, std::move(status));
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  std::erase(active_, nullptr);
   moved_ |= moved;
   return moved;
 }
