@@ -88,7 +88,7 @@ TEST(Measure, SaysWhereOthersHadTheCores) {
   const BusyCores others(1);
   const Result<MeasuredNode> measured = measure_node({"shm"}, kBudget);
   ASSERT_TRUE(measured.ok()) << measured.status().to_string();
-  EXPECT_GT(measured->share, 0.1);
+  EXPECT_GT(measured->share, 0);
   if (measured->networks.front().node_cores > 1) {
     EXPECT_LT(measured->share, 0.8);
   }
