@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/json_object.h"
 #include "base/random.h"
@@ -208,10 +207,13 @@ std::vector<int> number_hosts(const std::vector<Greeting>& greetings) {
 
 int cpus_of_host(const std::vector<Greeting>& greetings, Rank me) {
   const std::string& host = greetings[static_cast<size_t>(me)].host;
-  std::set<int> together;
-  for (const Greeting& greeting : greetings)
-    if (greeting.host == host) together.insert(greeting.cpus.begin(), greeting.cpus.end());
-  return static_cast<int>(together.size());
+  std::vector<bool> usable;
+  for (const Greeting& greeting : greetings) {
+    if (greeting.host != host || greeting.cpus.empty()) continue;
+    usable.resize(std::max(usable.size(), static_cast<size_t>(greeting.cpus.back()) + 1));
+    for (const int cpu : greeting.cpus) usable[static_cast<size_t>(cpu)] = true;
+  }
+  return static_cast<int>(std::count(usable.begin(), usable.end(), true));
 }
 
 std::string to_text(const Introduction& introduction) {
