@@ -3,20 +3,40 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 namespace weft::shm {
+namespace {
 
-int read_process(pid_t process, uint64_t address, Bytes into, size_t& done) {
-  for (done = 0; done < into.size();) {
-    const size_t left = into.size() - done;
-    const iovec here{into.data() + done, left};
-    const iovec there{reinterpret_cast<void*>(address + done), left};
-    const ssize_t got = ::process_vm_readv(process, &here, 1, &there, 1, 0);
-    if (got <= 0) return got < 0 ? errno : EFAULT;
-    done += static_cast<size_t>(got);  // a part, where what follows is not there
-  }
+// Reads with one call, and so from one and the same memory, what is wanted and then the token. A
+// part, where what follows is not there.
+ssize_t read_with_token(const ReadableProcess& process, uint64_t address, Bytes into) {
+  std::array<uint64_t, 2> token{};
+  const std::array here{iovec{into.data(), into.size()}, iovec{token.data(), sizeof token}};
+  const std::array there{
+      iovec{reinterpret_cast<void*>(address), into.size()},
+      iovec{reinterpret_cast<void*>(process.token_address), sizeof process.token}};
+  const ssize_t got =
+      ::process_vm_readv(process.number, here.data(), here.size(), there.data(), there.size(), 0);
+  const auto all = static_cast<ssize_t>(into.size() + sizeof token);
+  if (got < static_cast<ssize_t>(into.size()) || got < 0) return got;
+  if (got == all && token == process.token) return static_cast<ssize_t>(into.size());
+  errno = ESRCH;
+  return -1;
+}
+
+}  // namespace
+
+int read_process(const ReadableProcess& process, uint64_t address, Bytes into, size_t& done) {
+  done = 0;
+  do {
+    const ssize_t got = read_with_token(process, address + done, into.subspan(done));
+    if (got < 0) return errno;
+    if (got == 0 && !into.empty()) return EFAULT;
+    done += static_cast<size_t>(got);
+  } while (done < into.size());
   return 0;
 }
 

@@ -3,16 +3,24 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 
 #include "base/types.h"
 
 namespace weft::shm {
 
+// A process, told from one that has its number, or from a program that has its place, later.
+struct ReadableProcess {
+  pid_t number = 0;
+  uint64_t token_address = 0;  // there
+  std::array<uint64_t, 2> token{};
+};
+
 // Copies from a process's memory, by its address there; 0, or why not all of it could be (an
-// errno): ESRCH where the process has ended, EPERM where the kernel does not let us, EFAULT where
-// it has nothing there, or we have not. `done`: bytes that were.
-int read_process(pid_t process, uint64_t address, Bytes into, size_t& done);
+// errno): ESRCH where it has ended, also where another one has its number, EPERM where the kernel
+// does not let us, EFAULT where it has nothing there, or we have not. `done`: bytes that were.
+int read_process(const ReadableProcess& process, uint64_t address, Bytes into, size_t& done);
 
 // Whether the first and the last byte can be read so.
 bool ends_can_be_read(ConstBytes memory);

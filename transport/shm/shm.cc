@@ -324,7 +324,7 @@ void ShmTransport::take_home(Peer& peer, Incoming incoming) {
                           " bytes; window_bytes must be equal on all ranks.");
   peer.home = std::move(segment);
   peer.bell = &home_of(peer).bell;
-  peer.readable = reads_as_mapped(peer, incoming.frame.address);
+  peer.process = readable(peer, incoming.frame.address);
   peer.window.memory = peer.home->data() + kPage;
   for (auto& [id, link] : peer.sends) link.set_bell(peer.bell);
   for (auto& [id, link] : peer.recvs) link.set_bell(peer.bell);

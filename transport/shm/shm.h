@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "transport/shm/home.h"
 #include "transport/shm/links.h"
 #include "transport/shm/pair.h"
+#include "transport/shm/process_memory.h"
 #include "transport/transport.h"
 
 namespace weft::shm {
@@ -75,8 +77,8 @@ class ShmTransport final : public Transport {
     const Rank rank;
     Pair pair;
     std::shared_ptr<Segment> home;
-    Bell* bell;             // in its home, or one that nobody hears
-    bool readable = false;  // the memory of its process
+    Bell* bell;                              // in its home, or one that nobody hears
+    std::optional<ReadableProcess> process;  // whose memory can be read
     Window window;
     std::map<LinkId, ShmSendLink> sends;
     std::map<LinkId, ShmRecvLink> recvs;
@@ -92,7 +94,7 @@ class ShmTransport final : public Transport {
   Status start();
   size_t home_bytes() const;
   static Home& home_of(const Peer& peer) { return *reinterpret_cast<Home*>(peer.home->data()); }
-  bool reads_as_mapped(const Peer& peer, uint64_t home_there) const;
+  std::optional<ReadableProcess> readable(const Peer& peer, uint64_t home_there) const;
   Status not_read(const Peer& peer, uint64_t address, int error) const;
   Home& own_home() const { return *reinterpret_cast<Home*>(context_.home->data()); }
 

@@ -3,15 +3,20 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 
 #include "base/text.h"
-#include "transport/shm/process_memory.h"
 #include "transport/shm/shm.h"
 
 namespace weft::shm {
 namespace {
 
 constexpr size_t kTokenInHome = offsetof(Home, memory) + offsetof(MemoryWord, token);
+
+bool still_reads(const ReadableProcess& process) {
+  size_t done = 0;
+  return read_process(process, 0, {}, done) == 0;
+}
 
 }  // namespace
 
@@ -70,33 +75,31 @@ void ShmTransport::take_memory(Peer& peer, Incoming incoming) {
     peer.memories.emplace(number, incoming.unmapped);
 }
 
-// Whether what the kernel reads at the home's address in the peer's process is what is mapped here.
-bool ShmTransport::reads_as_mapped(const Peer& peer, uint64_t home_there) const {
-  const std::array<uint64_t, 2>& token = home_of(peer).memory.token;
-  std::array<uint64_t, 2> read{};
-  size_t done = 0;
-  return peer.pair.process() > 0 &&
-         read_process(peer.pair.process(), home_there + kTokenInHome,
-                      std::as_writable_bytes(std::span(read)), done) == 0 &&
-         read == token;
+// Where what the kernel reads at the home's address in the peer's process is what is mapped here.
+std::optional<ReadableProcess> ShmTransport::readable(const Peer& peer, uint64_t home_there) const {
+  if (peer.pair.process() <= 0) return std::nullopt;
+  const ReadableProcess process{peer.pair.process(), home_there + kTokenInHome,
+                                home_of(peer).memory.token};
+  return still_reads(process) ? std::optional(process) : std::nullopt;
 }
 
 std::optional<bool> ShmTransport::reads_memory(Rank rank) const {
   const Peer* const peer = find(rank);
   if (!peer || !peer->home) return std::nullopt;
-  return peer->readable;
+  return peer->process.has_value();
 }
 
 bool ShmTransport::is_readable(ConstBytes memory) const { return ends_can_be_read(memory); }
 
 Result<bool> ShmTransport::read_memory(Rank rank, uint64_t address, Bytes into) {
   const Peer* const peer = find(rank);
-  WEFT_CHECK(peer && peer->readable);
+  WEFT_CHECK(peer && peer->process);
   MemoryWord& memory = home_of(*peer).memory;
   if (memory.is_withdrawn()) return false;
   size_t done = 0;
-  const int error = read_process(peer->pair.process(), address, into, done);
+  const int error = read_process(*peer->process, address, into, done);
   if (error == ESRCH || !peer->pair.status().ok() || memory.is_withdrawn()) return false;
+  if (error == EFAULT && !still_reads(*peer->process)) return false;
   return error == 0 ? Result<bool>(true) : not_read(*peer, address + done, error);
 }
 
@@ -107,7 +110,7 @@ Status ShmTransport::not_read(const Peer& peer, uint64_t address, int error) con
   if (error != EFAULT) return Status(Code::system, text, peer.rank);
   std::byte byte;
   size_t done = 0;
-  if (read_process(peer.pair.process(), address, {&byte, 1}, done) == 0)
+  if (read_process(*peer.process, address, {&byte, 1}, done) == 0)
     return Status(Code::invalid_argument,
                   concat("rank ", config_.rank, " has no output where input of rank ", peer.rank,
                          " is to go; is its buffer as long as the call says, and may be written?"),
