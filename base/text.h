@@ -58,6 +58,13 @@ inline std::string number_text(double value) {
   return text;
 }
 
+// Of words of a command line, one or more, that are no option nor an option's value.
+inline std::string unexpected(std::span<const std::string> words) {
+  for (const std::string& word : words)
+    if (word.size() > 1 && word[0] == '-') return concat("there is no option ", word);
+  return concat("\"", words.front(), "\" belongs to no option");
+}
+
 // "rank 1", "ranks 0 and 2", "ranks 0, 1, 2 and 5 more".
 template <class Ranks>
 std::string rank_list(const Ranks& ranks) {

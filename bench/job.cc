@@ -275,9 +275,14 @@ int run_job(const BenchOptions& options, const Job& job) {
   }
   const Result<int> status = run_all(options, job);
   if (status.ok()) return *status;
-  complain(concat("rank ", job.rank, ": ", status.status().to_string()));
+  const std::string why = status.status().to_string();
   const Code code = status.status().code();
-  return code == Code::invalid_argument || code == Code::unsupported ? kExitUsage : kExitFailed;
+  if (code == Code::invalid_argument || code == Code::unsupported) {
+    if (job.rank == 0) complain(why);  // all ranks were asked for the same
+    return kExitUsage;
+  }
+  complain(concat("rank ", job.rank, ": ", why));
+  return kExitFailed;
 }
 
 void complain(std::string_view message) {

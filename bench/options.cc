@@ -419,6 +419,7 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   options.command_line.assign(args.begin(), args.end());
 
   CLI::App app("Measures and checks collectives between ranks.", "weft-bench");
+  app.set_version_flag("--version", "weft-bench " WEFT_VERSION);
   Flags flags;
   declare_sweep(app, flags);
   declare_run(app, flags, options);
@@ -433,6 +434,12 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   } catch (const CLI::CallForHelp&) {
     options.help = app.help();
     return options;
+  } catch (const CLI::CallForVersion&) {
+    options.help = concat(app.version(), "\n");
+    return options;
+  } catch (const CLI::ExtrasError&) {
+    return invalid_argument(
+        concat(unexpected(app.remaining()), ". weft-bench --help lists what there is."));
   } catch (const CLI::ParseError& error) {
     return invalid_argument(concat(error.what(), ". weft-bench --help lists what there is."));
   }

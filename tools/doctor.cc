@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "tools/diagnosis.h"
+#include "tools/usage.h"
 
 namespace weft {
 namespace {
@@ -145,9 +146,11 @@ int examine(const Asked& asked) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Says in plain words what the ranks of a job did before it failed or hung, from the dumps "
-      "that they wrote into the folder of WEFT_DUMP.");
+      "that they wrote into the folder of WEFT_DUMP.",
+      "weft-doctor");
+  app.set_version_flag("--version", "weft-doctor " WEFT_VERSION);
   weft::Asked asked;
-  app.add_option("paths", asked.paths, "Dumps, or folders of dumps")->required();
+  app.add_option("DUMPS", asked.paths, "Dumps, or folders of dumps")->required();
   app.add_flag("--json", asked.json, "Findings as JSON");
   app.add_option("--operations", asked.operations, "Print the last so many operations of each rank")
       ->check(CLI::Range(1, 1'000'000))
@@ -160,7 +163,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return weft::told(app.exit(error) == 0 ? 0 : weft::kExitUnread);
+    return weft::told(weft::say_usage(app, error));
   }
   return weft::told(weft::examine(asked));
 }

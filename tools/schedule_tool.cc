@@ -17,6 +17,7 @@
 #include "tools/prove.h"
 #include "tools/simulate_tool.h"
 #include "tools/spread.h"
+#include "tools/usage.h"
 
 namespace weft {
 namespace {
@@ -216,6 +217,7 @@ int schedule_tool(int argc, char** argv, std::span<const Algorithm> algorithms) 
   ImportArguments importing;
   CLI::App app("Schedules of collective operations: list, show, verify, simulate, export, import.",
                "weft-schedule");
+  app.set_version_flag("--version", "weft-schedule " WEFT_VERSION);
   app.require_subcommand(1);
   auto* list_command = app.add_subcommand("list", "The algorithms and what they serve");
   auto* show_command = app.add_subcommand("show", "One schedule, as text, JSON or a picture");
@@ -233,7 +235,7 @@ int schedule_tool(int argc, char** argv, std::span<const Algorithm> algorithms) 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return say_usage(app, error);
   }
   Shelf shelf(algorithms);
   if (*list_command) return list(shelf);

@@ -126,6 +126,8 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"all_reduced"}, {"COLLECTIVE", "all_reduced", "all_reduce", "barrier"}},
       {{""}, {"collective", "an empty value"}},
       {{"-o", ""}, {"--op", "an empty value"}},
+      {{"--begin", "8"}, {"there is no option --begin"}},
+      {{"all_reduce", "--algorithm", "-e", "64"}, {"\"64\" belongs to no option"}},
       {{"-J", ""}, {"--output_file", "an empty value"}},
       {{"-n", ""}, {"--iters", "an empty value"}},
       {{"-N", "0", "-J", "x.json"}, {"-J/--output_file", "-N 0"}},

@@ -97,6 +97,17 @@ TEST(Program, FilesThatCannotBeWrittenAreKnownBeforeAnythingIsMeasured) {
     }
 }
 
+TEST(Program, SaysOnceWhatAllRanksAreAskedInVain) {
+  for (const char* way : {"--threads", "--processes"}) {
+    const Ended ended =
+        weft_bench(std::string("all_reduce --algorithm nope --ranks 3 -e 4 --no-floor ") + way);
+    EXPECT_EQ(ended.status, 2);
+    const size_t first = ended.output.find("\"nope\" is not known");
+    EXPECT_NE(first, std::string::npos) << ended.output;
+    EXPECT_EQ(ended.output.rfind("\"nope\" is not known"), first) << ended.output;
+  }
+}
+
 TEST(Program, ExplainsThatSomeCallsHaveNoPrices) {
   const Ended ended = weft_bench("barrier,all_reduce --threads -e 4 -n 1 --no-floor --explain");
   EXPECT_NE(ended.output.find("by table: such calls have no prices"), std::string::npos);
@@ -164,6 +175,7 @@ TEST(Program, WrongArgumentsEndWithTwo) {
     EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;
   }
   EXPECT_EQ(weft_bench("--help").status, 0);
+  EXPECT_TRUE(weft_bench("--version").output.starts_with("weft-bench "));
 }
 
 // At once, on all ranks, with a reason, however they are started.

@@ -98,3 +98,10 @@ refused("export", "--algorithm", folder / "none.json", saying="No such file")
 refused("export", "--algorithm", "magic", saying="files that end in .json")
 refused("export", "--algorithm", "ring", "--collective", "gather", saying="does not serve gather")
 refused("export", "--algorithm", "ring", "-o", "/nowhere/x", saying="/nowhere/x")
+
+# Command lines that say nothing, or what nobody knows.
+refused(saying="give one of list, show, verify, simulate, export, import")
+refused("bogus", saying='"bogus" belongs to no option; give one of list, show')
+refused("simulate", "--network", "nope", saying="there is no option --network;")
+refused("list", "now", saying='"now" belongs to no option')
+assert well("--version").startswith("weft-schedule ")
