@@ -13,12 +13,14 @@ FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl plot be
 
 .DEFAULT_GOAL := help
 
-# Those of the README's tour.
-PROGRAMS = weft-bench weft-schedule weft-doctor nccl example-survive
-bench: deps ## build the programs, then a quick real sweep: all_reduce on 2 ranks, checked
+# What is installed, and what the README's tour runs.
+PROGRAMS = weft nccl weft-bench weft_peers weft-schedule weft-doctor example-survive
+programs: deps
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target $(PROGRAMS)
-	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 64M -f 8
+
+bench: programs ## build the programs, then a quick real sweep: all_reduce on 2 ranks, checked
+	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 16M -f 8
 
 test: build-release ## build, then the fast tests (15 to 25 minutes on 2 cores, the slower with nvcc)
 	$(CTEST) --preset release -LE slow
@@ -90,7 +92,7 @@ format: ## clang-format everything in place
 	find $(FOLDERS) -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \
 	  | xargs clang-format-14 -i
 
-install: build-release ## install to PREFIX (default /usr/local); DESTDIR is honoured
+install: programs ## build the programs and the library, and install them to PREFIX (default /usr/local); DESTDIR is honoured
 	cmake --install build/release --prefix $(PREFIX)
 
 clean: ## delete build/
@@ -100,4 +102,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: bench peers gpu-check chaos fuzz test test-slow test-verbs deps sanitize clang tidy docs format install clean help
+.PHONY: programs bench peers gpu-check chaos fuzz test test-slow test-verbs deps sanitize clang tidy docs format install clean help

@@ -67,9 +67,10 @@ Result<Library> find_library(const std::string& word, const std::string& folder)
   library.name = word;
   library.program = concat(folder, "/weft-peer-", word);
   if (!is_program(library.program)) {
-    library.note =
-        concat("skipped: ", library.program, " is not there. On Debian or Ubuntu: apt-get install ",
-               known->packages, ", then configure and build weft again.");
+    library.note = concat(
+        "skipped: ", library.program, " is not there. cmake --build --preset release --target ",
+        "weft_peers builds it, where its library is: on Debian or Ubuntu, apt-get install ",
+        known->packages, ", then cmake --preset release.");
     library.program.clear();
   }
   return library;
