@@ -53,7 +53,7 @@ EDGES = {
     "bench/micro_": ANYTHING,
     "tools/": LOWER + ["engine/schedule/", "engine/algorithms/", "engine/tuner/", "plot/"],
     "tools/diagnosis": ["base/", "tools/diagnosis.h", "engine/dump.h"],
-    "tools/doctor": ["base/", "tools/diagnosis.h", "engine/dump.h"],
+    "tools/doctor": ["base/", "tools/diagnosis.h", "tools/usage.h", "engine/dump.h"],
     "examples/algorithms/": ["base/", "engine/schedule/", "engine/algorithms/", "tools/schedule_tool.h"],
     "tests/": ANYTHING,
 }
