@@ -13,11 +13,9 @@ FOLDERS = $(wildcard base kernels transport bootstrap engine fabric nccl plot be
 
 .DEFAULT_GOAL := help
 
-# What is installed, and what the README's tour runs.
-PROGRAMS = weft nccl weft-bench weft_peers weft-schedule weft-doctor example-survive
 programs: deps
 	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target $(PROGRAMS)
+	cmake --build --preset release -j $(JOBS) --target weft_programs
 
 bench: programs ## build the programs, then a quick real sweep: all_reduce on 2 ranks, checked
 	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 16M -f 8

@@ -58,10 +58,11 @@ inline std::string number_text(double value) {
   return text;
 }
 
-// Of words of a command line, one or more, that are no option nor an option's value.
+// Of words of a command line, one or more, that are no option nor an option's value: one of them.
 inline std::string unexpected(std::span<const std::string> words) {
   for (const std::string& word : words)
-    if (word.size() > 1 && word[0] == '-') return concat("there is no option ", word);
+    if (word.size() > 1 && word[0] == '-' && word != "--")
+      return concat("there is no option ", word);
   return concat("\"", words.front(), "\" belongs to no option");
 }
 

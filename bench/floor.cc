@@ -34,13 +34,13 @@ std::vector<int> reachable_cpus() {
 // Gives each thread a CPU of its own. Best effort: where it fails, the figures are only worse.
 void pin_to_own_cpu(int index) {
   const std::vector<int> cpus = reachable_cpus();
-  if (!cpus.empty()) bind_to_cpu(cpus[static_cast<size_t>(index) % cpus.size()]);
+  bind_to_cpu(cpus[static_cast<size_t>(index) % cpus.size()]);
 }
 
 int reachable_cpu_count() {
   size_t count = 0;
   std::thread([&] { count = reachable_cpus().size(); }).join();
-  return static_cast<int>(std::max<size_t>(1, count));
+  return static_cast<int>(count);
 }
 
 // Runs `body(index)` on `count` threads that start together, each on its own CPU, and gives the sum

@@ -205,12 +205,14 @@ RunInfo describe_run(const BenchOptions& options, const Job& job) {
   return info;
 }
 
-Result<int> run_all(const BenchOptions& options, const Job& job) {
+// `shared`: whether all ranks end with the same error, where there is one.
+Result<int> run_all(const BenchOptions& options, const Job& job, bool& shared) {
   RunInfo info = describe_run(options, job);
   const bool reports = job.rank == 0;
   if (reports) WEFT_TRY(check_writable(options));
   if (reports && !options.plot_file.empty()) WEFT_TRY(find_gnuplot(job.environment).status());
   Result<Team> team = job.make_team(options);
+  shared = !team.ok();
   if (!team.ok()) return team.status();
   info.library = team->library;
   std::shared_ptr<Gpu> gpu;
@@ -241,6 +243,7 @@ Result<int> run_all(const BenchOptions& options, const Job& job) {
     if (saved.due()) saved.save(info, reporter.rows(), totals);
   };
   if (Status ran = run_cycles(options, runner, add, job.rank); !ran.ok()) {
+    shared = ran.peer() < 0;  // of the call, not of one rank's memory
     saved.save(info, reporter.rows(), totals);
     return ran;
   }
@@ -270,19 +273,20 @@ Result<Team> make_weft_team(Rendezvous& rendezvous, const BenchOptions& options)
 
 int run_job(const BenchOptions& options, const Job& job) {
   if (const Status valid = validate(options, job.size); !valid.ok()) {
-    if (job.rank == 0) complain(valid.message());
+    if (job.speaks) complain(valid.message());
     return kExitUsage;
   }
-  const Result<int> status = run_all(options, job);
+  bool shared = false;
+  const Result<int> status = run_all(options, job, shared);
   if (status.ok()) return *status;
   const std::string why = status.status().to_string();
   const Code code = status.status().code();
-  if (code == Code::invalid_argument || code == Code::unsupported) {
-    if (job.rank == 0) complain(why);  // all ranks were asked for the same
-    return kExitUsage;
-  }
-  complain(concat("rank ", job.rank, ": ", why));
-  return kExitFailed;
+  const bool usage = code == Code::invalid_argument || code == Code::unsupported;
+  if (!usage || !shared)
+    complain(concat("rank ", job.rank, ": ", why));
+  else if (job.speaks)
+    complain(why);
+  return usage ? kExitUsage : kExitFailed;
 }
 
 void complain(std::string_view message) {

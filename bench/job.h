@@ -32,6 +32,7 @@ Result<Team> make_weft_team(Rendezvous& rendezvous, const BenchOptions& options)
 struct Job {
   Rank rank = 0;
   int size = 1;
+  bool speaks = true;  // for the ranks that were started with it, where all would say the same
   std::string launcher;
   Environment environment;
   std::function<Result<Team>(const BenchOptions&)> make_team;

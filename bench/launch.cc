@@ -24,10 +24,11 @@ BenchOptions options_of(const BenchOptions& options, Rank rank) {
 }
 
 // The job of a rank that meets the others in `rendezvous`. Refers to what it is given.
-Job make_job(Rendezvous& rendezvous, const BenchOptions& options, std::string launcher,
+Job make_job(Rendezvous& rendezvous, bool speaks, const BenchOptions& options, std::string launcher,
              const Environment& environment, const MakeTeam& make_team) {
   return {rendezvous.rank(),
           rendezvous.size(),
+          speaks,
           std::move(launcher),
           environment,
           [&](const BenchOptions& asked) { return make_team(rendezvous, asked); },
@@ -49,7 +50,8 @@ int join(const BenchOptions& options, const Membership& member, const Environmen
     return kExitFailed;
   }
   const BenchOptions mine = options_of(options, member.rank);
-  return run_here(mine, make_job(**rendezvous, mine, member.launcher, environment, make_team));
+  return run_here(mine, make_job(**rendezvous, member.local_rank == 0, mine, member.launcher,
+                                 environment, make_team));
 }
 
 int run_threads(const BenchOptions& options, const Environment& environment,
@@ -62,7 +64,8 @@ int run_threads(const BenchOptions& options, const Environment& environment,
     BenchOptions mine = options_of(options, rank);
     const std::string host = host_of_local_rank(options, ranks, rank);
     if (!host.empty()) mine.engine.host = host;
-    statuses[i] = run_here(mine, make_job(*rendezvous[i], mine, "threads", environment, make_team));
+    statuses[i] = run_here(
+        mine, make_job(*rendezvous[i], rank == 0, mine, "threads", environment, make_team));
   });
   if (!threads.ok()) {
     complain(concat("--threads --ranks ", ranks, ": ", threads.status().message()));
@@ -93,7 +96,7 @@ int run_processes(const BenchOptions& options) {
     complain(outcome.status().message());
     return kExitFailed;
   }
-  // A usage that cannot be served is said already, by every rank alike.
+  // A usage that cannot be served is said already (Job::speaks).
   if (outcome->first_failed >= 0 && outcome->exit_status != kExitUsage)
     complain(concat("rank ", job.first + outcome->first_failed, " ", outcome->reason, "."));
   return outcome->exit_status;

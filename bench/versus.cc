@@ -67,10 +67,9 @@ Result<Library> find_library(const std::string& word, const std::string& folder)
   library.name = word;
   library.program = concat(folder, "/weft-peer-", word);
   if (!is_program(library.program)) {
-    library.note = concat(
-        "skipped: ", library.program, " is not there. cmake --build --preset release --target ",
-        "weft_peers builds it, where its library is: on Debian or Ubuntu, apt-get install ",
-        known->packages, ", then cmake --preset release.");
+    library.note = concat("skipped: ", library.program, " is not there. It is built with weft, as ",
+                          "by make bench, where its library is: on Debian or Ubuntu, apt-get ",
+                          "install ", known->packages, ".");
     library.program.clear();
   }
   return library;

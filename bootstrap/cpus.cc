@@ -3,21 +3,26 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
 #include <utility>
 
+#include "base/json_object.h"
 #include "base/text.h"
 
 namespace weft {
 namespace {
 
 constexpr int kMostCpus = 1 << 16;
+
+// Of so many; cpu_set_t itself ends at 1024.
+using CpuSet = std::array<cpu_set_t, kMostCpus / CPU_SETSIZE>;
 
 int read_number(const std::string& path, int otherwise) {
   std::ifstream file(path);
@@ -29,14 +34,10 @@ int read_number(const std::string& path, int otherwise) {
 
 std::vector<int> usable_cpus() {
   std::vector<int> cpus;
-  for (int most = CPU_SETSIZE; most <= kMostCpus && cpus.empty(); most *= 2) {
-    const size_t bytes = CPU_ALLOC_SIZE(most);
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> allowed(
-        CPU_ALLOC(most), [](cpu_set_t* set) { CPU_FREE(set); });
-    if (!allowed || ::sched_getaffinity(0, bytes, allowed.get()) != 0) continue;
-    for (int cpu = 0; cpu < most; ++cpu)
-      if (CPU_ISSET_S(cpu, bytes, allowed.get())) cpus.push_back(cpu);
-  }
+  CpuSet allowed{};
+  if (::sched_getaffinity(0, sizeof allowed, allowed.data()) == 0)
+    for (int cpu = 0; cpu < kMostCpus; ++cpu)
+      if (CPU_ISSET_S(cpu, sizeof allowed, allowed.data())) cpus.push_back(cpu);
   if (!cpus.empty()) return cpus;
   cpus.resize(std::max(1U, std::thread::hardware_concurrency()));
   std::iota(cpus.begin(), cpus.end(), 0);
@@ -57,8 +58,8 @@ std::string cpu_list(const std::vector<int>& cpus) {
 
 Result<std::vector<int>> read_cpu_list(std::string_view text) {
   const auto bad = [whole = text] {
-    return invalid_argument(
-        concat("\"", whole.substr(0, 64), "\" is not a list of CPUs; expected one like 0-3,8"));
+    return invalid_argument(concat(json_text(nlohmann::json(whole.substr(0, 64))),
+                                   " is not a list of CPUs; expected one like 0-3,8"));
   };
   std::vector<int> cpus;
   const char* at = text.data();
@@ -102,16 +103,15 @@ std::vector<int> cpus_core_by_core(const std::string& sysfs) {
 }
 
 void bind_to_cpu(int cpu) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  ::sched_setaffinity(0, sizeof one, &one);
+  CpuSet one{};
+  CPU_SET_S(cpu, sizeof one, one.data());
+  ::sched_setaffinity(0, sizeof one, one.data());
 }
 
 void unbind_from_cpus() {
-  cpu_set_t all;
-  std::memset(&all, 0xff, sizeof all);
-  ::sched_setaffinity(0, sizeof all, &all);
+  CpuSet all;
+  std::memset(all.data(), 0xff, sizeof all);
+  ::sched_setaffinity(0, sizeof all, all.data());
 }
 
 }  // namespace weft

@@ -10,6 +10,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "bootstrap/cpus.h"
 #include "bootstrap/topology.h"
 
 namespace weft {
@@ -46,20 +47,10 @@ std::vector<fs::path> entries(const fs::path& directory, std::string_view prefix
   return paths;
 }
 
-// "0-3,8" -> 0 1 2 3 8.
-std::vector<int> parse_cpu_list(const std::string& list) {
-  std::vector<int> cpus;
-  std::istringstream parts(list);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const size_t dash = part.find('-');
-    const auto first = parse_int(part.substr(0, dash), 0, 1 << 20);
-    const auto last =
-        dash == std::string::npos ? first : parse_int(part.substr(dash + 1), 0, 1 << 20);
-    for (int64_t i = first.ok() && last.ok() ? *first : 1; last.ok() && i <= *last && first.ok();
-         ++i)
-      cpus.push_back(static_cast<int>(i));
-  }
-  return cpus;
+// Empty where it cannot be read.
+std::vector<int> cpus_of(const fs::path& path) {
+  const auto cpus = read_cpu_list(read_line(path));
+  return cpus.ok() ? *cpus : std::vector<int>();
 }
 
 void discover_cpus(const fs::path& sysfs, Host& host) {
@@ -86,7 +77,7 @@ void discover_caches(const fs::path& sysfs, Host& host) {
     cache.kind = read_line(index / "type");
     const auto bytes = parse_size(read_line(index / "size"), size_t{1} << 40);
     cache.bytes = bytes.ok() ? static_cast<int64_t>(*bytes) : 0;
-    const auto sharers = parse_cpu_list(read_line(index / "shared_cpu_list"));
+    const auto sharers = cpus_of(index / "shared_cpu_list");
     cache.shared_by = std::max(1, static_cast<int>(sharers.size()));
     host.caches.push_back(std::move(cache));
   }
@@ -109,7 +100,7 @@ void discover_numa(const fs::path& sysfs, Host& host) {
   for (const fs::path& path : entries(sysfs / "devices/system/node", "node")) {
     Host::NumaNode node;
     node.id = static_cast<int>(parse_int(path.filename().string().substr(4), 0, 1 << 30).take());
-    node.cpus = parse_cpu_list(read_line(path / "cpulist"));
+    node.cpus = cpus_of(path / "cpulist");
     node.memory_bytes = node_memory(path / "meminfo");
     host.numa.push_back(std::move(node));
   }

@@ -20,7 +20,7 @@ if(TARGET nccl)
   install(FILES nccl/nccl.h nccl/nccl_device.h DESTINATION ${weft_nccl_home}/include)
 endif()
 
-foreach(program weft-bench weft-peer-openmpi weft-peer-mpich weft-peer-gloo weft-schedule weft-doctor)
+foreach(program ${weft_programs})
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

@@ -30,13 +30,13 @@ target_compile_options(weft_settings INTERFACE
   # Results must not depend on the compiler's mood: no a*b+c contraction anywhere.
   -ffp-contract=off)
 
-# Precompiles `headers` (<folder/name.h>) for `target`, which compiles nothing else.
-function(weft_precompile target headers)
-  target_precompile_headers(${target} PRIVATE ${headers} ${ARGN})
+# weft_precompile(TARGET <folder/name.h>...): precompiles headers for a target that compiles nothing else.
+function(weft_precompile target)
+  target_precompile_headers(${target} PRIVATE ${ARGN})
   # g++ knows a file by its whole text. What ccache keeps must go by that, too ("depend mode"), not by
   # what the preprocessor leaves: with a header precompiled before a comment was edited, g++ takes the
   # header for another one, and its classes for defined twice.
-  if(WEFT_CCACHE AND CMAKE_CXX_COMPILER_LAUNCHER)
+  if(CMAKE_CXX_COMPILER_LAUNCHER MATCHES ccache)
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND};-E;env;CCACHE_DEPEND=1;${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()

@@ -20,10 +20,10 @@ inline void cpu_relax() {
 
 class Backoff {
  public:
-  // `crowded`: more ranks than cores on this host; then spinning only keeps peers from running,
-  // unless for one that runs meanwhile, and whoever found nothing in a few turns is better woken
-  // than asked again. Else sleep soon, too: two ranks that were started on one core are told apart
-  // by the scheduler when it wakes one of them, not while both spin or yield.
+  // `crowded`: more ranks on this host than CPUs that they may use; then spinning only keeps peers
+  // from running, unless for one that runs meanwhile, and whoever found nothing in a few turns is
+  // better woken than asked again. Else sleep soon, too: two ranks that were started on one core
+  // are told apart by the scheduler when it wakes one of them, not while both spin or yield.
   explicit Backoff(bool crowded)
       : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 8) {}
 

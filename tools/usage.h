@@ -10,19 +10,29 @@
 
 namespace weft {
 
-// The exit status: 0 for help and the like, else 2.
-inline int say_usage(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> words = app.remaining(true);
+inline std::string command_list(const CLI::App& app) {
   std::string commands;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
     commands.append(concat(commands.empty() ? "" : ", ", command->get_name()));
-  const bool lacks_command = !commands.empty() && app.get_subcommands().empty();
-  if (error.get_exit_code() == 0 || (words.empty() && !lacks_command))
-    return app.exit(error) == 0 ? 0 : 2;
-  std::cerr << app.get_name() << ": ";
-  if (!words.empty()) std::cerr << unexpected(words) << "; ";
-  if (lacks_command) std::cerr << "give one of " << commands << ". ";
-  std::cerr << app.get_name() << " --help says more.\n";
+  return commands;
+}
+
+// The exit status: 0 for help and the like, else 2.
+inline int say_usage(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  const std::vector<CLI::App*> asked = app.get_subcommands();
+  const std::string commands = command_list(app);
+  const std::vector<std::string> words = app.remaining(true);
+  std::string name = app.get_name(), what = error.what();
+  const bool lacks_command = asked.empty() && !commands.empty();
+  if (!asked.empty()) name.append(concat(" ", asked.back()->get_name()));
+  if (lacks_command && words.empty())
+    what = concat("give one of ", commands);
+  else if (lacks_command && words[0][0] != '-')
+    what = concat("\"", words[0], "\" is none of ", commands);
+  else if (lacks_command || dynamic_cast<const CLI::ExtrasError*>(&error))
+    what = unexpected(words);
+  std::cerr << name << ": " << what << ". " << name << " --help lists what there is.\n";
   return 2;
 }
 

@@ -11,12 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 #include "base/text.h"
 #include "bench/job.h"
 #include "bench/launch.h"
 #include "bench/peers/peer.h"
+#include "bootstrap/cpus.h"
 
 namespace weft::bench {
 namespace {
@@ -111,7 +111,7 @@ int run_rank(const BenchOptions& options, const Membership& member,
              const Environment& environment) {
   die_with_parent();
   MPI_Init(nullptr, nullptr);
-  Job job{0, 0, member.launcher, environment, {}, {}};
+  Job job{0, 0, member.local_rank == 0, member.launcher, environment, {}, {}};
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job.size);
   job.make_team = [&](const BenchOptions&) -> Result<Team> {
@@ -127,8 +127,7 @@ std::vector<std::string> mpirun_command(const BenchOptions& options, int ranks) 
   const bool tcp = options.engine.transport == "tcp";
 #ifdef OPEN_MPI
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  if (ranks > static_cast<int>(std::thread::hardware_concurrency()))
-    words.emplace_back("--oversubscribe");
+  if (static_cast<size_t>(ranks) > usable_cpus().size()) words.emplace_back("--oversubscribe");
   if (tcp) words.insert(words.end(), {"--mca", "pml", "ob1", "--mca", "btl", "tcp,self"});
 #else
   if (tcp)  // every rank a node of its own; then whichever network layer it was built with

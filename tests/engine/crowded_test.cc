@@ -15,12 +15,15 @@
 namespace weft::test {
 namespace {
 
+constexpr int kRounds = 10;
+
 // Whether ranks, each bound to a CPU, say when they run.
 bool say(const std::vector<int>& cpu_of_rank) {
   const int ranks = static_cast<int>(cpu_of_rank.size());
   std::vector<Transport*> transports(cpu_of_rank.size());
-  std::atomic<bool> waited = false, looked = false;
+  std::atomic<int> waited = 0, looked = 0;  // rounds
   bool said = false;
+  const Deadline patience = Deadline::after(20);
   run_bare_ranks({.ranks = ranks, .options = {}, .hosts = {}}, [&](Rendezvous& meet) {
     const Rank me = meet.rank();
     bind_to_cpu(cpu_of_rank[static_cast<size_t>(me)]);
@@ -36,13 +39,16 @@ bool say(const std::vector<int>& cpu_of_rank) {
     auto made = create_communicator(meet, config);
     ASSERT_TRUE(made.ok()) << made.status().to_string();
     ASSERT_TRUE((*made)->barrier().ok());
-    if (me == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // others wait
+    for (int round = 1; round <= kRounds; ++round) {
+      if (me == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // others wait
+      ASSERT_TRUE((*made)->barrier().ok());
+      // In a call, rank 1 might be waiting again.
+      if (me == 1) waited = round;
+      while ((me == 0 ? waited : looked) < round && !patience.expired()) std::this_thread::yield();
+      if (me == 0) said |= transports[0]->running(1);
+      if (me == 0) looked = round;
+    }
     ASSERT_TRUE((*made)->barrier().ok());
-    // In a call, rank 1 might be waiting again.
-    if (me == 1) waited = true;
-    while (!(me == 0 ? waited : looked)) std::this_thread::yield();
-    if (me == 0) said = transports[0]->running(1);
-    if (me == 0) looked = true;
   });
   return said;
 }

@@ -136,13 +136,13 @@ TEST(Greetings, OfAnotherTypeAreRefusedAndTheRankNamed) {
   expect_refused(greet(std::string(60'000, '[')), "more than 64 deep");
 }
 
-// It becomes part of a dump's path.
 TEST(Greetings, TellTheCpusAsAList) {
   const std::string good = to_text(greeting("a"));
   for (const char* value : {"\"\"1", "\"0-\"", "\"1,0\"", "[0]", "\"0-99999999\""})
     expect_refused(greet(replaced(good, "\"0-1\"", value)), "not a weft greeting");
 }
 
+// It becomes part of a dump's path.
 TEST(Greetings, NameTheCommunicatorByAName) {
   Greeting other = greeting("a");
   for (const std::string& name :

@@ -101,7 +101,12 @@ refused("export", "--algorithm", "ring", "-o", "/nowhere/x", saying="/nowhere/x"
 
 # Command lines that say nothing, or what nobody knows.
 refused(saying="give one of list, show, verify, simulate, export, import")
-refused("bogus", saying='"bogus" belongs to no option; give one of list, show')
-refused("simulate", "--network", "nope", saying="there is no option --network;")
+refused("bogus", saying='"bogus" is none of list, show')
+refused("bogus", "--frob", saying='"bogus" is none of list, show')
+refused("--frob", saying="there is no option --frob. weft-schedule --help")
+refused("simulate", "--network", "nope", saying="there is no option --network. weft-schedule simulate --help")
+refused("simulate", "--radix", "abc", "junk", saying="--radix")
+refused("show", saying="--collective is required. weft-schedule show --help")
+assert "--topology" in well("simulate", "--help")
 refused("list", "now", saying='"now" belongs to no option')
 assert well("--version").startswith("weft-schedule ")

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/ptrace_scope.h"
 #include "tests/transport/shm_world.h"
 #include "transport/shm/process_memory.h"
@@ -78,8 +80,23 @@ TEST(ShmMemory, IsNotThatOfAnotherProcessByTheSameNumber) {
   EXPECT_EQ(shm::read_process(process, at(memory.data()), into, done), ESRCH);
 }
 
+class Killed {
+ public:
+  explicit Killed(pid_t child) : child_(child) {}
+  ~Killed() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Killed(const Killed&) = delete;
+  Killed& operator=(const Killed&) = delete;
+
+ private:
+  const pid_t child_;
+};
+
 // As rank 1, until it becomes another program, once `go` says so.
 [[noreturn]] void become_another(const std::string& address_of_0, int told, int go) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const auto two = make(config(1));
   const std::string address = two->address();
   const std::vector<std::byte> memory(5000, std::byte{7});
@@ -102,11 +119,18 @@ TEST(ShmMemory, OfAProcessThatRunsAnotherProgramIsNotTakenForGood) {
   ASSERT_EQ(::pipe2(told, O_CLOEXEC) | ::pipe2(go, O_CLOEXEC), 0);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
-  if (child == 0) become_another(one->address(), told[1], go[0]);
+  if (child == 0) {
+    ::close(go[1]);
+    become_another(one->address(), told[1], go[0]);
+  }
+  const Killed killed(child);
+  const Fd say(go[1]), hear(told[0]);
+  ::close(told[1]);
+  ::close(go[0]);
   uint64_t memory = 0;
   char address[4096];
-  ASSERT_EQ(::read(told[0], &memory, sizeof memory), static_cast<ssize_t>(sizeof memory));
-  const ssize_t size = ::read(told[0], address, sizeof address);
+  ASSERT_EQ(::read(hear.get(), &memory, sizeof memory), static_cast<ssize_t>(sizeof memory));
+  const ssize_t size = ::read(hear.get(), address, sizeof address);
   ASSERT_GT(size, 0);
   ASSERT_TRUE(one->join({one->address(), std::string(address, static_cast<size_t>(size))}).ok());
   one->open_window(1);
@@ -116,7 +140,7 @@ TEST(ShmMemory, OfAProcessThatRunsAnotherProgramIsNotTakenForGood) {
   const auto good = one->read_memory(1, memory, into);
   EXPECT_TRUE(good.ok() && *good);
   EXPECT_EQ(into[4999], std::byte{7});
-  EXPECT_EQ(::write(go[1], "!", 1), 1);
+  EXPECT_EQ(::write(say.get(), "!", 1), 1);
   const auto program = [&] {
     std::string name;
     std::ifstream("/proc/" + std::to_string(child) + "/comm") >> name;
@@ -125,8 +149,6 @@ TEST(ShmMemory, OfAProcessThatRunsAnotherProgramIsNotTakenForGood) {
   EXPECT_TRUE(until([&] { return program() == "sleep"; }, {}));
   const auto read = one->read_memory(1, memory, into);  // which has not heard of it
   EXPECT_TRUE(read.ok() && !*read) << read.status().to_string();
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
 }
 
 }  // namespace

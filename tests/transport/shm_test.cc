@@ -1,12 +1,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
-#include <string>
 #include <thread>
 #include <vector>
 

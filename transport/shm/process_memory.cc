@@ -32,9 +32,11 @@ ssize_t read_with_token(const ReadableProcess& process, uint64_t address, Bytes 
 int read_process(const ReadableProcess& process, uint64_t address, Bytes into, size_t& done) {
   done = 0;
   do {
-    const ssize_t got = read_with_token(process, address + done, into.subspan(done));
+    constexpr size_t kPieceMax = size_t{1} << 30;  // the kernel cuts what it takes at once at 2 GiB
+    const Bytes piece = into.subspan(done, std::min(kPieceMax, into.size() - done));
+    const ssize_t got = read_with_token(process, address + done, piece);
     if (got < 0) return errno;
-    if (got == 0 && !into.empty()) return EFAULT;
+    if (got == 0 && !piece.empty()) return EFAULT;
     done += static_cast<size_t>(got);
   } while (done < into.size());
   return 0;

@@ -18,8 +18,9 @@ struct ReadableProcess {
 };
 
 // Copies from a process's memory, by its address there; 0, or why not all of it could be (an
-// errno): ESRCH where it has ended, also where another one has its number, EPERM where the kernel
-// does not let us, EFAULT where it has nothing there, or we have not. `done`: bytes that were.
+// errno): ESRCH where it has ended, or something else is where its token was; EPERM where the
+// kernel does not let us, as it may not with another one that has the number now; EFAULT where it
+// has nothing there, or at the token's place, or we have not. `done`: bytes that were.
 int read_process(const ReadableProcess& process, uint64_t address, Bytes into, size_t& done);
 
 // Whether the first and the last byte can be read so.

@@ -98,6 +98,7 @@ Result<bool> ShmTransport::read_memory(Rank rank, uint64_t address, Bytes into) 
   if (memory.is_withdrawn()) return false;
   size_t done = 0;
   const int error = read_process(*peer->process, address, into, done);
+  if (error != 0) poll();  // to hear of the end of a process that is none any more
   if (error == ESRCH || !peer->pair.status().ok() || memory.is_withdrawn()) return false;
   if (error == EFAULT && !still_reads(*peer->process)) return false;
   return error == 0 ? Result<bool>(true) : not_read(*peer, address + done, error);
