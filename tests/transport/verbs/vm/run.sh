@@ -75,23 +75,47 @@ make_initramfs() {
   (cd "$tree" && find . | cpio -o -H newc --quiet | gzip -1) >"$work/initramfs.gz"
 }
 
-# machine ACCELERATOR CPU SECONDS WORDS...: boots; the words go to the kernel's command line. (An
-# emulated processor's clock is used though nobody vouches for it: others cost microseconds a look.)
-machine() {
+# describe ACCELERATOR CPU SECONDS WORDS...: what boots a machine, in `machine`; the words go to the
+# kernel's command line. (An emulated processor's clock is used though nobody vouches for it: others
+# cost microseconds a look.)
+describe() {
   local accelerator=$1 cpu=$2 seconds=$3
   shift 3
-  timeout -k 5 "$seconds" qemu-system-x86_64 -machine q35 -accel "$accelerator" -cpu "$cpu" -m 2048 \
-    -smp 2 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
+  machine=(timeout -k 5 "$seconds" qemu-system-x86_64 -machine q35 -accel "$accelerator" \
+    -cpu "$cpu" -m 2048 -smp 2 -nodefaults -no-user-config -display none -serial stdio -no-reboot \
     -kernel "$work/vmlinux" -initrd "$work/initramfs.gz" \
     -append "console=ttyS0 panic=-1 quiet mitigations=off tsc=reliable clocksource=tsc $*" \
     -device isa-debug-exit,iobase=0xf4,iosize=0x04 \
     -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
-    -virtfs local,path="$share",mount_tag=share,security_model=none </dev/null
+    -virtfs local,path="$share",mount_tag=share,security_model=none)
+}
+
+# Boots `machine`, and waits for its end. One that is emulated has hung before it came to init: then
+# once more, twice at most.
+boot() {
+  local try process second
+  for try in 1 2 3; do
+    rm -f "$share/booted"
+    "${machine[@]}" </dev/null &
+    process=$!
+    for ((second = 0; second < 150; ++second)); do
+      [ ! -f "$share/booted" ] && kill -0 "$process" 2>/dev/null || break
+      sleep 1
+    done
+    if [ -f "$share/booted" ] || ! kill -0 "$process" 2>/dev/null; then
+      wait "$process" || true
+      return
+    fi
+    say "the machine has not booted in $second s (try $try)"
+    kill "$process"
+    wait "$process" || true
+  done
 }
 
 # A /dev/kvm may be there and not work: it has to boot once, quickly.
 accelerator() {
-  if [ -w /dev/kvm ] && machine kvm host 15 weft_probe >/dev/null 2>&1; [ -f "$share/probed" ]; then
+  describe kvm host 15 weft_probe
+  if [ -w /dev/kvm ] && "${machine[@]}" </dev/null >/dev/null 2>&1; [ -f "$share/booted" ]; then
     echo kvm host
   else
     # Instructions beyond those of AVX2 are not emulated, and are not used where they are not.
@@ -114,7 +138,8 @@ echo "$build" >"$share/build"
 echo "${WEFT_VM_ARGS:-}" >"$share/args"
 read -r accel cpu < <(accelerator)
 say "booting Linux $(cat "$work/version") with $accel"
-machine "$accel" "$cpu" "${WEFT_VM_SECONDS:-600}" | tee "$work/console.log" | tr -d '\r' || true
+describe "$accel" "$cpu" "${WEFT_VM_SECONDS:-600}"
+boot | tee "$work/console.log" | tr -d '\r'
 if [ ! -f "$share/status" ]; then
   say "the machine ended or hung without a result; its output is in $work/console.log"
   exit 1
