@@ -437,11 +437,10 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
   } catch (const CLI::CallForVersion&) {
     options.help = concat(app.version(), "\n");
     return options;
-  } catch (const CLI::ExtrasError&) {
-    return invalid_argument(
-        concat(unexpected(app.remaining()), ". weft-bench --help lists what there is."));
   } catch (const CLI::ParseError& error) {
-    return invalid_argument(concat(error.what(), ". weft-bench --help lists what there is."));
+    const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    return invalid_argument(concat(extras ? unexpected(app.remaining()) : error.what(),
+                                   ". weft-bench --help lists what there is."));
   }
   WEFT_TRY(store_all(flags, options));
   return options;

@@ -45,8 +45,10 @@ Versioned read_greeting(JsonObject& in) {
   Greeting& greeting = read.greeting;
   greeting.host = in.text("host");
   const auto cpus = read_cpu_list(in.text("cpus"));
-  if (!cpus.ok()) in.complain(in.at("cpus"), std::string(cpus.status().message()));
-  if (cpus.ok()) greeting.cpus = *cpus;
+  if (cpus.ok())
+    greeting.cpus = *cpus;
+  else
+    in.complain(in.at("cpus"), std::string(cpus.status().message()));
   greeting.name = in.text("name");
   greeting.options = in.text("options");
   greeting.file = in.text("file");

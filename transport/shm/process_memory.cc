@@ -21,7 +21,7 @@ ssize_t read_with_token(const ReadableProcess& process, uint64_t address, Bytes 
   const ssize_t got =
       ::process_vm_readv(process.number, here.data(), here.size(), there.data(), there.size(), 0);
   const auto all = static_cast<ssize_t>(into.size() + sizeof token);
-  if (got < static_cast<ssize_t>(into.size()) || got < 0) return got;
+  if (got < static_cast<ssize_t>(into.size())) return got;
   if (got == all && token == process.token) return static_cast<ssize_t>(into.size());
   errno = ESRCH;
   return -1;

@@ -107,7 +107,7 @@ boot() {
       return
     fi
     say "the machine has not booted in $second s (try $try)"
-    kill "$process"
+    kill "$process" || true  # it may just have ended
     wait "$process" || true
   done
 }
