@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/copy.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -101,11 +102,11 @@ void reduce(benchmark::State& state, const Case& test) {
                           (test.sources + 1));
 }
 
-void copy(benchmark::State& state, size_t bytes, bool streaming) {
+void copy(benchmark::State& state, size_t bytes, CopyWay way) {
   Memory memory(bytes, 2);
   std::memset(memory.at(0), 1, bytes);
   for (auto _ : state) {
-    copy_bytes(memory.at(1), memory.at(0), bytes, streaming);
+    copy_bytes(memory.at(1), memory.at(0), bytes, way);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(static_cast<int64_t>(2 * state.iterations() * bytes));
@@ -142,10 +143,12 @@ void add_all() {
     for (int t = 0; t < kDataTypes; ++t) add_type(isa, static_cast<DataType>(t));
   }
   for (size_t bytes : {kSmall, kMiddle, kLarge})
-    for (bool streaming : {false, true})
+    for (const auto& [way, title] :
+         {std::pair(CopyWay::own, "/own"), std::pair(CopyWay::shared, ""),
+          std::pair(CopyWay::streamed, "/stream")})
       benchmark::RegisterBenchmark(
-          ("copy/" + text_of(bytes) + (streaming ? "/stream" : "")).c_str(),
-          [bytes, streaming](benchmark::State& state) { copy(state, bytes, streaming); });
+          ("copy/" + text_of(bytes) + title).c_str(),
+          [bytes, way = way](benchmark::State& state) { copy(state, bytes, way); });
 }
 
 double seconds(const Work& work, int times) {

@@ -1,14 +1,26 @@
-// One function per instruction set that was compiled in: its kernels, nullptr where an operation
-// has no meaning on a type. Calling a kernel needs a CPU that has the instruction set.
+// What was compiled for each instruction set. Calling it needs a CPU that has the instruction set.
 #pragma once
 
 #include "kernels/reduce.h"
 
 namespace weft {
 
+Isa best_isa();  // of this CPU
+
+// nullptr where an operation has no meaning on a type.
 ReduceKernel portable_kernel(ReduceOp op, DataType type);
 ReduceKernel avx2_kernel(ReduceOp op, DataType type);
 ReduceKernel avx512_kernel(ReduceOp op, DataType type);
 ReduceKernel neon_kernel(ReduceOp op, DataType type);
+
+// REQUIRES: `to` aligned to a line of 64 bytes, `bytes` a multiple of one.
+using CopyLoop = void (*)(char* to, const char* from, size_t bytes);
+struct CopyLoops {
+  CopyLoop cached = nullptr;
+  size_t cached_from = 0;  // bytes from which it is faster than the C library
+  CopyLoop streamed = nullptr;
+};
+CopyLoops avx2_copy_loops();
+CopyLoops avx512_copy_loops();
 
 }  // namespace weft

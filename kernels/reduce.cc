@@ -28,13 +28,13 @@ bool has_avx512() {
 }
 #endif
 
+}  // namespace
+
 Isa best_isa() {
   for (Isa isa : {Isa::avx512, Isa::avx2, Isa::neon})
     if (available(isa)) return isa;
   return Isa::portable;
 }
-
-}  // namespace
 
 std::string_view name(Isa isa) {
   switch (isa) {

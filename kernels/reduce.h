@@ -48,9 +48,6 @@ using ReduceKernel = void (*)(const ReduceCall&);
 // fold like sum. Cheap, but meant to be called once per plan.
 ReduceKernel reduce_kernel(ReduceOp op, DataType type);
 
-// memcpy with the choice to write past the caches.
-void copy_bytes(void* to, const void* from, size_t bytes, bool streaming);
-
 // The instruction sets compiled in; for tests, which run them all against the portable one.
 enum class Isa : uint8_t { portable, avx2, avx512, neon };
 std::string_view name(Isa isa);

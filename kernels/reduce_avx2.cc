@@ -1,6 +1,7 @@
 // The kernels for AVX2 and F16C.
 #include <immintrin.h>
 
+#include "kernels/copy_loop.h"
 #include "kernels/isa.h"
 #include "kernels/reduce_loop.h"
 
@@ -139,5 +140,7 @@ struct Avx2Kit::Codec<Fp8E5M2> : Fp8Codec<Fp8E5M2> {};
 }  // namespace
 
 ReduceKernel avx2_kernel(ReduceOp op, DataType type) { return find_kernel<Avx2Kit>(op, type); }
+
+CopyLoops avx2_copy_loops() { return copy_loops_of<Avx2Kit>(4096); }
 
 }  // namespace weft

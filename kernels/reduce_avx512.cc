@@ -1,6 +1,7 @@
 // The kernels for AVX-512 F, BW, DQ, VL and VBMI.
 #include <immintrin.h>
 
+#include "kernels/copy_loop.h"
 #include "kernels/isa.h"
 #include "kernels/reduce_loop.h"
 
@@ -236,5 +237,7 @@ struct Avx512Kit::Codec<Fp8E5M2> : Fp8Codec<Fp8E5M2> {};
 }  // namespace
 
 ReduceKernel avx512_kernel(ReduceOp op, DataType type) { return find_kernel<Avx512Kit>(op, type); }
+
+CopyLoops avx512_copy_loops() { return copy_loops_of<Avx512Kit>(1024); }
 
 }  // namespace weft

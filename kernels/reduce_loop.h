@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/copy.h"
 #include "kernels/reduce.h"
 #include "kernels/vector.h"
 
@@ -184,7 +185,7 @@ struct Reducer {
     for (int t = 0; t < call.target_count; ++t) {
       if (call.targets[t] != call.sources[0])
         copy_bytes(call.targets[t], call.sources[0], call.count * sizeof(T),
-                   (call.streamed >> t & 1) != 0);
+                   (call.streamed >> t & 1) != 0 ? CopyWay::streamed : CopyWay::shared);
     }
   }
 

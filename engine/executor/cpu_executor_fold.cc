@@ -115,11 +115,16 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                        uint64_t past_caches) const {
   const int64_t divisor = step.finish ? plan_->divisor : 1;
   const size_t bytes = count * plan_->element_bytes;
+  const auto copy = [&](int target, const void* from) {
+    const bool streamed = (past_caches & PlanStep::bit(static_cast<size_t>(target))) != 0;
+    copy_bytes(places.target[target], from, bytes,
+               streamed   ? CopyWay::streamed
+               : step.own ? CopyWay::own
+                          : CopyWay::shared);
+  };
   if (places.sources == 1 && places.scaled == 0 && divisor == 1) {
     for (int i = 0; i < places.targets; ++i)
-      if (places.target[i] != places.source[0])
-        copy_bytes(places.target[i], places.source[0], bytes,
-                   (past_caches & PlanStep::bit(static_cast<size_t>(i))) != 0);
+      if (places.target[i] != places.source[0]) copy(i, places.source[0]);
     return;
   }
   if (places.targets > 2) past_caches &= ~PlanStep::bit(1);  // the others are copied from it
@@ -133,9 +138,7 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                   .divisor = divisor,
                   .streamed = static_cast<uint32_t>(past_caches)};
   plan_->kernel(call);
-  for (int i = 2; i < places.targets; ++i)
-    copy_bytes(places.target[i], places.target[1], bytes,
-               (past_caches & PlanStep::bit(static_cast<size_t>(i))) != 0);
+  for (int i = 2; i < places.targets; ++i) copy(i, places.target[1]);
 }
 
 }  // namespace weft

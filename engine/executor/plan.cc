@@ -183,11 +183,13 @@ class Lowering {
     return {};
   }
 
+  static bool is_shared(const Operand& o) { return o.buffer == Buffer::window || o.rank >= 0; }
+
   // Who reads next what the step writes.
   void add_readers(PlanStep& lowered) const {
     for (size_t t = 0; t < lowered.targets.size(); ++t) {
       const Operand& target = lowered.targets[t];
-      const bool shared = target.buffer == Buffer::window || target.rank >= 0;
+      const bool shared = is_shared(target);
       if (shared) lowered.shared |= PlanStep::bit(t);
       if (!shared && target.buffer == Buffer::output) lowered.results |= PlanStep::bit(t);
     }
@@ -195,9 +197,8 @@ class Lowering {
       lowered.shared |= PlanStep::bit(lowered.targets.size());
     const bool much = request_.protocol == Protocol::simple &&  // lines are short
                       plan_->segment * plan_->element_bytes >= kStreamedToPeers;
-    const bool reads =
-        std::any_of(lowered.sources.begin(), lowered.sources.end(),
-                    [](const Operand& o) { return o.buffer == Buffer::window || o.rank >= 0; });
+    const bool reads = std::any_of(lowered.sources.begin(), lowered.sources.end(), is_shared);
+    lowered.own = !reads && lowered.shared == 0 && !lowered.from && !lowered.to;
     if ((lowered.shared != 0 || reads) && much && !plan_->stores)
       plan_->stores.emplace(turns_to_come_round(), plan_->segment * plan_->element_bytes);
   }

@@ -12,6 +12,7 @@
 #include "engine/executor/store_trial.h"
 #include "engine/media.h"
 #include "engine/schedule/schedule.h"
+#include "kernels/copy.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -63,6 +64,7 @@ struct PlanStep {
   bool sends_memory = false;        // straight from Input or Output, no fold, the link saves a copy
   bool receives_memory = false;     // straight into the one target
   bool pulls = false;               // its one source is a peer's, and is read through the kernel
+  bool own = false;                 // nothing but this rank's own buffers
 };
 
 struct PlanLane {

@@ -6,7 +6,7 @@
 
 #include "base/hand_over.h"
 #include "engine/schedule/window_lap.h"
-#include "kernels/reduce.h"
+#include "kernels/copy.h"
 
 namespace weft::measuring {
 namespace {
@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kShort = 4096;
 // A cache line through windows; through links one with what is said of the message.
 constexpr size_t kLine = 64, kSmall = 48;
+
+CopyWay way_of(bool past_caches) { return past_caches ? CopyWay::streamed : CopyWay::shared; }
 
 // A rank's own memory, out of which messages go, or into which they come.
 class Memory {
@@ -42,7 +44,7 @@ class LinkEnd {
     if (out_.traits().send_from_memory) return send_memory(from);
     Bytes slot;
     if (!pair_.await(me_, [&] { return !(slot = out_.reserve()).empty(); })) return false;
-    copy_bytes(slot.data(), from.data(), from.size(), past_caches);
+    copy_bytes(slot.data(), from.data(), from.size(), way_of(past_caches));
     out_.commit(from.size(), 0);
     return true;
   }
@@ -52,7 +54,7 @@ class LinkEnd {
       if (const auto ticket = in_.post(to))
         return pair_.await(me_, [&] { return in_.done(*ticket).has_value(); });
     if (!pair_.await(me_, [&] { return in_.peek() != nullptr; })) return false;
-    copy_bytes(to.data(), in_.peek()->data.data(), to.size(), false);
+    copy_bytes(to.data(), in_.peek()->data.data(), to.size(), CopyWay::shared);
     in_.release();
     return true;
   }
@@ -95,7 +97,7 @@ class WindowEnd {
       return known_taken_ + slots_ > message;
     };
     if (!pair_.await(me_, is_free)) return false;
-    copy_bytes(slot(mine_, message), memory_.of(message).data(), bytes_, past_caches);
+    copy_bytes(slot(mine_, message), memory_.of(message).data(), bytes_, way_of(past_caches));
     if (bytes_ <= handed_over_) hand_over(slot(mine_, message), bytes_);
     put_.store(message + 1, std::memory_order_release);
     return true;
@@ -103,7 +105,7 @@ class WindowEnd {
   bool receive(int message) {
     const auto is_there = [&] { return other_->put_.load(std::memory_order_acquire) > message; };
     if (!pair_.await(me_, is_there)) return false;
-    copy_bytes(memory_.of(message).data(), slot(theirs_, message), bytes_, false);
+    copy_bytes(memory_.of(message).data(), slot(theirs_, message), bytes_, CopyWay::shared);
     taken_.store(message + 1, std::memory_order_release);
     return true;
   }

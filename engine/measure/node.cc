@@ -20,6 +20,7 @@
 #include "engine/executor/shared_state.h"
 #include "engine/measure/links.h"
 #include "engine/measure/threads.h"
+#include "kernels/copy.h"
 
 namespace weft {
 namespace {
@@ -228,7 +229,7 @@ Status measure_switch(Watch& watch, Network& network) {
 // -- memory ------------------------------------------------------------------------------------
 
 // Bytes that every core reads and writes per second while all copy, each within `footprint`.
-double copy_rate(Watch& watch, size_t footprint, int cores, bool streaming) {
+double copy_rate(Watch& watch, size_t footprint, int cores, CopyWay way) {
   constexpr size_t kBytes = 8 << 20;  // moved by a core in one measurement, at least
   constexpr int kRates = 25;          // memory beyond the caches is shared with whoever is there
   const size_t half = footprint / 2, times = std::max<size_t>(1, kBytes / footprint);
@@ -239,7 +240,7 @@ double copy_rate(Watch& watch, size_t footprint, int cores, bool streaming) {
       [&] {
         return together(watch, cores, own_core, [&](int i) {
           std::byte* mine = memory[static_cast<size_t>(i)].data();
-          for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, streaming);
+          for (size_t k = 0; k < times; ++k) copy_bytes(mine + half, mine, half, way);
         });
       },
       kRates);
@@ -261,9 +262,9 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
   for (const size_t footprint :
        {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{512} << 10, size_t{1} << 20,
         size_t{2} << 20, size_t{4} << 20, size_t{16} << 20, kLargest})  // caches end between
-    node.memory.push_back(
-        {static_cast<double>(footprint), copy_rate(watch, footprint, node.node_cores, false)});
-  node.stream_rate = copy_rate(watch, kLargest, node.node_cores, true);
+    node.memory.push_back({static_cast<double>(footprint),
+                           copy_rate(watch, footprint, node.node_cores, CopyWay::shared)});
+  node.stream_rate = copy_rate(watch, kLargest, node.node_cores, CopyWay::streamed);
   if (!watch.failed.ok()) return watch.failed;
   MeasuredNode measured;
   for (const std::string_view transport : transports) {

@@ -1,0 +1,43 @@
+// The loops that copy whole lines, for every kit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/isa.h"
+#include "kernels/vector.h"
+
+namespace weft {
+
+template <class Kit, bool kStreamed>
+struct CopyLines {
+  using V = Vec<uint8_t, Kit::kBytes>;
+  static constexpr size_t kVector = sizeof(V), kLine = 64;
+
+  template <size_t kVectors>
+  static WEFT_HD void step(char* to, const char* from) {
+    V part[kVectors];
+    for (size_t v = 0; v < kVectors; ++v) part[v] = Kit::template load<V>(from + v * kVector);
+    for (size_t v = 0; v < kVectors; ++v) {
+      if constexpr (kStreamed)
+        Kit::stream(to + v * kVector, part[v]);
+      else
+        Kit::store(to + v * kVector, part[v]);
+    }
+  }
+
+  static void run(char* to, const char* from, size_t bytes) {
+    constexpr size_t kInFlight = 8, kBlock = kInFlight * kVector;
+    size_t at = 0;
+    for (; bytes - at >= kBlock; at += kBlock) step<kInFlight>(to + at, from + at);
+    for (; at < bytes; at += kLine) step<kLine / kVector>(to + at, from + at);
+    if constexpr (kStreamed) Kit::fence();
+  }
+};
+
+template <class Kit>
+CopyLoops copy_loops_of(size_t cached_from) {
+  return {CopyLines<Kit, false>::run, cached_from, CopyLines<Kit, true>::run};
+}
+
+}  // namespace weft
