@@ -30,6 +30,7 @@ PlanRequest request_of(const Choice& choice, const Collective& collective) {
   request.radix = choice.radix;
   request.registered = choice.algorithm->registered;
   request.readable = choice.algorithm->readable;
+  request.entered = choice.algorithm->entered;
   request.collective = collective;
   request.protocol = choice.ll ? Protocol::ll : Protocol::simple;
   request.segment_bytes = choice.segment_bytes;

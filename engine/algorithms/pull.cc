@@ -55,6 +55,7 @@ Algorithm pull() {
           .windows = true,
           .lines = false,
           .readable = true,
+          .entered = kEntered,
           .suits = suits,
           .build = build,
           .cost = cost_of_visits,

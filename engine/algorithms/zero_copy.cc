@@ -100,6 +100,7 @@ Algorithm zero_copy() {
           .windows = true,
           .lines = false,
           .registered = true,
+          .entered = kEntered,
           .canonical = true,
           .suits = may_visit,
           .build = build,

@@ -275,13 +275,18 @@ class Lowering {
     const bool ll = request_.protocol == Protocol::ll;
     lowered.lines = ll && (reads_window(step) || writes_window(step));
     for (const Signal& wait : step.waits)
-      if (!(ll && carried_by_lines(step, wait))) lowered.waits.push_back(wait);
+      if (!known(wait) && !(ll && carried_by_lines(step, wait))) lowered.waits.push_back(wait);
     for (const Signal& post : step.posts) {
+      if (known(post)) continue;
       if (!(ll && posts_by_lines(step))) lowered.posts.push_back(post);
       if (post.peer != media_.me()) lowered.wakes.push_back(post.peer);
     }
     if ((reads_window(step) || plan_->touches_peers) && plan_->transports.empty())
       note_transport(*media_.route(other_rank()));
+  }
+  // Ranks have told each other where their buffers lie, so all are in the call.
+  bool known(const Signal& signal) const {
+    return is_of(signal, request_.entered, program_.copies);
   }
   Rank other_rank() const { return media_.me() == 0 ? 1 : 0; }
 

@@ -28,6 +28,7 @@ struct PlanRequest {
   int radix = 2;
   bool registered = false;  // of the algorithm: ranks touch each other's Input and Output,
   bool readable = false;    // or read each other's Input through the kernel
+  int entered = -1;         // and the cell by which a rank says no more than that it is in the call
   Collective collective;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;

@@ -142,6 +142,10 @@ struct Program {
 // The program with every lane `copies` times. Link id i, cell i and slot i of copy l become
 // i * copies + l, so that both ends agree. REQUIRES: program.copies == 1.
 Program replicate(Program program, int copies);
+// Whether the signal is of what was `cell` before there were so many copies.
+inline bool is_of(const Signal& signal, int cell, int copies) {
+  return cell >= 0 && signal.cell / copies == cell;
+}
 
 struct Schedule {
   Collective collective;
