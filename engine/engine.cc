@@ -45,9 +45,9 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       no_memory_(no_memory(media_->me())),
       no_memory_work_(Work::failed(no_memory_)),
       reserve_(new (std::nothrow) std::byte[kReserveBytes]),
-      shared_(*media_),
       neighbours_(ranks_beside(host_of_rank_, media_->me())),
       crowded_(neighbours_ > cpus),
+      shared_(*media_, crowded_),
       driver_(own_->driver),
       inline_(*media_, shared_),
       backoff_(crowded_) {

@@ -298,6 +298,8 @@ class Engine final : public Communicator {
   const Status no_memory_;
   const Work no_memory_work_;
   std::unique_ptr<std::byte[]> reserve_;  // for what has to be said and done without memory
+  const int neighbours_;                  // ranks of this host, with this one
+  const bool crowded_;                    // they are more than the CPUs that they may use
   SharedState shared_;
   PlanCache plans_;
   PlanCache::Key key_;
@@ -317,8 +319,6 @@ class Engine final : public Communicator {
   std::map<PlanCache::Key, bool> pulls_;  // whether such a call would, were all inputs readable
   ReadableMemory readable_;               // this rank's
   std::optional<bool> reads_;             // the memory of all others' processes; not known: nullopt
-  const int neighbours_;                  // ranks of this host, with this one
-  const bool crowded_;                    // they are more than the CPUs that they may use
   std::byte barrier_bytes_[2] = {};
 
   DriverLock& driver_;                      // own_'s

@@ -187,12 +187,13 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   if (!arranged.ok()) return arranged.status();
   PlanRequest& request = arranged->request;
   request.links = link_shape();
+  request.crowded = crowded_;
   request.streaming =
       !op.is_group && results_stream(op.call.kind, size(), neighbours_,
                                      static_cast<double>(op.call.count * size_of(op.call.type)));
   auto plan = lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
   if (plan.ok() && (*plan)->window_bytes() > kShortLease)
-    media_->fill_window(media_->window_layout().data_offset() + kWindowLapBytes);
+    media_->fill_window(media_->window_layout().data_offset() + lap_bytes(crowded_));
   return plan;
 }
 

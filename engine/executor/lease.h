@@ -24,7 +24,8 @@ class LeaseRing {
     uint64_t calls_before = 0;  // calls 1 .. this must be finished by all ranks; 0: none
   };
 
-  explicit LeaseRing(size_t capacity) : capacity_(capacity) {}
+  // `crowded`: ranks are more than cores.
+  LeaseRing(size_t capacity, bool crowded) : capacity_(capacity), crowded_(crowded) {}
   size_t capacity() const { return capacity_; }
 
   // Space for call number `call` (counting up from 1). REQUIRES: 0 < bytes <= capacity().
@@ -51,10 +52,11 @@ class LeaseRing {
     uint64_t begin = 0;
     uint64_t call = 0;
   };
-  size_t lap(size_t bytes) const { return std::min(capacity_, window_lap(bytes)); }
+  size_t lap(size_t bytes) const { return std::min(capacity_, window_lap(bytes, crowded_)); }
   Entry& at(uint64_t i) { return entries_[i % kRemembered]; }
 
   size_t capacity_;
+  bool crowded_;
   uint64_t next_ = 0;  // position in an endless ring
   size_t offset_ = 0;  // which this is in the real one
   uint64_t must_finish_ = 0;

@@ -206,7 +206,8 @@ class Lowering {
   // After which a lane writes the same lines again.
   uint64_t turns_to_come_round() const {
     if (plan_->window_slots == 0) return request_.links.slots;
-    return std::min(window_lap(plan_->window_bytes()), window_ring()) / plan_->half_bytes();
+    const size_t lap = window_lap(plan_->window_bytes(), request_.crowded);
+    return std::min(lap, window_ring()) / plan_->half_bytes();
   }
 
   // What is read through the kernel goes straight to where it is wanted.

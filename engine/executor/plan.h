@@ -36,6 +36,7 @@ struct PlanRequest {
   size_t segment_bytes = 0;  // bytes of a chunk in one round, at most
   LinkShape links;           // of every link
   bool streaming = false;    // results are written past the caches
+  bool crowded = false;      // ranks are more than cores
 };
 
 // Where a chunk lies in Input and Output, and how large it is, in elements.

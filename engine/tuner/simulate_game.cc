@@ -54,13 +54,14 @@ std::vector<Game::Touch> Game::touches() const {
   const auto core_of = [&](Rank rank) -> Touch& {
     return cores[static_cast<size_t>(network_.first_of_core(rank))];
   };
+  const size_t lap = lap_bytes(plan_.crowded);
   for (Rank rank = 0; rank < plan_.ranks; ++rank) {
     const Plan::Touched& touched = plan_.touched[static_cast<size_t>(rank)];
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);
     core_of(rank).call += kept * sizes_.chunk_bytes;
     core_of(rank).round += 2 * sizes_.round_bytes * plan_.chunks;
     for (const double chunks : {touched.written, touched.read})
-      core_of(rank).windows += std::min<double>(kWindowLapBytes, chunks * sizes_.chunk_bytes);
+      core_of(rank).windows += std::min<double>(lap, chunks * sizes_.chunk_bytes);
   }
   const double ring = trial_.slots * std::min(sizes_.round_bytes, trial_.slot_bytes);
   std::vector<bool> senders(plan_.links.size()), receivers(plan_.links.size());

@@ -49,6 +49,7 @@ class Planner {
       plan_.message_chunks = program.message_chunks;
       plan_.pieces = program.pieces;
       plan_.window_slots = program.window_slots;
+      plan_.crowded = network_.node_cores > 0;
       plan_.window_halves = program.window_halves;
       plan_.chunks = blocks(trial_.collective) * program.pieces;
       touched_.resize(2 * static_cast<size_t>(plan_.chunks), kNobody);
@@ -240,7 +241,8 @@ int Plan::lease_depth(double round_bytes, int rounds, bool ll) const {
   if (window_slots == 0) return std::numeric_limits<int>::max();
   const double slot = ll ? lines_of(round_bytes) * kLineBytes : std::ceil(round_bytes / 64) * 64;
   const double bytes = slot * window_slots * std::clamp(rounds, 1, window_halves);
-  return static_cast<int>(static_cast<double>(window_lap(static_cast<size_t>(bytes))) / bytes);
+  return static_cast<int>(static_cast<double>(window_lap(static_cast<size_t>(bytes), crowded)) /
+                          bytes);
 }
 
 int representatives(const Trial& trial, const Network& network) {

@@ -15,7 +15,7 @@ TEST(LeaseRing, NamesEveryCallWhoseBytesAreReused) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
     const size_t capacity = 64 + random() % 1000;
-    LeaseRing ring(capacity);
+    LeaseRing ring(capacity, seed % 2 != 0);
     std::vector<uint64_t> last_user(capacity, 0);
     for (uint64_t call = 1; call <= 3000; ++call) {
       const size_t bytes = 1 + random() % capacity;
@@ -31,15 +31,15 @@ TEST(LeaseRing, NamesEveryCallWhoseBytesAreReused) {
 }
 
 TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
-  LeaseRing ring(1000);
+  LeaseRing ring(1000, false);
   for (uint64_t call = 1; call <= 10; ++call) EXPECT_EQ(ring.lease(100, call).calls_before, 0u);
   EXPECT_EQ(ring.lease(100, 11).calls_before, 1u);
 }
 
 // A core's own cache holds half a lap, and all of one of short leases.
 TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
-  const auto leases_in_a_lap = [](size_t bytes) {
-    LeaseRing ring(64 << 20);
+  const auto leases_in_a_lap = [](size_t bytes, bool crowded = false) {
+    LeaseRing ring(64 << 20, crowded);
     int leases = 1;
     ring.lease(bytes, 1);
     for (uint64_t call = 2; ring.lease(bytes, call).offset != 0; ++call) ++leases;
@@ -52,10 +52,14 @@ TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
   EXPECT_EQ(leases_in_a_lap(4096), 512);
   EXPECT_EQ(leases_in_a_lap(64 << 10), 32);
   EXPECT_EQ(leases_in_a_lap(1 << 20), 4);
+  const bool crowded = true;
+  EXPECT_EQ(leases_in_a_lap(512, crowded), 32);
+  EXPECT_EQ(leases_in_a_lap(4096, crowded), 128);
+  EXPECT_EQ(leases_in_a_lap(1 << 20, crowded), 4);
 }
 
 TEST(LeaseRing, ForgetsNothingWhenTheRecordIsFull) {
-  LeaseRing ring(1 << 20);
+  LeaseRing ring(1 << 20, false);
   for (uint64_t call = 1; call <= 5000; ++call) {
     const auto lease = ring.lease(64, call);
     ASSERT_LT(lease.calls_before, call);
