@@ -11,25 +11,27 @@ constexpr size_t kLine = 64;
 // Below this, filling the write-combining buffers and draining them costs more than it saves.
 constexpr size_t kMinStreamed = 4096;
 
+// The C library may copy by `rep movsb`. Where lines come from another core's caches, or go there,
+// a loop is up to twice as fast, but for short copies. In a core's own it is the other way round on
+// Intel's since Ice Lake, which are those that have this AVX-512; Zen 3 and Zen 4 are up to twenty
+// times slower by it, as buffers happen to lie (glibc bug 30994).
 CopyLoops copy_loops(Isa isa) {
+  CopyLoops loops;
 #if defined(__x86_64__)
-  if (isa == Isa::avx2) return avx2_copy_loops();
-  if (isa == Isa::avx512) return avx512_copy_loops();
-#endif
+  if (isa == Isa::avx2) loops = avx2_copy_loops();
+  if (isa == Isa::avx512) loops = avx512_copy_loops();
+  loops.own_by_library = isa == Isa::avx512 && __builtin_cpu_is("intel");
+#else
   (void)isa;
-  return {};
+#endif
+  return loops;
 }
 
-// Null: the C library's. It may copy by `rep movsb`, which is fast in a core's own caches, and up
-// to twice as slow as a loop where the lines come from, or go to, another core's. Shorter copies it
-// does faster, by whichever way (docs/performance.md).
+// Null: the C library's.
 CopyLoop loop_for(const CopyLoops& loops, size_t bytes, CopyWay way) {
-  switch (way) {
-    case CopyWay::own: return nullptr;
-    case CopyWay::shared: return bytes >= loops.cached_from ? loops.cached : nullptr;
-    case CopyWay::streamed: return bytes >= kMinStreamed ? loops.streamed : nullptr;
-  }
-  return nullptr;
+  if (way == CopyWay::streamed && bytes >= kMinStreamed) return loops.streamed;
+  if (way == CopyWay::own && loops.own_by_library) return nullptr;
+  return bytes >= loops.cached_from ? loops.cached : nullptr;
 }
 
 void copy(const CopyLoops& loops, char* to, const char* from, size_t bytes, CopyWay way) {

@@ -19,6 +19,7 @@ struct CopyLoops {
   CopyLoop cached = nullptr;
   size_t cached_from = 0;  // bytes from which it is faster than the C library
   CopyLoop streamed = nullptr;
+  bool own_by_library = false;  // which is faster there, whatever the size
 };
 CopyLoops avx2_copy_loops();
 CopyLoops avx512_copy_loops();
