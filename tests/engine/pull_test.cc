@@ -10,12 +10,15 @@
 
 #include "base/ptrace_scope.h"
 #include "base/text.h"
+#include "engine/arrange.h"
+#include "engine/executor/plan.h"
 #include "engine/tuner/choose.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/cluster.h"
 #include "tests/support/contains.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/sim_call.h"
+#include "tests/support/sim_media.h"
 
 namespace weft::test {
 namespace {
@@ -57,6 +60,41 @@ TEST(PullChoice, IsAMatterOfPriceAndOfWhatIsMoved) {
   Call folded = call;
   folded.kind = Kind::all_reduce;
   EXPECT_NE(cheapest(network_that_reads(1000), folded, true), "pull");
+}
+
+// Signals of the plan with which a rank of four gathers, to others and from them.
+struct Signals {
+  size_t waits = 0, posts = 0;
+};
+Signals signals_of(const Algorithm& algorithm, int copies) {
+  SimMedia world(4, 1 << 20);
+  const Call call{.kind = Kind::all_gather, .count = 4096, .type = DataType::float32};
+  const Choice choice{.algorithm = &algorithm, .copies = copies, .segment_bytes = 1024};
+  auto arranged = arrange(call, false, choice, 4, 0).take();
+  arranged.request.links = Media::kUsualLinks;
+  const auto plan =
+      lower(arranged.request, std::move(arranged.program), std::move(arranged.layout), world.of(0));
+  Signals signals;
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  if (!plan.ok()) return signals;
+  for (const PlanLane& lane : (*plan)->lanes)
+    for (const PlanStep& step : lane.steps)
+      signals.waits += step.waits.size(), signals.posts += step.posts.size();
+  return signals;
+}
+
+// The exchange of places has said already that all are in the call. What remains are the guests.
+TEST(PullPlan, ARankSaysOnceThatItIsInTheCall) {
+  for (const size_t copies : {1, 2}) {
+    Algorithm algorithm = *find_algorithm("pull");
+    const Signals once = signals_of(algorithm, static_cast<int>(copies));
+    EXPECT_EQ(once.waits, 3 * copies);
+    EXPECT_EQ(once.posts, 3 * copies);
+    algorithm.entered = -1;
+    const Signals twice = signals_of(algorithm, static_cast<int>(copies));
+    EXPECT_EQ(twice.waits, 6 * copies);
+    EXPECT_EQ(twice.posts, 6 * copies);
+  }
 }
 
 class Pull : public testing::TestWithParam<Mode> {
