@@ -96,23 +96,22 @@ class Planner {
       for (const Operand& source : step.sources) op.signals += source.buffer == Buffer::window;
     op.waits_begin = static_cast<int>(plan_.waits.size());
     for (const Signal& s : step.waits) {
-      if (known(s)) continue;
       plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
-      op.signals += s.peer != rank && !(trial_.ll && carried_by_lines(step, s));
+      op.signals += s.peer != rank && !known(s) && !(trial_.ll && carried_by_lines(step, s));
     }
     op.waits_end = static_cast<int>(plan_.waits.size());
     op.posts_begin = static_cast<int>(plan_.posts.size());
     for (const Signal& s : step.posts) {
-      if (known(s)) continue;
       plan_.posts.push_back(cell(rank, s.peer, s.cell));
-      op.signals += s.peer != rank && !(trial_.ll && posts_by_lines(step));
+      op.signals += s.peer != rank && !known(s) && !(trial_.ll && posts_by_lines(step));
     }
     op.posts_end = static_cast<int>(plan_.posts.size());
     plan_.steps += step.times;
     plan_.ops.push_back(op);
   }
 
-  // As in executor/plan.cc.
+  // As in executor/plan.cc: such signals cost nothing, but it is here, in place of the exchange,
+  // that ranks wait for each other.
   bool known(const Signal& s) const { return is_of(s, trial_.algorithm->entered, plan_.copies); }
 
   void add_streams(const Step& step, Rank rank, Op& op) {

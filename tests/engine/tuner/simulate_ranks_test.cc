@@ -204,6 +204,27 @@ TEST(Simulate, LinksThatGoRoundInMuchMemoryAreNoFasterThanWindows) {
   EXPECT_EQ(seconds(2, 4096), small);  // messages that fill little of their slots
 }
 
+// They have told each other where buffers lie, and waited for that: nobody reads on in the next
+// call while a rank of its core has not read in this one. The signals that say so once more cost
+// nothing.
+TEST(Simulate, RanksThatReadEachOthersMemoryKeepInStep) {
+  Network network = plain();
+  network.inside.read_rates = {{4096, 1e9}};
+  network.node_ranks = 8;
+  network.node_cores = 2;
+  network.switch_s = 1 * kMicro;
+  for (const double bytes : {64e3, 1e6, 8e6, 64e6})
+    EXPECT_GT(pace(trial_of("pull", Kind::broadcast, 8), network, bytes), 4 * bytes / 1e9);
+
+  network.inside.signal_s = 2 * kMicro;
+  Trial trial = trial_of("pull", Kind::all_gather, 2);
+  const double once = run(trial, network, 1e6).seconds;
+  Algorithm twice = *trial.algorithm;
+  twice.entered = -1;
+  trial.algorithm = &twice;
+  EXPECT_GT(run(trial, network, 1e6).seconds, once + network.inside.signal_s);
+}
+
 TEST(Simulate, LargeResultsAreWrittenPastTheCaches) {
   Network network = plain();
   network.memory = {{1, 1e9}};
