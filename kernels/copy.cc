@@ -49,7 +49,7 @@ void copy(const CopyLoops& loops, char* to, const char* from, size_t bytes, Copy
 
 }  // namespace
 
-void copy_bytes(void* to, const void* from, size_t bytes, CopyWay way) {
+void copy_long(void* to, const void* from, size_t bytes, CopyWay way) {
   static const CopyLoops loops = copy_loops(best_isa());
   copy(loops, static_cast<char*>(to), static_cast<const char*>(from), bytes, way);
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/reduce.h"
 
@@ -11,11 +12,21 @@ namespace weft {
 enum class CopyWay : uint8_t {
   own,      // from the core's own memory to its own
   shared,   // lines come from another core's caches, or another core reads them next
-  streamed  // past the caches (non-temporal)
+  streamed  // past the caches (non-temporal), with AVX2 or AVX-512
 };
 
-// memcpy, the way that is fastest on this machine.
-void copy_bytes(void* to, const void* from, size_t bytes, CopyWay way);
+inline constexpr size_t kLongCopy = 1024;  // bytes
+
+// As copy_bytes(), REQUIRES: a long copy.
+void copy_long(void* to, const void* from, size_t bytes, CopyWay way);
+
+// memcpy, by the instruction set that is the best of this machine.
+inline void copy_bytes(void* to, const void* from, size_t bytes, CopyWay way) {
+  if (bytes >= kLongCopy)
+    copy_long(to, from, bytes, way);
+  else if (bytes > 0)
+    std::memcpy(to, from, bytes);
+}
 
 // The same with one instruction set, REQUIRES: available.
 void copy_bytes(void* to, const void* from, size_t bytes, CopyWay way, Isa isa);

@@ -13,6 +13,7 @@ template <class Kit, bool kStreamed>
 struct CopyLines {
   using V = Vec<uint8_t, Kit::kBytes>;
   static constexpr size_t kVector = sizeof(V), kLine = 64;
+  static_assert(kLine % kVector == 0);
 
   template <size_t kVectors>
   static WEFT_HD void step(char* to, const char* from) {

@@ -1,4 +1,4 @@
-// Copy and n-operand reduction in host memory, for every element type and operation.
+// N-operand reduction in host memory, for every element type and operation.
 //
 // One definition of the arithmetic for all targets (kernels/number.h): a reduction folds its
 // operands left to right in the order given. 16-bit and 8-bit floats are widened to float, folded,

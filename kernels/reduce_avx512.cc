@@ -238,6 +238,6 @@ struct Avx512Kit::Codec<Fp8E5M2> : Fp8Codec<Fp8E5M2> {};
 
 ReduceKernel avx512_kernel(ReduceOp op, DataType type) { return find_kernel<Avx512Kit>(op, type); }
 
-CopyLoops avx512_copy_loops() { return copy_loops_of<Avx512Kit>(1024); }
+CopyLoops avx512_copy_loops() { return copy_loops_of<Avx512Kit>(kLongCopy); }
 
 }  // namespace weft

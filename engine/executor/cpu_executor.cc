@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "engine/executor/shared_state.h"
+#include "kernels/copy.h"
 
 namespace weft {
 

@@ -5,6 +5,7 @@
 #include "base/ticks.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
+#include "kernels/copy.h"
 
 namespace weft {
 namespace {
