@@ -193,7 +193,8 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
                                      static_cast<double>(op.call.count * size_of(op.call.type)));
   auto plan = lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
   if (plan.ok() && (*plan)->window_bytes() > kShortLease)
-    media_->fill_window(media_->window_layout().data_offset() + lap_bytes(crowded_));
+    media_->fill_window(media_->window_layout().data_offset() +
+                        shared_.data.lap((*plan)->window_bytes()));
   return plan;
 }
 

@@ -24,9 +24,12 @@ class LeaseRing {
     uint64_t calls_before = 0;  // calls 1 .. this must be finished by all ranks; 0: none
   };
 
-  // `crowded`: ranks are more than cores.
+  // `crowded`: ranks are more than the CPUs that they may use.
   LeaseRing(size_t capacity, bool crowded) : capacity_(capacity), crowded_(crowded) {}
   size_t capacity() const { return capacity_; }
+
+  // Bytes after which leases of this length come round.
+  size_t lap(size_t bytes) const { return std::min(capacity_, window_lap(bytes, crowded_)); }
 
   // Space for call number `call` (counting up from 1). REQUIRES: 0 < bytes <= capacity().
   Lease lease(size_t bytes, uint64_t call) {
@@ -52,7 +55,6 @@ class LeaseRing {
     uint64_t begin = 0;
     uint64_t call = 0;
   };
-  size_t lap(size_t bytes) const { return std::min(capacity_, window_lap(bytes, crowded_)); }
   Entry& at(uint64_t i) { return entries_[i % kRemembered]; }
 
   size_t capacity_;

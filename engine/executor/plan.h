@@ -12,7 +12,6 @@
 #include "engine/executor/store_trial.h"
 #include "engine/media.h"
 #include "engine/schedule/schedule.h"
-#include "kernels/copy.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -36,7 +35,7 @@ struct PlanRequest {
   size_t segment_bytes = 0;  // bytes of a chunk in one round, at most
   LinkShape links;           // of every link
   bool streaming = false;    // results are written past the caches
-  bool crowded = false;      // ranks are more than cores
+  bool crowded = false;      // ranks are more than the CPUs that they may use
 };
 
 // Where a chunk lies in Input and Output, and how large it is, in elements.

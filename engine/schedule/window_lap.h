@@ -15,7 +15,7 @@ inline constexpr size_t kShortLease = 512;
 inline constexpr size_t kShortLapBytes = 16 << 10;
 inline constexpr size_t kWindowLapBytes = 2 << 20;  // twice the cache of a core
 
-// Where ranks are more than cores, the windows of those that share one lie in its cache together,
+// Where ranks are more than CPUs, the windows of those that share one lie in its cache together,
 // and much of what is read there was written there.
 inline constexpr size_t kCrowdedLapBytes = 512 << 10;
 inline size_t lap_bytes(bool crowded) { return crowded ? kCrowdedLapBytes : kWindowLapBytes; }

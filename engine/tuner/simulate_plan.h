@@ -76,7 +76,7 @@ struct Plan {
   };
   std::vector<Touched> touched;  // by rank
   int window_slots = 0, window_halves = 1;
-  bool crowded = false;  // ranks are more than cores
+  bool crowded = false;  // ranks share cores
 
   // How many calls' leases of window space lie beside each other (executor/lease.h).
   int lease_depth(double round_bytes, int rounds, bool ll) const;

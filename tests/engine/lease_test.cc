@@ -14,11 +14,12 @@ namespace {
 TEST(LeaseRing, NamesEveryCallWhoseBytesAreReused) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
-    const size_t capacity = 64 + random() % 1000;
-    LeaseRing ring(capacity, seed % 2 != 0);
+    const bool crowded = seed % 4 == 3;  // with a ring that is longer than its laps
+    const size_t capacity = (crowded ? 600 << 10 : 64) + random() % 1000;
+    LeaseRing ring(capacity, crowded);
     std::vector<uint64_t> last_user(capacity, 0);
-    for (uint64_t call = 1; call <= 3000; ++call) {
-      const size_t bytes = 1 + random() % capacity;
+    for (uint64_t call = 1; call <= (crowded ? 300u : 3000u); ++call) {
+      const size_t bytes = 1 + random() % (random() % 2 == 0 ? capacity : 64);
       const LeaseRing::Lease lease = ring.lease(bytes, call);
       ASSERT_LE(lease.offset + bytes, capacity);
       ASSERT_LT(lease.calls_before, call);
