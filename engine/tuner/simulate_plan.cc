@@ -96,13 +96,13 @@ class Planner {
       for (const Operand& source : step.sources) op.signals += source.buffer == Buffer::window;
     op.waits_begin = static_cast<int>(plan_.waits.size());
     for (const Signal& s : step.waits) {
-      plan_.waits.push_back({cell(s.peer, rank, s.cell), s.lag});
+      plan_.waits.push_back({cell(s.peer, rank, s), s.lag});
       op.signals += s.peer != rank && !known(s) && !(trial_.ll && carried_by_lines(step, s));
     }
     op.waits_end = static_cast<int>(plan_.waits.size());
     op.posts_begin = static_cast<int>(plan_.posts.size());
     for (const Signal& s : step.posts) {
-      plan_.posts.push_back(cell(rank, s.peer, s.cell));
+      plan_.posts.push_back(cell(rank, s.peer, s));
       op.signals += s.peer != rank && !known(s) && !(trial_.ll && posts_by_lines(step));
     }
     op.posts_end = static_cast<int>(plan_.posts.size());
@@ -110,9 +110,12 @@ class Planner {
     plan_.ops.push_back(op);
   }
 
-  // As in executor/plan.cc: such signals cost nothing, but it is here, in place of the exchange,
-  // that ranks wait for each other.
-  bool known(const Signal& s) const { return is_of(s, trial_.algorithm->entered, plan_.copies); }
+  // As in executor/plan.cc, where an exchange is priced (Simulation::make): such signals cost
+  // nothing, but it is here that ranks wait for each other in call after call. On shared cores that
+  // counts the switches twice.
+  bool known(const Signal& s) const {
+    return trial_.algorithm->readable && is_of(s, trial_.algorithm->entered, plan_.copies);
+  }
 
   void add_streams(const Step& step, Rank rank, Op& op) {
     const bool by_memory = only_sends(step) || (only_receives(step) && !step.finish);
@@ -213,13 +216,13 @@ class Planner {
     return at->second;
   }
 
-  int cell(Rank poster, Rank waiter, int id) {
-    const auto [at, fresh] =
-        cells_.try_emplace(between(poster, waiter, id), static_cast<int>(plan_.cells.size()));
+  int cell(Rank poster, Rank waiter, const Signal& signal) {
+    const auto [at, fresh] = cells_.try_emplace(between(poster, waiter, signal.cell),
+                                                static_cast<int>(plan_.cells.size()));
     if (!fresh) return at->second;
     Cell& cell = plan_.cells.emplace_back();
     if (network_.node_of(poster) == network_.node_of(waiter)) cell.poster = poster % plan_.ranks;
-    if (poster != waiter)
+    if (poster != waiter && !known(signal))
       cell.latency_s = path(network_, poster, waiter, all_, plan_.ranks).latency_s;
     return at->second;
   }

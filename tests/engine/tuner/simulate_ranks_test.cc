@@ -205,8 +205,7 @@ TEST(Simulate, LinksThatGoRoundInMuchMemoryAreNoFasterThanWindows) {
 }
 
 // They have told each other where buffers lie, and waited for that: nobody reads on in the next
-// call while a rank of its core has not read in this one. The signals that say so once more cost
-// nothing.
+// call while a rank of its core has not read in this one. To say so once more costs no signal.
 TEST(Simulate, RanksThatReadEachOthersMemoryKeepInStep) {
   Network network = plain();
   network.inside.read_rates = {{4096, 1e9}};
