@@ -215,7 +215,7 @@ Binding Engine::expose(Operation& op) {
 }
 
 // All have told: now the call itself. An error concerns all ranks alike.
-CpuExecutor::Progress Engine::go_on(Operation& op) {
+CpuExecutor::Progress Engine::go_on(Operation& op) try {
   op.exchanges = false;
   const Rank plain = plain_rank(op.call, op.all_places);
   op.registered = plain < 0;
@@ -246,6 +246,11 @@ CpuExecutor::Progress Engine::go_on(Operation& op) {
   recorder_.relabel(op.number, op.plan->label);
   start_plan(op);
   return CpuExecutor::Progress::moved;
+} catch (const std::bad_alloc&) {
+  // Peers know where the buffers lie: they hear of it before the caller has them back.
+  give_reserve();
+  op.refused = fail(no_memory_, true);
+  return CpuExecutor::Progress::failed;
 }
 
 // The communicator has failed in a call that peers may still be in: those that are late neither

@@ -24,7 +24,8 @@ struct Algorithm {
   bool readable = false;     // reads peers' Input, wherever that lies, so that all ranks have to be
                              // able to read each other's memory (Transport::reads_memory)
   int entered = -1;          // of these: the cell by which a rank says no more than that it is in
-                             // the call
+                             // the call. CPUs leave it out: they run such programs only when every
+                             // rank has heard from every other one in the call
   bool canonical = false;    // folds every element in rank order on one rank, rounding once
   bool any_counts = false;   // serves the v-forms: sizes that only the two ends of a pair know
   bool radix = false;        // Parameters::radix matters

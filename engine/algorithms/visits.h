@@ -1,5 +1,6 @@
 // What algorithms have in common whose ranks touch each other's own buffers: a rank's guests wait
-// until it is in the call, and it does not leave before they have been.
+// until it is in the call (on CPUs before they begin: Algorithm::entered), and it does not leave
+// before they have been.
 #pragma once
 
 #include <vector>

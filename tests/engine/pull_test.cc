@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/ptrace_scope.h"
@@ -62,9 +64,9 @@ TEST(PullChoice, IsAMatterOfPriceAndOfWhatIsMoved) {
   EXPECT_NE(cheapest(network_that_reads(1000), folded, true), "pull");
 }
 
-// Signals of the plan with which a rank of four gathers, to others and from them.
+// Cells of the signals of the plan with which a rank of four gathers, from others and to them.
 struct Signals {
-  size_t waits = 0, posts = 0;
+  std::multiset<int> waits, posts;
 };
 Signals signals_of(const Algorithm& algorithm, int copies) {
   SimMedia world(4, 1 << 20);
@@ -78,22 +80,29 @@ Signals signals_of(const Algorithm& algorithm, int copies) {
   EXPECT_TRUE(plan.ok()) << plan.status().to_string();
   if (!plan.ok()) return signals;
   for (const PlanLane& lane : (*plan)->lanes)
-    for (const PlanStep& step : lane.steps)
-      signals.waits += step.waits.size(), signals.posts += step.posts.size();
+    for (const PlanStep& step : lane.steps) {
+      for (const Signal& wait : step.waits) signals.waits.insert(wait.cell / copies);
+      for (const Signal& post : step.posts) signals.posts.insert(post.cell / copies);
+    }
   return signals;
 }
 
-// The exchange of places has said already that all are in the call. What remains are the guests.
+// The exchange of places has said already that all are in the call.
 TEST(PullPlan, ARankSaysOnceThatItIsInTheCall) {
-  for (const size_t copies : {1, 2}) {
+  for (const int copies : {1, 2}) {
     Algorithm algorithm = *find_algorithm("pull");
-    const Signals once = signals_of(algorithm, static_cast<int>(copies));
-    EXPECT_EQ(once.waits, 3 * copies);
-    EXPECT_EQ(once.posts, 3 * copies);
-    algorithm.entered = -1;
-    const Signals twice = signals_of(algorithm, static_cast<int>(copies));
-    EXPECT_EQ(twice.waits, 6 * copies);
-    EXPECT_EQ(twice.posts, 6 * copies);
+    const auto times = static_cast<size_t>(3 * copies);
+    const Signals once = signals_of(algorithm, copies);
+    for (const auto& cells : {once.waits, once.posts}) {
+      EXPECT_EQ(cells.size(), times);
+      EXPECT_EQ(cells.count(algorithm.entered), 0u);
+    }
+    const int entered = std::exchange(algorithm.entered, -1);
+    const Signals twice = signals_of(algorithm, copies);
+    for (const auto& cells : {twice.waits, twice.posts}) {
+      EXPECT_EQ(cells.size(), 2 * times);
+      EXPECT_EQ(cells.count(entered), times);
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// The schedules between callers' own buffers: proven for all kinds, roots and forms, and not one of
-// their signals is there for nothing.
+// The schedules between callers' own buffers: proven for all kinds, roots and forms, also as CPUs
+// run them, and not one of their signals is there for nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace weft {
 namespace {
 
 template <class Visit>
-void for_each_collective(int ranks, Visit&& visit) {
-  const Algorithm& algorithm = *find_algorithm("zero_copy");
+void for_each_collective(int ranks, Visit&& visit, const char* name = "zero_copy") {
+  const Algorithm& algorithm = *find_algorithm(name);
   for (int kind = 0; kind < kKinds; ++kind)
     for (const bool in_place : {false, true}) {
       const int roots = has_root(Kind(kind)) ? std::min(ranks, 3) : 1;
@@ -52,6 +52,38 @@ TEST(ZeroCopy, ProgramsDoNotDependOnTheForm) {
     if (!algorithm.suits(other)) return;
     EXPECT_EQ(schedule.programs, schedule_of(algorithm, other, {}).programs) << describe(schedule);
   });
+}
+
+// Without the signals of a cell, but after all have heard from all.
+Schedule without(int cell, Schedule schedule) {
+  const int ranks = schedule.collective.ranks;
+  for (Rank r = 0; r < ranks; ++r) {
+    std::vector<Step>& steps = schedule.programs[static_cast<size_t>(r)].lanes[0].steps;
+    for (Step& step : steps)
+      for (auto* signals : {&step.waits, &step.posts})
+        std::erase_if(*signals, [&](const Signal& s) { return s.cell == cell; });
+    Step tells, hears;
+    for (Rank peer = 0; peer < ranks; ++peer)
+      if (peer != r) tells.post(peer, cell), hears.wait(peer, cell);
+    steps.insert(steps.begin(), {tells, hears});
+  }
+  return schedule;
+}
+
+TEST(BetweenBuffers, IsProvenAsCpusRunIt) {
+  for (const char* name : {"zero_copy", "pull"})
+    for (int ranks = 2; ranks <= 9; ++ranks)
+      for_each_collective(
+          ranks,
+          [&](const Schedule& schedule) {
+            const int entered = find_algorithm(name)->entered;
+            const Status status = verify(without(entered, schedule), {.rounds = 1}).status;
+            ASSERT_TRUE(status.ok()) << name << ", " << describe(schedule) << status.to_string();
+            const int done = 1 - entered;  // stands for more than that
+            EXPECT_FALSE(verify(without(done, schedule), {.rounds = 1}).status.ok())
+                << name << ", " << describe(schedule);
+          },
+          name);
 }
 
 // Without one of its signals some rank reads what is not there yet, or touches memory of a rank
