@@ -20,8 +20,10 @@ inline constexpr size_t kLongCopy = 1024;  // bytes
 // As copy_bytes(), REQUIRES: a long copy.
 void copy_long(void* to, const void* from, size_t bytes, CopyWay way);
 
-// memcpy, by the instruction set that is the best of this machine.
-inline void copy_bytes(void* to, const void* from, size_t bytes, CopyWay way) {
+// memcpy, by the instruction set that is the best of this machine. Never a function of its own: of
+// those that the linker finds, one may have been compiled for more than this CPU has.
+[[gnu::always_inline]] inline void copy_bytes(void* to, const void* from, size_t bytes,
+                                              CopyWay way) {
   if (bytes >= kLongCopy)
     copy_long(to, from, bytes, way);
   else if (bytes > 0)

@@ -36,8 +36,7 @@ CpuExecutor::Move CpuExecutor::run_traced(const PlanLane& lane, Cursor& at, Step
   done.begin_ns = at.began_ns;
   const Move move = run_step(lane, step, at);
   if (move != Move::moved || at.entered) return move;
-  // Where it moves nothing, or its chunk is empty, and nobody waits for it, there was nothing to
-  // do.
+  // Where it moves nothing, and nobody waits for it, there was nothing to do.
   const bool moves = at.size > 0 && (done.sources > 0 || done.receives);
   if (!moves && step.waits.empty() && step.posts.empty()) return move;
   done.end_ns = media_.clock().now_ns();
