@@ -7,7 +7,6 @@
 namespace weft {
 namespace {
 
-constexpr size_t kLine = 64;
 // Below this, filling the write-combining buffers and draining them costs more than it saves.
 constexpr size_t kMinStreamed = 4096;
 
@@ -40,8 +39,8 @@ void copy(const CopyLoops& loops, char* to, const char* from, size_t bytes, Copy
     if (bytes > 0) std::memcpy(to, from, bytes);
     return;
   }
-  const size_t head = -reinterpret_cast<uintptr_t>(to) % kLine;
-  const size_t whole = (bytes - head) / kLine * kLine;
+  const size_t head = -reinterpret_cast<uintptr_t>(to) % kCopyLine;
+  const size_t whole = (bytes - head) / kCopyLine * kCopyLine;
   std::memcpy(to, from, head);
   lines(to + head, from + head, whole);
   std::memcpy(to + head + whole, from + head + whole, bytes - head - whole);

@@ -12,8 +12,8 @@ namespace weft {
 template <class Kit, bool kStreamed>
 struct CopyLines {
   using V = Vec<uint8_t, Kit::kBytes>;
-  static constexpr size_t kVector = sizeof(V), kLine = 64;
-  static_assert(kLine % kVector == 0);
+  static constexpr size_t kVector = sizeof(V);
+  static_assert(kCopyLine % kVector == 0);
 
   template <size_t kVectors>
   static WEFT_HD void step(char* to, const char* from) {
@@ -31,7 +31,7 @@ struct CopyLines {
     constexpr size_t kInFlight = 8, kBlock = kInFlight * kVector;
     size_t at = 0;
     for (; bytes - at >= kBlock; at += kBlock) step<kInFlight>(to + at, from + at);
-    for (; at < bytes; at += kLine) step<kLine / kVector>(to + at, from + at);
+    for (; at < bytes; at += kCopyLine) step<kCopyLine / kVector>(to + at, from + at);
     if constexpr (kStreamed) Kit::fence();
   }
 };

@@ -18,12 +18,12 @@ inline constexpr size_t kWindowLapBytes = 2 << 20;  // twice the cache of a core
 // Where ranks are more than CPUs, the windows of those that share one lie in its cache together,
 // and much of what is read there was written there.
 inline constexpr size_t kCrowdedLapBytes = 512 << 10;
-inline size_t lap_bytes(bool crowded) { return crowded ? kCrowdedLapBytes : kWindowLapBytes; }
 
 // REQUIRES: 0 < bytes.
 inline size_t window_lap(size_t bytes, bool crowded) {
   constexpr size_t kUnderWay = 4;  // at least, before one has to wait
-  return bytes <= kShortLease ? kShortLapBytes : std::max(kUnderWay * bytes, lap_bytes(crowded));
+  if (bytes <= kShortLease) return kShortLapBytes;
+  return std::max(kUnderWay * bytes, crowded ? kCrowdedLapBytes : kWindowLapBytes);
 }
 
 }  // namespace weft
