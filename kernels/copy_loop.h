@@ -27,9 +27,20 @@ struct CopyLines {
     }
   }
 
+  template <size_t kBytes>
+  static WEFT_HD void claim(const char* to) {
+    for (size_t at = 0; at < kBytes; at += kCopyLine) Kit::claim(to + at);
+  }
+
   static void run(char* to, const char* from, size_t bytes) {
     constexpr size_t kInFlight = 8, kBlock = kInFlight * kVector;
     size_t at = 0;
+    if constexpr (!kStreamed) {
+      for (; bytes - at >= kBlock + kClaimAhead; at += kBlock) {
+        claim<kBlock>(to + at + kClaimAhead);
+        step<kInFlight>(to + at, from + at);
+      }
+    }
     for (; bytes - at >= kBlock; at += kBlock) step<kInFlight>(to + at, from + at);
     for (; at < bytes; at += kCopyLine) step<kCopyLine / kVector>(to + at, from + at);
     if constexpr (kStreamed) Kit::fence();

@@ -47,6 +47,7 @@ struct Avx512Kit : GenericKit<Avx512Kit, 64> {
     }
   }
   static WEFT_HD void fence() { _mm_sfence(); }
+  static WEFT_HD void claim(const char* line) { __builtin_prefetch(line, 1, 3); }
 
   template <class Format>
   struct Codec;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/copy.h"
+#include "kernels/isa.h"
 #include "kernels/reduce.h"
 #include "kernels/vector.h"
 
@@ -18,6 +19,8 @@ struct Reducer {
   using Stored = typename L::Stored;
   static constexpr int kUnroll = L::kUnroll;
   static constexpr size_t kBlock = kUnroll * L::kCount;
+  // While one part of a target is written, the next one is claimed.
+  static constexpr size_t kPart = kClaimAhead / 2 / sizeof(T);
 
   // Only what folds like sum is ever scaled or divided.
   static constexpr bool kCanModify = std::is_same_v<Op, Sum>;
@@ -144,10 +147,26 @@ struct Reducer {
     const bool streams = whole.streaming || whole.streaming_second;
     size_t at = streams ? to_alignment(places.targets[whole.streaming ? 0 : 1], call.count) : 0;
     ends<kModified>(places, 0, at, modifiers);
-    for (; call.count - at >= kBlock; at += kBlock)
-      step<kUnroll, kSources, kModified>(places, at, modifiers, whole);
+    const char* const shared = claimed(call);
+    for (size_t part = at; call.count - at >= kBlock;) {
+      const bool whole_part = shared && call.count - part >= kPart;
+      part = whole_part ? part + kPart : call.count;
+      if (call.count - part >= kPart) claim(shared + part * sizeof(T));
+      for (; part - at >= kBlock; at += kBlock)
+        step<kUnroll, kSources, kModified>(places, at, modifiers, whole);
+    }
     ends<kModified>(places, at, call.count, modifiers);
     if (streams) Kit::fence();
+  }
+
+  // The target whose lines are claimed, the last one if that is shared; null: none is.
+  static const char* claimed(const ReduceCall& call) {
+    const int last = call.target_count - 1;
+    const bool claims = ((call.shared & ~call.streamed) >> last & 1) != 0;
+    return claims ? static_cast<const char*>(call.targets[last]) : nullptr;
+  }
+  static WEFT_HD void claim(const char* part) {
+    for (size_t at = 0; at < kPart * sizeof(T); at += kCopyLine) Kit::claim(part + at);
   }
 
   // A message of one vector at most, as many are.

@@ -63,6 +63,11 @@ struct GenericKit {
   }
   static WEFT_HD void fence() {}
 
+  // The line is written soon: other cores that have it may give it up meanwhile (PREFETCHW). A
+  // store that comes upon it unasked waits for that, and few stores wait at a time. Nothing where
+  // it is not known to pay.
+  static WEFT_HD void claim(const char*) {}
+
   // As min_of_floats and max_of_floats, but any NaN may stand for the canonical one.
   static WEFT_HD Floats min(Floats a, Floats b) { return min_of_floats<Words>(a, b); }
   static WEFT_HD Floats max(Floats a, Floats b) { return max_of_floats<Words>(a, b); }

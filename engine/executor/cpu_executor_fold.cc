@@ -137,7 +137,8 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                   .scalar = binding_.scalar,
                   .scaled = places.scaled,
                   .divisor = divisor,
-                  .streamed = static_cast<uint32_t>(past_caches)};
+                  .streamed = static_cast<uint32_t>(past_caches),
+                  .shared = static_cast<uint32_t>(step.shared)};
   plan_->kernel(call);
   for (int i = 2; i < places.targets; ++i) copy(i, places.target[1]);
 }

@@ -143,6 +143,7 @@ class Bench {
     call.scaled = job_.scaled;
     call.divisor = job_.divisor;
     call.streamed = streaming ? 1 + checks_ % 3 : 0;
+    call.shared = checks_ % 4;
     reduce_kernel(job_.op, job_.type, isa)(call);
 
     for (int t = 0; t < target_count; ++t)
