@@ -192,10 +192,18 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
       !op.is_group && results_stream(op.call.kind, size(), neighbours_,
                                      static_cast<double>(op.call.count * size_of(op.call.type)));
   auto plan = lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
-  if (plan.ok() && (*plan)->window_bytes() > kShortLease)
-    media_->fill_window(media_->window_layout().data_offset() +
-                        shared_.data.lap((*plan)->window_bytes()));
+  if (plan.ok() && (*plan)->window_bytes() > 0) fill_lap(**plan);
   return plan;
+}
+
+// Pages in which the plan's leases go round: else many a call would come upon one that is not
+// there.
+void Engine::fill_lap(const Plan& plan) {
+  const WindowLayout& layout = media_->window_layout();
+  const size_t bytes = plan.window_bytes();
+  media_->fill_window(plan.request.protocol == Protocol::ll
+                          ? layout.ll_offset() + shared_.ll.lap(bytes)
+                          : layout.data_offset() + shared_.data.lap(bytes));
 }
 
 void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {

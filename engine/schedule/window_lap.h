@@ -1,9 +1,11 @@
 // How far leases of window space (executor/lease.h) go before they come round.
 //
-// Leases of a few lines stay in a small part of the ring, in the caches of those who write and read
-// it. What is longer goes round in more than a core's own cache holds: a line that another core has
-// written or read a moment ago comes at half the speed of one that has left for the cache that both
-// share (docs/performance.md, "Windows that come round too soon").
+// Leases of a few lines stay in a part of the ring that a core's own cache holds beside all else.
+// It holds a thousand lines, for where data go one way a rank is ahead of others by as many calls
+// as there are leases, and then has to wait. What is longer goes round in more than a core's own
+// cache holds: a line that another core has written or read a moment ago comes at half the speed of
+// one that has left for the cache that both share (docs/performance.md, "Windows that come round
+// too soon").
 #pragma once
 
 #include <algorithm>
@@ -12,7 +14,7 @@
 namespace weft {
 
 inline constexpr size_t kShortLease = 512;
-inline constexpr size_t kShortLapBytes = 16 << 10;
+inline constexpr size_t kShortLapBytes = 64 << 10;
 inline constexpr size_t kWindowLapBytes = 2 << 20;  // twice the cache of a core
 
 // Where ranks are more than CPUs, the windows of those that share one lie in its cache together,
