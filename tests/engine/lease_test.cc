@@ -46,15 +46,15 @@ TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
     for (uint64_t call = 2; ring.lease(bytes, call).offset != 0; ++call) ++leases;
     return leases;
   };
-  EXPECT_EQ(leases_in_a_lap(64), 256);
-  EXPECT_EQ(leases_in_a_lap(512), 32);
+  EXPECT_EQ(leases_in_a_lap(64), 1024);
+  EXPECT_EQ(leases_in_a_lap(512), 128);
   EXPECT_EQ(leases_in_a_lap(1024), 2048);
   EXPECT_EQ(leases_in_a_lap(2048), 1024);
   EXPECT_EQ(leases_in_a_lap(4096), 512);
   EXPECT_EQ(leases_in_a_lap(64 << 10), 32);
   EXPECT_EQ(leases_in_a_lap(1 << 20), 4);
   const bool crowded = true;
-  EXPECT_EQ(leases_in_a_lap(512, crowded), 32);
+  EXPECT_EQ(leases_in_a_lap(512, crowded), 128);
   EXPECT_EQ(leases_in_a_lap(4096, crowded), 128);
   EXPECT_EQ(leases_in_a_lap(1 << 20, crowded), 4);
 }
