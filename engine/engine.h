@@ -158,7 +158,7 @@ class Engine final : public Communicator {
   Surroundings surroundings() const;
   LinkShape link_shape() const;
   Result<std::unique_ptr<Plan>> build_plan(const Operation& op, bool in_place);
-  void fill_lap(const Plan& plan);
+  void fill_lap(const Plan& plan) const;
   void identify(Operation& op, const Plan& plan, CallIdentity& identity);
   Status drive(Operation& op);
   Status look_around(Operation& op);

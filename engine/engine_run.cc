@@ -196,9 +196,9 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   return plan;
 }
 
-// Pages in which the plan's leases go round: else many a call would come upon one that is not
-// there.
-void Engine::fill_lap(const Plan& plan) {
+// Makes the pages in which the plan's leases go round, which else come one by one in the first
+// calls.
+void Engine::fill_lap(const Plan& plan) const {
   const WindowLayout& layout = media_->window_layout();
   const size_t bytes = plan.window_bytes();
   media_->fill_window(plan.request.protocol == Protocol::ll

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/claim.h"
 #include "kernels/isa.h"
 #include "kernels/vector.h"
 
@@ -27,17 +28,12 @@ struct CopyLines {
     }
   }
 
-  template <size_t kBytes>
-  static WEFT_HD void claim(const char* to) {
-    for (size_t at = 0; at < kBytes; at += kCopyLine) Kit::claim(to + at);
-  }
-
   static void run(char* to, const char* from, size_t bytes) {
     constexpr size_t kInFlight = 8, kBlock = kInFlight * kVector;
     size_t at = 0;
     if constexpr (!kStreamed) {
       for (; bytes - at >= kBlock + kClaimAhead; at += kBlock) {
-        claim<kBlock>(to + at + kClaimAhead);
+        claim_lines<Kit, kBlock>(to + at + kClaimAhead);
         step<kInFlight>(to + at, from + at);
       }
     }

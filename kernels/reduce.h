@@ -40,7 +40,8 @@ struct ReduceCall {
   int64_t divisor = 1;
   // Bit k: write targets[k] past the caches (non-temporal), where its alignment allows it.
   uint32_t streamed = 0;
-  // Bit k: another core has read what lies in targets[k], and reads next what goes there.
+  // Bit k: other cores have read what lies in targets[k], and read next what goes there. Lines of
+  // the last target, if it is one, are claimed before they are written (claim.h).
   uint32_t shared = 0;
 };
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/claim.h"
 #include "kernels/copy.h"
-#include "kernels/isa.h"
 #include "kernels/reduce.h"
 #include "kernels/vector.h"
 
@@ -19,8 +19,8 @@ struct Reducer {
   using Stored = typename L::Stored;
   static constexpr int kUnroll = L::kUnroll;
   static constexpr size_t kBlock = kUnroll * L::kCount;
-  // While one part of a target is written, the next one is claimed.
-  static constexpr size_t kPart = kClaimAhead / 2 / sizeof(T);
+  // While so many elements of a target are written, as many behind them are claimed.
+  static constexpr size_t kClaimed = kClaimAhead / 2 / sizeof(T);
 
   // Only what folds like sum is ever scaled or divided.
   static constexpr bool kCanModify = std::is_same_v<Op, Sum>;
@@ -147,26 +147,27 @@ struct Reducer {
     const bool streams = whole.streaming || whole.streaming_second;
     size_t at = streams ? to_alignment(places.targets[whole.streaming ? 0 : 1], call.count) : 0;
     ends<kModified>(places, 0, at, modifiers);
-    const char* const shared = claimed(call);
-    for (size_t part = at; call.count - at >= kBlock;) {
-      const bool whole_part = shared && call.count - part >= kPart;
-      part = whole_part ? part + kPart : call.count;
-      if (call.count - part >= kPart) claim(shared + part * sizeof(T));
-      for (; part - at >= kBlock; at += kBlock)
+    const char* const claims = claimed_target(call);
+    for (size_t end = at; call.count - at >= kBlock;) {
+      end = claims ? stretch_end(end, call.count) : call.count;
+      if (call.count - end >= kClaimed)
+        claim_lines<Kit, kClaimed * sizeof(T)>(claims + end * sizeof(T));
+      for (; end - at >= kBlock; at += kBlock)
         step<kUnroll, kSources, kModified>(places, at, modifiers, whole);
     }
     ends<kModified>(places, at, call.count, modifiers);
     if (streams) Kit::fence();
   }
 
-  // The target whose lines are claimed, the last one if that is shared; null: none is.
-  static const char* claimed(const ReduceCall& call) {
+  // The last target, if it is shared and written into the caches; else null.
+  static const char* claimed_target(const ReduceCall& call) {
     const int last = call.target_count - 1;
     const bool claims = ((call.shared & ~call.streamed) >> last & 1) != 0;
     return claims ? static_cast<const char*>(call.targets[last]) : nullptr;
   }
-  static WEFT_HD void claim(const char* part) {
-    for (size_t at = 0; at < kPart * sizeof(T); at += kCopyLine) Kit::claim(part + at);
+  // Of the stretch that begins at `from`; what is left over belongs to the last one.
+  static size_t stretch_end(size_t from, size_t count) {
+    return count - from >= kClaimed ? from + kClaimed : count;
   }
 
   // A message of one vector at most, as many are.

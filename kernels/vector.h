@@ -63,9 +63,8 @@ struct GenericKit {
   }
   static WEFT_HD void fence() {}
 
-  // The line is written soon: other cores that have it may give it up meanwhile (PREFETCHW). A
-  // store that comes upon it unasked waits for that, and few stores wait at a time. Nothing where
-  // it is not known to pay.
+  // The line that holds this byte is written soon: other cores may give it up (claim.h). Nothing
+  // where it was not found to pay.
   static WEFT_HD void claim(const char*) {}
 
   // As min_of_floats and max_of_floats, but any NaN may stand for the canonical one.

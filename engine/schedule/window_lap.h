@@ -1,11 +1,12 @@
 // How far leases of window space (executor/lease.h) go before they come round.
 //
-// Leases of a few lines stay in a part of the ring that a core's own cache holds beside all else.
-// It holds a thousand lines, for where data go one way a rank is ahead of others by as many calls
-// as there are leases, and then has to wait. What is longer goes round in more than a core's own
-// cache holds: a line that another core has written or read a moment ago comes at half the speed of
-// one that has left for the cache that both share (docs/performance.md, "Windows that come round
-// too soon").
+// Short leases stay in a part of the ring that a core's own cache holds beside all else: 1024 of a
+// cache line, 256 of a line of ll. Where data go one way, a rank may be so many calls ahead of
+// others before it waits. (The ring of ll lines is as long, and LeaseRing tells as many leases
+// apart: more of one alone would change nothing.) What is longer goes round in more than a core's
+// own cache holds: a line that another core has written or read a moment ago comes at half the
+// speed of one that has left for the cache that both share (docs/performance.md, "Windows that come
+// round too soon").
 #pragma once
 
 #include <algorithm>

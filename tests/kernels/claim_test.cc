@@ -1,8 +1,10 @@
 // Which lines the loops claim before they write them, seen with a kit that writes it down.
+#include "kernels/claim.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
+#include <set>
 #include <vector>
 
 #include "kernels/copy_loop.h"
@@ -12,107 +14,127 @@ namespace weft {
 namespace {
 
 struct Seen {
-  std::vector<const char*> claimed;       // in order
-  std::map<const char*, size_t> written;  // by line: how many were claimed before
+  std::vector<const char*> claimed;  // lines, in order
+  std::set<const char*> written;
+  size_t late = 0;   // claims of lines that were written before
+  size_t ahead = 0;  // lines that were claimed and not yet written, at most
 };
+
+const char* line_of(const void* at) {
+  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(at) / kCopyLine * kCopyLine);
+}
 
 struct WatchedKit : GenericKit<WatchedKit, 16> {
   static Seen*& seen() {
     static Seen* now = nullptr;
     return now;
   }
-  static const char* line_of(const void* at) {
-    return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(at) / kCopyLine * kCopyLine);
+  static void claim(const char* at) {
+    Seen& now = *seen();
+    now.late += now.written.contains(line_of(at));
+    now.claimed.push_back(line_of(at));
+    const auto waits = [&](const char* line) { return !now.written.contains(line); };
+    now.ahead = std::max<size_t>(now.ahead, static_cast<size_t>(std::count_if(
+                                                now.claimed.begin(), now.claimed.end(), waits)));
   }
-  static void claim(const char* line) { seen()->claimed.push_back(line_of(line)); }
   template <class V>
   static void store(void* to, V value) {
-    seen()->written.try_emplace(line_of(to), seen()->claimed.size());
+    seen()->written.insert(line_of(to));
+    seen()->written.insert(line_of(static_cast<char*>(to) + sizeof(V) - 1));
     GenericKit::store(to, value);
   }
 };
 
 class ClaimTest : public testing::Test {
  protected:
-  static constexpr size_t kMost = 64 << 10;
+  static constexpr size_t kMost = 10'048;
   ClaimTest() : from_(kMost), to_(kMost + 2 * kCopyLine) { WatchedKit::seen() = &seen_; }
   ~ClaimTest() override { WatchedKit::seen() = nullptr; }
 
   char* target(size_t past_a_line) {
-    char* const line = to_.data() + kCopyLine - 1;
-    return const_cast<char*>(WatchedKit::line_of(line)) + past_a_line;
+    return const_cast<char*>(line_of(to_.data() + kCopyLine - 1)) + past_a_line;
   }
 
-  // Of a target of so many bytes: each line once, none outside, all before they were written.
-  void expect_own_lines(const char* to, size_t bytes) {
-    std::vector<const char*> lines = seen_.claimed;
-    std::sort(lines.begin(), lines.end());
-    EXPECT_EQ(std::adjacent_find(lines.begin(), lines.end()), lines.end()) << "claimed twice";
-    for (size_t i = 0; i < seen_.claimed.size(); ++i) {
-      const char* const line = seen_.claimed[i];
-      EXPECT_GE(line + kCopyLine, to);
+  // So many lines of a target of so many bytes, each once, none outside, none too late and none
+  // sooner than it has to be.
+  void expect_claimed(size_t lines, const char* to, size_t bytes) {
+    std::vector<const char*> all = seen_.claimed;
+    EXPECT_EQ(all.size(), lines) << bytes << " bytes";
+    std::sort(all.begin(), all.end());
+    EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "claimed twice";
+    for (const char* const line : all) {
+      EXPECT_GT(line + kCopyLine, to);
       EXPECT_LT(line, to + bytes);
-      EXPECT_GT(seen_.written[line], i) << "written before";
     }
+    EXPECT_EQ(seen_.late, 0u);
+    EXPECT_LE(seen_.ahead, 2 * kClaimAhead / kCopyLine);
   }
 
-  // Of the lines of so many bytes, all but those at the beginning that come too soon.
-  static size_t most_of(size_t bytes) {
-    return bytes <= 2 * kClaimAhead ? 0 : (bytes - 2 * kClaimAhead) / kCopyLine;
-  }
-
-  void fold(char* to, size_t bytes, uint32_t shared, uint32_t streamed = 0) {
+  template <class T>
+  void fold(std::vector<char*> targets, size_t bytes, uint32_t shared, uint32_t streamed = 0) {
     seen_ = {};
     const void* const sources[] = {from_.data(), from_.data()};
-    std::vector<char> other(bytes);
-    void* const targets[] = {other.data(), to};
+    const std::vector<void*> to(targets.begin(), targets.end());
     ReduceCall call{.sources = sources,
                     .source_count = 2,
-                    .targets = targets,
-                    .target_count = 2,
-                    .count = bytes / sizeof(float),
+                    .targets = to.data(),
+                    .target_count = static_cast<int>(to.size()),
+                    .count = bytes / sizeof(T),
                     .streamed = streamed,
                     .shared = shared};
-    Reducer<WatchedKit, float, Sum>::run(call);
+    Reducer<WatchedKit, T, Sum>::run(call);
+  }
+
+  template <class T>
+  void check_folds() {
+    std::vector<char> other(kMost);
+    for (const size_t bytes : {64, 512, 1024, 1536, 2048, 4096, 4160, 10'048}) {
+      const size_t stretches = bytes / (kClaimAhead / 2);
+      const size_t lines = stretches < 2 ? 0 : (stretches - 1) * kClaimAhead / 2 / kCopyLine;
+      for (const size_t past : {0, 16, 48}) {
+        fold<T>({other.data(), target(past)}, bytes, /*shared=*/2);
+        expect_claimed(lines, target(past), bytes);
+        fold<T>({target(past)}, bytes, /*shared=*/1);
+        expect_claimed(lines, target(past), bytes);
+      }
+    }
   }
 
   Seen seen_;
   std::vector<char> from_, to_;
 };
 
-constexpr size_t kSizes[] = {64, 512, 1024, 1536, 2048, 4096, 4160, 10'048, 64 << 10};
-
 TEST_F(ClaimTest, ACopyClaimsWhatItIsAboutToWrite) {
-  for (const size_t bytes : kSizes) {
+  constexpr size_t kBlock = 8 * 16;  // eight vectors of this kit
+  for (const size_t bytes : {64, 1024, 1152, 1536, 2048, 4096, 4160, 10'048}) {
     seen_ = {};
     CopyLines<WatchedKit, false>::run(target(0), from_.data(), bytes);
-    expect_own_lines(target(0), bytes);
-    EXPECT_GE(seen_.claimed.size(), most_of(bytes)) << bytes;
+    const size_t behind = bytes < kClaimAhead ? 0 : bytes - kClaimAhead;
+    expect_claimed(behind / kBlock * kBlock / kCopyLine, target(0), bytes);
   }
 }
 
 TEST_F(ClaimTest, ACopyPastTheCachesClaimsNothing) {
-  CopyLines<WatchedKit, true>::run(target(0), from_.data(), kMost);
+  CopyLines<WatchedKit, true>::run(target(0), from_.data(), kMost / kCopyLine * kCopyLine);
   EXPECT_TRUE(seen_.claimed.empty());
 }
 
 TEST_F(ClaimTest, AFoldClaimsOfASharedTarget) {
-  for (const size_t bytes : kSizes) {
-    for (const size_t past : {0, 4, 60}) {
-      fold(target(past), bytes, /*shared=*/2);
-      expect_own_lines(target(past), bytes);
-      EXPECT_GE(seen_.claimed.size(), most_of(bytes)) << bytes;
-    }
-  }
+  check_folds<uint8_t>();
+  check_folds<float>();
+  check_folds<double>();
 }
 
 TEST_F(ClaimTest, AFoldClaimsNothingElse) {
-  fold(target(0), kMost, /*shared=*/0);
-  EXPECT_TRUE(seen_.claimed.empty());
-  fold(target(0), kMost, /*shared=*/1);
-  EXPECT_TRUE(seen_.claimed.empty()) << "that is the other target";
-  fold(target(0), kMost, /*shared=*/2, /*streamed=*/2);
-  EXPECT_TRUE(seen_.claimed.empty());
+  std::vector<char> other(kMost);
+  const auto claims = [&](uint32_t shared, uint32_t streamed) {
+    fold<float>({other.data(), target(0)}, kMost, shared, streamed);
+    return !seen_.claimed.empty();
+  };
+  EXPECT_TRUE(claims(2, 0));
+  EXPECT_FALSE(claims(0, 0));
+  EXPECT_FALSE(claims(1, 0)) << "that is the other target";
+  EXPECT_FALSE(claims(2, 2));
 }
 
 }  // namespace
