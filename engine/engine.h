@@ -183,7 +183,7 @@ class Engine final : public Communicator {
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
 
   void bind(const Operation& op, Binding& to) const;
-  void count_plan();
+  void begin_plan(const Plan& plan);  // which is new
   CpuExecutor::Progress poll(Operation& op) {
     if (op.exchanges) tell_whether_it_reads(op);
     const CpuExecutor::Progress progress = op.executor.poll();

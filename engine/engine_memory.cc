@@ -199,7 +199,7 @@ Result<PlanCache::Entry*> Engine::exchange_plan() {
   Layout layout(request.collective, rank(), call, program.pieces);
   auto plan = lower(request, std::move(program), std::move(layout), *media_);
   if (!plan.ok()) return plan.status();
-  count_plan();
+  begin_plan(**plan);
   return plans_.insert(kKey, plan.take(), 0, recorder_.label("places/exchange"));
 }
 

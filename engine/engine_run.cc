@@ -126,8 +126,9 @@ Result<PlanCache::Entry*> Engine::first_plan(Operation& op) {
   return op.exchanges ? exchange_plan() : plan_for(op);
 }
 
-void Engine::count_plan() {
+void Engine::begin_plan(const Plan& plan) {
   count_one(plans_built_);
+  fill_lap(plan);
   repeatable_ = nullptr;  // its plan may have to make room
 }
 
@@ -141,7 +142,7 @@ Result<PlanCache::Entry*> Engine::plan_for(const Operation& op) {
   if (PlanCache::Entry* entry = plans_.find(key_)) return entry;
   auto plan = build_plan(op, aliased);
   if (!plan.ok()) return plan.status();
-  count_plan();
+  begin_plan(**plan);
   if (log_enabled(LogLevel::debug))
     log_line(
         LogLevel::debug, rank(),
@@ -191,9 +192,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   request.streaming =
       !op.is_group && results_stream(op.call.kind, size(), neighbours_,
                                      static_cast<double>(op.call.count * size_of(op.call.type)));
-  auto plan = lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
-  if (plan.ok() && (*plan)->window_bytes() > 0) fill_lap(**plan);
-  return plan;
+  return lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
 }
 
 // Makes the pages in which the plan's leases go round, which else come one by one in the first
@@ -201,6 +200,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 void Engine::fill_lap(const Plan& plan) const {
   const WindowLayout& layout = media_->window_layout();
   const size_t bytes = plan.window_bytes();
+  if (bytes == 0) return;
   media_->fill_window(plan.request.protocol == Protocol::ll
                           ? layout.ll_offset() + shared_.ll.lap(bytes)
                           : layout.data_offset() + shared_.data.lap(bytes));

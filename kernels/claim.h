@@ -11,7 +11,7 @@
 
 namespace weft {
 
-inline constexpr size_t kClaimAhead = 1024;  // bytes; by loops of parts, half of it to all
+inline constexpr size_t kClaimAhead = 1024;  // bytes; by stretches, half of it to all
 
 // As Kit::claim(): the lines of `kBytes` bytes.
 template <class Kit, size_t kBytes>
