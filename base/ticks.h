@@ -20,6 +20,16 @@ inline uint64_t ticks() {
 #endif
 }
 
+// The same, once all stores before it are where other cores see them. Takes as long as they do.
+inline uint64_t ticks_after_stores() {
+#if defined(__x86_64__)
+  asm volatile("mfence\n\tlfence" : : : "memory");
+#elif defined(__aarch64__)
+  asm volatile("dsb ish\n\tisb" : : : "memory");
+#endif
+  return ticks();
+}
+
 // The time of day, in nanoseconds since 1970.
 int64_t unix_now_ns();
 

@@ -6,8 +6,8 @@
 // quiet cache gives near ones. In virtual machines cores move within seconds. So every plan tries:
 // now and then, some turns of its first lane are done both ways, by all ranks in the same turns.
 // Who writes does not pay for what is slow to read, so ranks tell each other what a turn took them
-// either way (of moving data, not of waiting), and go by who took longest. They need not agree; the
-// data are the same.
+// either way (of moving data, until others see them, but not of waiting for others), and go by who
+// took longest. They need not agree; the data are the same.
 #pragma once
 
 #include <algorithm>
