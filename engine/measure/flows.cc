@@ -13,7 +13,7 @@ namespace {
 
 // Messages of no more bytes are awaited: calls of as many are exchanges, one after the other, in
 // which nothing goes on while what was written leaves a core, or what is read comes.
-constexpr size_t kShort = 4096;
+constexpr size_t kShort = 16384;
 // A cache line through windows; through links one with what is said of the message.
 constexpr size_t kLine = 64, kSmall = 48;
 
