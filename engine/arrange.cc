@@ -31,6 +31,7 @@ PlanRequest request_of(const Choice& choice, const Collective& collective) {
   request.registered = choice.algorithm->registered;
   request.readable = choice.algorithm->readable;
   request.entered = choice.algorithm->entered;
+  request.hands_back = choice.algorithm->hands_back;
   request.collective = collective;
   request.protocol = choice.ll ? Protocol::ll : Protocol::simple;
   request.segment_bytes = choice.segment_bytes;
@@ -48,9 +49,6 @@ Result<Arranged> arrange(const Call& call, bool aliased, const Choice& choice, i
     return unsupported(
         concat("algorithm ", request.algorithm, " does not serve ", describe(request.collective)));
   Program program = choice.algorithm->build(request.collective, me, Parameters{choice.radix});
-  if (call.varying && program.pieces > 1)
-    return unsupported(concat("algorithm ", request.algorithm,
-                              " cuts blocks into pieces, so it cannot serve counts by rank"));
   if (choice.copies > 1 && program.copies == 1)
     program = replicate(std::move(program), choice.copies);
   Layout layout(request.collective, me, call, program.pieces);

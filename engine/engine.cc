@@ -47,7 +47,7 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       reserve_(new (std::nothrow) std::byte[kReserveBytes]),
       neighbours_(ranks_beside(host_of_rank_, media_->me())),
       crowded_(neighbours_ > cpus),
-      shared_(*media_, crowded_),
+      shared_(*media_),
       driver_(own_->driver),
       inline_(*media_, shared_),
       backoff_(crowded_) {

@@ -199,11 +199,9 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 // calls.
 void Engine::fill_lap(const Plan& plan) const {
   const WindowLayout& layout = media_->window_layout();
-  const size_t bytes = plan.window_bytes();
-  if (bytes == 0) return;
-  media_->fill_window(plan.request.protocol == Protocol::ll
-                          ? layout.ll_offset() + shared_.ll.lap(bytes)
-                          : layout.data_offset() + shared_.data.lap(bytes));
+  if (plan.window_lap == 0) return;
+  const bool ll = plan.request.protocol == Protocol::ll;
+  media_->fill_window((ll ? layout.ll_offset() : layout.data_offset()) + plan.window_lap);
 }
 
 void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
@@ -219,7 +217,8 @@ void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
   }
   if (plan.window_bytes() == 0) return;
   LeaseRing& ring = ll ? shared_.ll : shared_.data;
-  const LeaseRing::Lease lease = ring.lease(plan.window_bytes(), identity.window_call);
+  const LeaseRing::Lease lease =
+      ring.lease(plan.window_bytes(), plan.window_lap, identity.window_call);
   const WindowLayout& layout = media_->window_layout();
   identity.window_offset = lease.offset + (ll ? layout.ll_offset() : layout.data_offset());
   identity.finished_before = lease.calls_before;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kVersion = 5;  // of what ranks tell each other here and on their connections
+constexpr int kVersion = 6;  // of what ranks tell each other here and on their connections
 constexpr size_t kTextMax = 64 << 10;
 constexpr size_t kErrorMax = 4 << 10;
 

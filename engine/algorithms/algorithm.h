@@ -19,6 +19,8 @@ struct Algorithm {
   std::string_view summary;  // one line, with the source
   bool windows = false;      // needs every rank's window mapped in every other (one host)
   bool lines = true;         // with windows: may run under ll (schedule/lines.h)
+  bool hands_back = false;   // with windows: who writes a slot is who has read it last, so that
+                             // lines stay with who writes them next
   bool registered = false;   // reads and writes peers' Input and Output, so that all ranks have to
                              // pass memory which their communicator allocated
   bool readable = false;     // reads peers' Input, wherever that lies, so that all ranks have to be

@@ -20,6 +20,7 @@ std::span<const Algorithm> catalog() {
       direct_two_shot(),
       window_one_shot(),
       window_two_shot(),
+      window_round_trip(),
       zero_copy(),
       pull(),
       pairwise(),

@@ -22,6 +22,7 @@ Algorithm direct_one_shot();
 Algorithm direct_two_shot();
 Algorithm window_one_shot();
 Algorithm window_two_shot();
+Algorithm window_round_trip();
 Algorithm zero_copy();
 Algorithm pull();
 Algorithm pairwise();

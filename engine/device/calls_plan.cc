@@ -59,6 +59,7 @@ Result<Choice> DeviceCalls::choose_for(const Call& call) const {
   const bool wanted = named || options_.protocol != "ll";
   const Surroundings around{.ranks = size(),
                             .windows = shape.window_bytes > 0,
+                            .device = true,
                             .room = {.slots = static_cast<int>(layout.lease_bytes() / 64)},
                             .registered = media_->map().shares_buffers && wanted,
                             .in_place = !named,

@@ -139,7 +139,7 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                   .scaled = places.scaled,
                   .divisor = divisor,
                   .streamed = static_cast<uint32_t>(past_caches),
-                  .shared = static_cast<uint32_t>(step.shared)};
+                  .shared = static_cast<uint32_t>(step.shared & ~step.read)};
   plan_->kernel(call);
   for (int i = 2; i < places.targets; ++i) copy(i, places.target[1]);
 }

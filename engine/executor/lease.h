@@ -6,14 +6,12 @@
 // that must hold, and each rank publishes in its window how many calls it has finished.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "base/status.h"
-#include "engine/schedule/window_lap.h"
 
 namespace weft {
 
@@ -24,17 +22,14 @@ class LeaseRing {
     uint64_t calls_before = 0;  // calls 1 .. this must be finished by all ranks; 0: none
   };
 
-  // `crowded`: ranks are more than the CPUs that they may use.
-  LeaseRing(size_t capacity, bool crowded) : capacity_(capacity), crowded_(crowded) {}
+  explicit LeaseRing(size_t capacity) : capacity_(capacity) {}
   size_t capacity() const { return capacity_; }
 
-  // Bytes after which leases of this length come round.
-  size_t lap(size_t bytes) const { return std::min(capacity_, window_lap(bytes, crowded_)); }
-
-  // Space for call number `call` (counting up from 1). REQUIRES: 0 < bytes <= capacity().
-  Lease lease(size_t bytes, uint64_t call) {
-    WEFT_CHECK(bytes <= capacity_);
-    if (offset_ + bytes > lap(bytes)) {
+  // Space for call number `call` (counting up from 1), among the first `lap` bytes (window_lap.h).
+  // REQUIRES: 0 < bytes <= lap <= capacity().
+  Lease lease(size_t bytes, size_t lap, uint64_t call) {
+    WEFT_CHECK(bytes <= lap && lap <= capacity_);
+    if (offset_ + bytes > lap) {
       next_ += capacity_ - offset_;
       offset_ = 0;
     }
@@ -58,7 +53,6 @@ class LeaseRing {
   Entry& at(uint64_t i) { return entries_[i % kRemembered]; }
 
   size_t capacity_;
-  bool crowded_;
   uint64_t next_ = 0;  // position in an endless ring
   size_t offset_ = 0;  // which this is in the real one
   uint64_t must_finish_ = 0;

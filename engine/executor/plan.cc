@@ -28,6 +28,7 @@ class Lowering {
     WEFT_TRY(set_windows());
     set_segment();
     WEFT_TRY(check_room());
+    set_lap();
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
     set_scratch();
     collect_expected();
@@ -119,6 +120,12 @@ class Lowering {
         " for this protocol; use fewer lanes, protocol simple, or another algorithm");
   }
 
+  void set_lap() {
+    if (plan_->window_bytes() == 0) return;
+    const size_t lap = window_lap(plan_->window_bytes(), request_.crowded, request_.hands_back);
+    plan_->window_lap = std::min(lap, window_ring());
+  }
+
   size_t window_segment(size_t granule) const {
     const size_t slots = static_cast<size_t>(program_.window_slots) * program_.window_halves;
     const bool ll = request_.protocol == Protocol::ll;
@@ -185,13 +192,15 @@ class Lowering {
 
   static bool is_shared(const Operand& o) { return o.buffer == Buffer::window || o.rank >= 0; }
 
-  // Who reads next what the step writes.
+  // Who reads next what the step writes, and who had it last.
   void add_readers(PlanStep& lowered) const {
     for (size_t t = 0; t < lowered.targets.size(); ++t) {
       const Operand& target = lowered.targets[t];
       const bool shared = is_shared(target);
       if (shared) lowered.shared |= PlanStep::bit(t);
       if (!shared && target.buffer == Buffer::output) lowered.results |= PlanStep::bit(t);
+      if (std::ranges::find(lowered.sources, target) != lowered.sources.end())
+        lowered.read |= PlanStep::bit(t);
     }
     if (lowered.to && lowered.to->traits().send_in_place)
       lowered.shared |= PlanStep::bit(lowered.targets.size());
@@ -206,8 +215,7 @@ class Lowering {
   // After which a lane writes the same lines again.
   uint64_t turns_to_come_round() const {
     if (plan_->window_slots == 0) return request_.links.slots;
-    const size_t lap = window_lap(plan_->window_bytes(), request_.crowded);
-    return std::min(lap, window_ring()) / plan_->half_bytes();
+    return plan_->window_lap / plan_->half_bytes();
   }
 
   // What is read through the kernel goes straight to where it is wanted.

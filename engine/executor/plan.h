@@ -28,6 +28,7 @@ struct PlanRequest {
   bool registered = false;  // of the algorithm: ranks touch each other's Input and Output,
   bool readable = false;    // or read each other's Input through the kernel
   int entered = -1;         // and the cell by which a rank says no more than that it is in the call
+  bool hands_back = false;  // or who writes a window's slot has read it last
   Collective collective;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
@@ -53,6 +54,7 @@ struct PlanStep {
   // Bit k, of targets[k] and, after the last of them, what goes to `to`: it is of the call's
   // results, or read next by another rank, straight from there.
   uint64_t results = 0, shared = 0;
+  uint64_t read = 0;                              // bit k: targets[k] is one of the sources, too
   static constexpr uint64_t bit(size_t target) {  // beyond the last bit: none of both
     return target < 64 ? uint64_t{1} << target : 0;
   }
@@ -106,6 +108,7 @@ struct Plan {
   bool mapped = false;                 // all of them, as a call has found
   int window_slots = 0, window_halves = 1;
   size_t window_slot_bytes = 0;
+  size_t window_lap = 0;  // bytes after which its leases come round
   size_t scratch_slots = 0, scratch_slot_bytes = 0;
   std::optional<StoreTrial> stores;  // where much is written for other ranks, or read from them
   uint64_t turns = 0;                // of the first lane, in the calls before

@@ -14,9 +14,9 @@ namespace weft {
 
 class SharedState {
  public:
-  SharedState(const Media& media, bool crowded)
-      : ll(WindowLayout::kLlBytes, crowded),
-        data(media.window_layout().fits() ? media.window_layout().data_bytes() : 0, crowded),
+  explicit SharedState(const Media& media)
+      : ll(WindowLayout::kLlBytes),
+        data(media.window_layout().fits() ? media.window_layout().data_bytes() : 0),
         posted_(static_cast<size_t>(media.ranks()) * WindowLayout::kCells, 0),
         expected_(posted_),
         finished_(media.ranks(), 0),

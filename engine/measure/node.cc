@@ -97,7 +97,7 @@ class Steps {
  private:
   Steps() = default;
   Media media_{0, 1, {}, 0};
-  SharedState shared_{media_, false};
+  SharedState shared_{media_};
   CpuExecutor executor_{media_, shared_};
   std::unique_ptr<Plan> plan_;
   double input_ = 1, output_ = 0;

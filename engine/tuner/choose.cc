@@ -11,6 +11,11 @@ namespace {
 // all_reduce over windows: above this, folding only one's share saves more than its second hop
 // costs.
 constexpr size_t kTwoShotBytes = 8 * 1024;
+// Of a block over windows: above, to write lines that lie in the core's own cache saves more than a
+// second hop costs.
+constexpr size_t kRoundTripBytes = 32 * 1024;
+// Each rank of an all_reduce has to write its result to every other one then, so it is for few.
+constexpr int kRanksAnswered = 3;
 // Between buffers that all ranks have mapped: from here on what is not copied costs more than
 // telling each other where they are.
 constexpr size_t kRegisteredBytes = 32 * 1024;
@@ -28,7 +33,22 @@ Collective collective_of(const Call& call, const Surroundings& around) {
   return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
 }
 
-std::string_view over_windows(const Call& call, size_t bytes) {
+// Caches of cores are what it is for, and it has no lines.
+bool is_handed_back(const Call& call, size_t bytes, const Surroundings& around,
+                    const Options& options) {
+  if (around.device || call.varying || options.protocol == "ll") return false;
+  switch (call.kind) {
+    case Kind::all_reduce: return bytes > kTwoShotBytes && around.ranks <= kRanksAnswered;
+    case Kind::all_gather: return bytes > kRoundTripBytes && around.ranks == 2;
+    case Kind::reduce_scatter:
+    case Kind::all_to_all: return bytes > kRoundTripBytes;
+    default: return false;
+  }
+}
+
+std::string_view over_windows(const Call& call, size_t bytes, const Surroundings& around,
+                              const Options& options) {
+  if (is_handed_back(call, bytes, around, options)) return "window_round_trip";
   if (call.kind == Kind::all_reduce && bytes > kTwoShotBytes) return "window_two_shot";
   return "window_one_shot";
 }
@@ -115,7 +135,7 @@ std::string_view by_table(const Call& call, const Surroundings& around, const Op
   const size_t bytes = message_bytes(call);
   if (call.kind == Kind::exchange) return "exchange";
   if (pair_sizes(call)) return call.kind == Kind::all_to_all ? "pairwise" : "direct_one_shot";
-  const std::string_view windowed = over_windows(call, bytes);
+  const std::string_view windowed = over_windows(call, bytes, around, options);
   if (can_use_windows(windowed, call, around, options)) return windowed;
   if (options.deterministic && reduces(call.kind)) return in_rank_order_over_links(call, bytes);
   return over_links(collective_of(call, around), bytes, around, options);
@@ -188,6 +208,9 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
                        remedy);
   if (on_buffers && !algorithm->suits({c.kind, c.ranks, c.root, around.in_place}))
     return unsupported(quoted + "does not serve this call in place" + remedy);
+  if (call.varying && cuts_blocks(*algorithm, c))
+    return unsupported(quoted + "cuts blocks into pieces, so it cannot serve counts by rank; " +
+                       "leave the choice to weft (algorithm \"auto\")");
   if (pair_sizes(call) && !algorithm->any_counts)
     return unsupported(quoted +
                        "cannot serve counts that only two ranks know; leave the choice "
@@ -272,6 +295,7 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
   demand.readable = around.readable && may_be_pulled(call, around);
   demand.room = around.room;
   demand.rank_order = options.deterministic;
+  demand.varying = call.varying;
   demand.slot_bytes = around.slot_bytes;
   demand.slots = around.slots;
   demand.radix = options.radix;

@@ -13,6 +13,7 @@ namespace weft {
 struct Surroundings {
   int ranks = 1;
   bool windows = false;              // every rank's window is mapped in every other
+  bool device = false;               // they lie in GPUs' memory
   WindowRoom room = {};              // in each of them
   bool registered = false;           // all ranks' buffers of the call, in all ranks' memory
   bool readable = false;             // all ranks can read each other's inputs of the call

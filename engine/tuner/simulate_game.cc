@@ -55,8 +55,7 @@ std::vector<Game::Touch> Game::touches() const {
     return cores[static_cast<size_t>(network_.first_of_core(rank))];
   };
   const double window = sizes_.round_bytes * plan_.window_slots * plan_.window_halves;
-  const size_t lap = std::min(
-      kWindowLapBytes, window_lap(std::max<size_t>(1, static_cast<size_t>(window)), plan_.crowded));
+  const size_t lap = std::min(kWindowLapBytes, plan_.lap(window));
   for (Rank rank = 0; rank < plan_.ranks; ++rank) {
     const Plan::Touched& touched = plan_.touched[static_cast<size_t>(rank)];
     const double kept = touched.all - (sizes_.streams ? touched.results : 0);

@@ -50,6 +50,7 @@ class Planner {
       plan_.pieces = program.pieces;
       plan_.window_slots = program.window_slots;
       plan_.crowded = network_.node_cores > 0;
+      plan_.hands_back = trial_.algorithm->hands_back;
       plan_.window_halves = program.window_halves;
       plan_.chunks = blocks(trial_.collective) * program.pieces;
       touched_.resize(2 * static_cast<size_t>(plan_.chunks), kNobody);
@@ -130,10 +131,10 @@ class Planner {
     }
     if (trial_.algorithm->readable && step.sources.size() == 1 && step.sources[0].rank >= 0)
       return add_pull(step, rank, op);
-    for (const Operand& source : step.sources) add_stream(source, step, rank, op);
+    for (const Operand& source : step.sources) add_stream(source, false, step, rank, op);
     for (const Operand& target : step.targets) {
       const double before = op.fresh;
-      add_stream(target, step, rank, op);
+      add_stream(target, true, step, rank, op);
       if (target.buffer != Buffer::output || &target != &step.targets[0]) continue;
       op.results = op.fresh - before;
       touched(rank).results += op.results * step.times / plan_.copies;
@@ -146,10 +147,12 @@ class Planner {
     touched(rank).pulls = true;
   }
 
-  void add_stream(const Operand& operand, const Step& step, Rank rank, Op& op) {
+  void add_stream(const Operand& operand, bool writes, const Step& step, Rank rank, Op& op) {
     if (operand.buffer == Buffer::window) {
       const bool others = operand.rank >= 0 && operand.rank != rank;
-      (others && in_cache(operand.rank, rank) ? op.again : op.shared) += 1;
+      const bool kept = others && in_cache(operand.rank, rank);
+      const bool back = trial_.algorithm->hands_back && writes;
+      (kept || back ? op.again : op.shared) += 1;
       (others ? touched(rank).read : touched(rank).written) += double(step.times) / plan_.copies;
     } else if (operand.buffer == Buffer::scratch) {
       op.again += 1;
@@ -243,8 +246,11 @@ int Plan::lease_depth(double round_bytes, int rounds, bool ll) const {
   if (window_slots == 0) return std::numeric_limits<int>::max();
   const double slot = ll ? lines_of(round_bytes) * kLineBytes : std::ceil(round_bytes / 64) * 64;
   const double bytes = slot * window_slots * std::clamp(rounds, 1, window_halves);
-  return static_cast<int>(static_cast<double>(window_lap(static_cast<size_t>(bytes), crowded)) /
-                          bytes);
+  return static_cast<int>(static_cast<double>(lap(bytes)) / bytes);
+}
+
+size_t Plan::lap(double bytes) const {
+  return window_lap(std::max<size_t>(1, static_cast<size_t>(bytes)), crowded, hands_back);
 }
 
 int representatives(const Trial& trial, const Network& network) {

@@ -76,7 +76,11 @@ struct Plan {
   };
   std::vector<Touched> touched;  // by rank
   int window_slots = 0, window_halves = 1;
-  bool crowded = false;  // ranks share cores
+  bool crowded = false;     // ranks share cores
+  bool hands_back = false;  // as the algorithm
+
+  // Bytes in which leases of so many go round (schedule/window_lap.h).
+  size_t lap(double bytes) const;
 
   // How many calls' leases of window space lie beside each other (executor/lease.h).
   int lease_depth(double round_bytes, int rounds, bool ll) const;

@@ -29,6 +29,7 @@ bool suits(const Algorithm& algorithm, const Demand& demand) {
     return false;
   if (algorithm.registered) return false;  // not a matter of price: see choose()
   if (algorithm.readable && !demand.readable) return false;
+  if (demand.varying && cuts_blocks(algorithm, demand.collective)) return false;
   return !demand.rank_order || !reduces(demand.collective.kind) || algorithm.canonical;
 }
 
@@ -47,6 +48,10 @@ bool usually_ll(const Algorithm& algorithm, size_t block_bytes) {
 bool fills_pieces(const Choice& choice, const Collective& c, double block_bytes) {
   const Program program = choice.algorithm->build(c, 0, {.radix = choice.radix});
   return block_bytes > 64.0 * (program.pieces - 1);
+}
+
+bool cuts_blocks(const Algorithm& algorithm, const Collective& c) {
+  return algorithm.build(c, 0, {}).pieces > 1;
 }
 
 int copies_of(const Algorithm& algorithm, int lanes) {
@@ -76,10 +81,23 @@ size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size
 
 const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
-  const Key key{
-      d.collective.kind, d.collective.ranks, d.collective.root, d.windows, d.readable, d.room.slots,
-      d.room.lines,      d.rank_order,       d.slot_bytes,      d.slots,   d.radix,    d.copies,
-      d.segment_bytes,   d.may_ll,           d.must_ll,         rounded};
+  const Key key{d.collective.kind,
+                d.collective.ranks,
+                d.collective.root,
+                d.windows,
+                d.readable,
+                d.room.slots,
+                d.room.lines,
+                d.rank_order,
+                d.varying,
+                d.slot_bytes,
+                d.slots,
+                d.radix,
+                d.copies,
+                d.segment_bytes,
+                d.may_ll,
+                d.must_ll,
+                rounded};
   const std::lock_guard lock(mutex_);
   auto at = known_.find(key);
   if (at == known_.end()) at = known_.emplace(key, price(d, rounded)).first;

@@ -41,6 +41,7 @@ struct Demand {
   bool readable = false;    // all ranks can read each other's Input
   WindowRoom room = {};     // in each of them
   bool rank_order = false;  // reductions fold in rank order
+  bool varying = false;     // blocks of different sizes, which are not cut into pieces
   size_t slot_bytes = 0;    // of links
   int slots = 0;
   // What is not left to the tuner; 0: it is.
@@ -64,8 +65,8 @@ class Tuner {
   std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
   void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key = std::tuple<Kind, int, Rank, bool, bool, int, int, bool, size_t, int, int, int, size_t,
-                         bool, bool, size_t>;
+  using Key = std::tuple<Kind, int, Rank, bool, bool, int, int, bool, bool, size_t, int, int, int,
+                         size_t, bool, bool, size_t>;
   const Network network_;
   std::mutex mutex_;  // also while prices are found
   std::map<Key, std::vector<Offer>> known_;
@@ -77,6 +78,9 @@ bool usually_ll(const Algorithm& algorithm, size_t block_bytes);
 // Whether every piece of a block gets something: they are cut at cache lines. Else ranks wait for
 // what few others pass on, and have fallen asleep when it comes, which is not priced.
 bool fills_pieces(const Choice& choice, const Collective& c, double block_bytes);
+
+// Whether the algorithm cuts the collective's blocks, all of which have to be of one size then.
+bool cuts_blocks(const Algorithm& algorithm, const Collective& c);
 
 // Copies of the algorithm's lanes where `lanes` are asked for.
 int copies_of(const Algorithm& algorithm, int lanes);

@@ -19,7 +19,7 @@ constexpr size_t kCount = 4, kWindowBytes = 1 << 20;
 class Awaited : public testing::Test {
  protected:
   struct Member {
-    Member(Media& media) : shared(media, false), executor(media, shared) {}
+    Member(Media& media) : shared(media), executor(media, shared) {}
     SharedState shared;
     CpuExecutor executor;
     std::unique_ptr<Plan> plan;

@@ -6,22 +6,23 @@
 #include <vector>
 
 #include "engine/executor/window_layout.h"
+#include "engine/schedule/window_lap.h"
 
 namespace weft {
 namespace {
 
-// Against a plain record of who used which byte last.
+// Against a plain record of who used which byte last; each lease has a lap of its own.
 TEST(LeaseRing, NamesEveryCallWhoseBytesAreReused) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
-    const bool crowded = seed % 4 == 3;  // with a ring that is longer than its laps
-    const size_t capacity = (crowded ? 600 << 10 : 64) + random() % 1000;
-    LeaseRing ring(capacity, crowded);
+    const size_t capacity = 64 + random() % 1000;
+    LeaseRing ring(capacity);
     std::vector<uint64_t> last_user(capacity, 0);
-    for (uint64_t call = 1; call <= (crowded ? 300u : 3000u); ++call) {
+    for (uint64_t call = 1; call <= 3000; ++call) {
       const size_t bytes = 1 + random() % (random() % 2 == 0 ? capacity : 64);
-      const LeaseRing::Lease lease = ring.lease(bytes, call);
-      ASSERT_LE(lease.offset + bytes, capacity);
+      const size_t lap = random() % 4 == 0 ? bytes + random() % (capacity - bytes + 1) : capacity;
+      const LeaseRing::Lease lease = ring.lease(bytes, lap, call);
+      ASSERT_LE(lease.offset + bytes, lap);
       ASSERT_LT(lease.calls_before, call);
       for (size_t i = lease.offset; i < lease.offset + bytes; ++i) {
         ASSERT_LE(last_user[i], lease.calls_before) << "call " << call << " byte " << i;
@@ -32,18 +33,20 @@ TEST(LeaseRing, NamesEveryCallWhoseBytesAreReused) {
 }
 
 TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
-  LeaseRing ring(1000, false);
-  for (uint64_t call = 1; call <= 10; ++call) EXPECT_EQ(ring.lease(100, call).calls_before, 0u);
-  EXPECT_EQ(ring.lease(100, 11).calls_before, 1u);
+  LeaseRing ring(1000);
+  for (uint64_t call = 1; call <= 10; ++call)
+    EXPECT_EQ(ring.lease(100, 1000, call).calls_before, 0u);
+  EXPECT_EQ(ring.lease(100, 1000, 11).calls_before, 1u);
 }
 
-// A core's own cache holds half a lap, and all of one of short leases.
+// A core's own cache holds half a lap, and all of one of short leases, or of those handed back.
 TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
-  const auto leases_in_a_lap = [](size_t bytes, bool crowded = false) {
-    LeaseRing ring(64 << 20, crowded);
+  const auto leases_in_a_lap = [](size_t bytes, bool crowded = false, bool handed_back = false) {
+    const size_t lap = window_lap(bytes, crowded, handed_back);
+    LeaseRing ring(64 << 20);
     int leases = 1;
-    ring.lease(bytes, 1);
-    for (uint64_t call = 2; ring.lease(bytes, call).offset != 0; ++call) ++leases;
+    ring.lease(bytes, lap, 1);
+    for (uint64_t call = 2; ring.lease(bytes, lap, call).offset != 0; ++call) ++leases;
     return leases;
   };
   EXPECT_EQ(leases_in_a_lap(64), 1024);
@@ -57,12 +60,19 @@ TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
   EXPECT_EQ(leases_in_a_lap(512, crowded), 128);
   EXPECT_EQ(leases_in_a_lap(4096, crowded), 128);
   EXPECT_EQ(leases_in_a_lap(1 << 20, crowded), 4);
+  const bool handed_back = true;
+  for (const bool is_crowded : {false, true}) {
+    EXPECT_EQ(leases_in_a_lap(512, is_crowded, handed_back), 128);
+    EXPECT_EQ(leases_in_a_lap(4096, is_crowded, handed_back), 64);
+    EXPECT_EQ(leases_in_a_lap(128 << 10, is_crowded, handed_back), 2);
+    EXPECT_EQ(leases_in_a_lap(1 << 20, is_crowded, handed_back), 2);
+  }
 }
 
 TEST(LeaseRing, ForgetsNothingWhenTheRecordIsFull) {
-  LeaseRing ring(1 << 20, false);
+  LeaseRing ring(1 << 20);
   for (uint64_t call = 1; call <= 5000; ++call) {
-    const auto lease = ring.lease(64, call);
+    const auto lease = ring.lease(64, 1 << 20, call);
     ASSERT_LT(lease.calls_before, call);
     if (call > 1024) {
       ASSERT_GE(lease.calls_before, call - 1025);

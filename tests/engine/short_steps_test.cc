@@ -71,7 +71,9 @@ INSTANTIATE_TEST_SUITE_P(
     Windows, ShortSteps,
     testing::Values(Case{2, "window_one_shot", "ll"}, Case{2, "window_one_shot", "simple"},
                     Case{3, "window_one_shot", "ll"}, Case{5, "window_one_shot", "simple"},
-                    Case{3, "window_two_shot", "ll"}, Case{4, "window_two_shot", "simple"}));
+                    Case{3, "window_two_shot", "ll"}, Case{4, "window_two_shot", "simple"},
+                    Case{2, "window_round_trip", "simple"},
+                    Case{3, "window_round_trip", "simple"}));
 
 class BlockedShortSteps : public testing::TestWithParam<const char*> {};
 

@@ -94,7 +94,8 @@ TEST(Simulation, EveryAlgorithmServesEveryNumberOfRanks) {
         options.timeout_s = kTimeout_s;
         options.slot_bytes = slot;
         options.algorithm = algorithm.name;
-        if (algorithm.readable) options.algorithm += ",auto";  // not with counts by rank
+        // Not with counts by rank.
+        if (algorithm.readable || algorithm.hands_back) options.algorithm += ",auto";
         options.radix = algorithm.radix ? 2 + static_cast<int>(seed % 3) : 0;
         SimWorld world(ranks, sim, options);
         run_algorithm(world, algorithm, ranks);

@@ -105,7 +105,7 @@ TEST(Lines, OfAnEmptyChunkOrderNothing) {
 
 TEST(Lines, HoldForEveryAlgorithmOverWindows) {
   for (const Algorithm& algorithm : catalog()) {
-    if (!algorithm.windows) continue;
+    if (!algorithm.windows || algorithm.hands_back) continue;
     for (int kind = 0; kind < kKinds; ++kind)
       for (int n = 1; n <= 9; ++n) {
         const Collective c{static_cast<Kind>(kind), n, 0, false};
@@ -114,6 +114,13 @@ TEST(Lines, HoldForEveryAlgorithmOverWindows) {
         }
       }
   }
+}
+
+// Two ranks write there in turn, so a flag would not say whose line it is.
+TEST(Lines, AreNotForSlotsThatAreHandedBack) {
+  const Schedule schedule =
+      schedule_of(*find_algorithm("window_round_trip"), {Kind::all_reduce, 2, 0, false}, {});
+  EXPECT_TRUE(has(complaint(schedule), "which another step writes, too"));
 }
 
 }  // namespace

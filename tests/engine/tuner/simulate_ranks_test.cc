@@ -45,6 +45,18 @@ TEST(Simulate, WindowsHaveARateOfTheirOwn) {
   EXPECT_LT(run(windows, both, 1 << 20).seconds, 0.6 * run(windows, links, 1 << 20).seconds);
 }
 
+// Of four times half a message that goes through windows, two are read there, and two written.
+TEST(Simulate, WhatIsHandedBackIsWrittenInTheOwnCache) {
+  Network network = plain();
+  network.inside.window_rates = {{1, 1e9}};
+  const Trial trip = trial_of("window_round_trip", Kind::all_reduce, 2),
+              two_shot = trial_of("window_two_shot", Kind::all_reduce, 2);
+  const double all_cross = run(two_shot, network, 1 << 20).seconds;
+  EXPECT_NEAR(run(trip, network, 1 << 20).seconds / all_cross, 0.5, 0.05);
+  network.memory = {{1e9, 1e9}};
+  EXPECT_GT(run(trip, network, 1 << 20).seconds, all_cross);
+}
+
 // Over links and over windows, at both ends.
 TEST(Simulate, RanksThatOnlySendOrOnlyReceiveGoByRatesOfTheirOwn) {
   const Network same = [] {

@@ -85,6 +85,12 @@ TEST(Tuner, OffersOnlyWhatMayRun) {
   EXPECT_FALSE(all([](const Algorithm& a) { return !a.windows; }));
   d.rank_order = true;
   EXPECT_TRUE(all([](const Algorithm& a) { return a.canonical; }));
+  d = demand(Kind::reduce_scatter, 4);
+  d.windows = true;
+  const auto whole = [&](const Algorithm& a) { return !cuts_blocks(a, d.collective); };
+  EXPECT_FALSE(all(whole));
+  d.varying = true;
+  EXPECT_TRUE(all(whole));
 }
 
 TEST(Tuner, SizesUpToAPowerOfTwoAreOne) {
@@ -260,7 +266,7 @@ TEST(Tuner, LeavesWhatCostsAboutTheSame) {
   float y = 0;
   Call call{.kind = Kind::all_gather, .input = &x, .output = &y, .count = 1 << 20};
   call.type = DataType::float32;
-  Surroundings around{.ranks = 2, .windows = true};
+  Surroundings around{.ranks = 3, .windows = true};
   around.slot_bytes = 64 << 10;
   around.slots = 8;
   bool dear = false, about_the_same = false;
@@ -348,8 +354,9 @@ constexpr size_t kLittle = 2, kMuch = 1 << 20;  // elements
 // A step folds 64 operands; what only moves needs no more than room in windows.
 TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
   const Surroundings around{.ranks = 512, .windows = true, .room = {.slots = 16'384, .lines = 256}};
-  for (const Kind kind : {Kind::all_gather, Kind::all_to_all, Kind::broadcast})
+  for (const Kind kind : {Kind::all_gather, Kind::broadcast})
     EXPECT_EQ(chosen(kind, kMuch, around), "window_one_shot");
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around), "window_round_trip");
   // A connection with every other rank has to pay.
   for (const Kind kind : {Kind::all_gather, Kind::all_to_all})
     EXPECT_EQ(chosen(kind, kLittle, around), "bruck");
@@ -359,12 +366,13 @@ TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
     EXPECT_EQ(chosen(Kind::gather, count, around), "direct_one_shot");
   }
   Surroundings narrow = around;
-  narrow.room.slots = 1024;  // less than a slot for each receiver in each half
+  narrow.room.slots = 510;  // less than a slot for each receiver
   EXPECT_EQ(chosen(Kind::all_to_all, kMuch, narrow), "pairwise");
   EXPECT_EQ(chosen(Kind::all_gather, kMuch, narrow), "window_one_shot");
 }
 
-// A slot for each receiver, four halves, and as many lanes as are asked for.
+// A slot for each receiver, four halves where they always go the same way, and as many lanes as are
+// asked for.
 TEST(Choose, TakesNoMoreOfWindowsThanThereIs) {
   Surroundings around{.ranks = 64, .windows = true, .room = {.slots = 1024, .lines = 256}};
   Options options, asked;
@@ -373,7 +381,8 @@ TEST(Choose, TakesNoMoreOfWindowsThanThereIs) {
   EXPECT_FALSE(choice_of(Kind::all_to_all, kLittle, around, options).ll);
   EXPECT_EQ(chosen(Kind::all_to_all, kLittle, around, options), "window_one_shot");
   options.lanes = 5;
-  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, options), "pairwise");
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, options), "window_round_trip");
+  EXPECT_EQ(chosen(Kind::all_to_all, kLittle, around, options), "bruck");
   asked.protocol = "ll";
   EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "window_one_shot");
   asked.lanes = 2;
