@@ -241,6 +241,19 @@ std::string SocketAddress::to_string() const {
   return "no address";
 }
 
+void set_pacing(const Fd& socket, Pacing pacing) {
+  std::array<char, 16> control{"reno"};  // TCP_CA_NAME_MAX
+  socklen_t size = control.size();
+  if (pacing == Pacing::by_system) {
+    const Result<Fd> fresh = make_socket(AF_INET);
+    if (!fresh.ok() ||
+        ::getsockopt(fresh->get(), IPPROTO_TCP, TCP_CONGESTION, control.data(), &size) != 0)
+      return;
+  }
+  const auto length = static_cast<socklen_t>(::strnlen(control.data(), control.size()));
+  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, control.data(), length);
+}
+
 Result<Fd> listen_on(const SocketAddress& address, int backlog) {
   Result<Fd> socket = make_socket(address.family());
   if (!socket.ok()) return socket;
@@ -291,9 +304,10 @@ Status connect_failure(std::string_view what) {
 
 }  // namespace
 
-Result<Fd> start_connect(const SocketAddress& address) {
+Result<Fd> start_connect(const SocketAddress& address, Pacing pacing) {
   Result<Fd> socket = make_socket(address.family());
   if (!socket.ok()) return socket;
+  if (pacing == Pacing::none) set_pacing(*socket, pacing);
   const int result = ::connect(socket->get(), address.data(), address.size());
   if (result == 0 || errno == EINPROGRESS || errno == EINTR) return socket;
   return connect_failure(concat("connect ", address.to_string()));

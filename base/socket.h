@@ -60,6 +60,14 @@ inline constexpr std::string_view kInterfacesSetting =
 // An error names what was asked for and what there is.
 Result<std::vector<Interface>> list_interfaces(std::string_view filter);
 
+// How a TCP connection is paced: as the system's congestion control does (bbr holds bytes back, on
+// loopback, too), or not: by reno, which every Linux has and permits. A connection that was paced
+// when it came about stays so, whatever control it is given later.
+enum class Pacing : uint8_t { by_system, none };
+// Of a new socket, of those that a listener accepts, or, by_system, of a connection that is not
+// paced. Where it is not possible, nothing changes.
+void set_pacing(const Fd& socket, Pacing pacing);
+
 // All descriptors made here are close-on-exec and non-blocking; TCP ones have TCP_NODELAY.
 Result<Fd> listen_on(const SocketAddress& address, int backlog = 1024);
 Result<SocketAddress> local_address(const Fd& socket);
@@ -68,7 +76,7 @@ Result<SocketAddress> peer_address(const Fd& socket);
 bool stays_within_host(const Fd& socket);
 // Starts connecting; finished when poll(2) says writable and connect_error() is ok. Both fail with
 // Code::peer_lost where the host is there and nobody listens.
-Result<Fd> start_connect(const SocketAddress& address);
+Result<Fd> start_connect(const SocketAddress& address, Pacing pacing = Pacing::by_system);
 Status connect_error(const Fd& socket);
 // Whether what has just failed did for want of descriptors, by errno as it is now.
 bool lacks_descriptors();

@@ -107,9 +107,10 @@ Result<Connection> connect_loopback() {
   if (!any.ok()) return any.status();
   Result<Fd> listener = listen_on(*any);
   if (!listener.ok()) return listener.status();
+  set_pacing(*listener, Pacing::none);
   Result<SocketAddress> address = local_address(*listener);
   if (!address.ok()) return address.status();
-  Result<Fd> left = start_connect(*address);
+  Result<Fd> left = start_connect(*address, Pacing::none);
   if (!left.ok()) return left.status();
   const Deadline deadline = Deadline::after(kTimeoutS);
   while (!deadline.expired()) {

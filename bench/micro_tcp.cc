@@ -54,8 +54,9 @@ struct Sockets {
 
 Sockets connected_sockets(bool blocking) {
   const Fd listener = checked(listen_on(checked(SocketAddress::parse("127.0.0.1:0"))));
+  set_pacing(listener, Pacing::none);
   Sockets sockets;
-  sockets.a = checked(start_connect(checked(local_address(listener))));
+  sockets.a = checked(start_connect(checked(local_address(listener)), Pacing::none));
   pollfd entry{listener.get(), POLLIN, 0};
   ::poll(&entry, 1, 1000);
   sockets.b = checked(accept_from(listener));

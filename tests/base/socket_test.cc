@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -39,11 +40,12 @@ bool wait_for(const Fd& socket, short events) {
 }
 
 // Connects to a listener at `address` and gives both ends.
-Pair connected(const SocketAddress& address) {
+Pair connected(const SocketAddress& address, Pacing pacing = Pacing::by_system) {
   auto listener = listen_on(address);
   EXPECT_TRUE(listener.ok()) << listener.status().to_string();
+  set_pacing(*listener, pacing);
   const auto where = local_address(*listener);
-  auto client = start_connect(*where);
+  auto client = start_connect(*where, pacing);
   EXPECT_TRUE(client.ok());
   EXPECT_TRUE(wait_for(*listener, POLLIN));
   auto server = accept_from(*listener);
@@ -53,6 +55,25 @@ Pair connected(const SocketAddress& address) {
   EXPECT_TRUE(accept_from(*listener).ok());
   EXPECT_FALSE(accept_from(*listener)->valid());
   return {client.take(), server.take()};
+}
+
+std::string congestion_control(const Fd& socket) {
+  std::array<char, 16> name{};
+  socklen_t size = name.size();
+  EXPECT_EQ(::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &size), 0);
+  return name.data();
+}
+
+TEST(Socket, IsPacedFromItsBeginningOrNot) {
+  const SocketAddress loopback = *SocketAddress::parse("127.0.0.1:0");
+  const Pair plain = connected(loopback), unpaced = connected(loopback, Pacing::none);
+  const std::string usual = congestion_control(plain.left);
+  EXPECT_EQ(congestion_control(plain.right), usual);
+  for (const Fd* end : {&unpaced.left, &unpaced.right}) {
+    EXPECT_EQ(congestion_control(*end), "reno");
+    set_pacing(*end, Pacing::by_system);
+    EXPECT_EQ(congestion_control(*end), usual);
+  }
 }
 
 TEST(SocketAddress, TextRoundTrips) {

@@ -65,7 +65,7 @@ void Dial::tick(int64_t now_ns) {
 
 void Dial::start() {
   const SocketAddress& address = candidates_[at_];
-  Result<Fd> socket = start_connect(address);
+  Result<Fd> socket = start_connect(address, Pacing::none);
   if (!socket.ok() && lacks_descriptors())  // socket(2)'s; waiting does not help
     return give_up(said(concat("cannot be connected to: ", socket.status().message())));
   if (!socket.ok()) return failed(socket.status());

@@ -18,14 +18,6 @@ constexpr size_t kAnnouncedMax = 1 << 16;
 // only so many bytes that it cannot send yet.
 constexpr int kUnsentBytesMax = 256 << 10;
 
-// Within a host nothing is lost and no queue is shared, but a system's choice that paces (bbr)
-// holds bytes back: 512 KiB and more take 1.2 to 1.5 times as long. Every Linux has reno; where it
-// is not permitted, the system's choice stays.
-void leave_unpaced(const Fd& socket) {
-  constexpr std::string_view kName = "reno";
-  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, kName.data(), kName.size());
-}
-
 }  // namespace
 
 Pair::Pair(Hub& hub, Rank peer) : hub_(hub), peer_(peer), streams_(1) {}
@@ -47,8 +39,8 @@ void Pair::attach(int index, Connection connection) {
   if (streams_.size() > 1)
     (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
                        sizeof kUnsentBytesMax);
-
-  if (stays_within_host(socket)) leave_unpaced(socket);
+  // Within a host nothing is lost and no queue is shared: there it stays unpaced, as it began.
+  if (!stays_within_host(socket)) set_pacing(socket, Pacing::by_system);
   if (where_.empty()) where_ = connection.remote.to_string();
   place = std::make_unique<Stream>(hub_.poller, connection.remote, *this);
   live_.push_back(place.get());

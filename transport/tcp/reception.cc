@@ -213,6 +213,7 @@ Status Reception::open(const std::vector<SocketAddress>& addresses) {
 Status Reception::listen(const SocketAddress& address) {
   Result<Fd> socket = listen_on(address);
   if (!socket.ok()) return socket.status();
+  set_pacing(*socket, Pacing::none);
   const Result<SocketAddress> local = local_address(*socket);
   if (!local.ok()) return local.status();
   auto listener = std::make_unique<Listener>(*this);
