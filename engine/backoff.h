@@ -22,10 +22,12 @@ class Backoff {
  public:
   // `crowded`: more ranks on this host than CPUs that they may use; then spinning only keeps peers
   // from running, unless for one that runs meanwhile, and whoever found nothing in a few turns is
-  // better woken than asked again. Else sleep soon, too: two ranks that were started on one core
-  // are told apart by the scheduler when it wakes one of them, not while both spin or yield.
+  // better woken than asked again. Else spin for about as long as the scheduler leaves a core to
+  // others, a millisecond: to wake a core that has gone idle takes 40 us in a virtual machine. But
+  // yield now and then, and sleep after all: two ranks that were started on one core get in each
+  // other's way, and are told apart by the scheduler when it wakes one of them.
   explicit Backoff(bool crowded)
-      : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 8) {}
+      : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 20) {}
 
   bool crowded() const { return crowded_; }
   void reset() { idle_ = spun_ = yielded_ = 0; }
@@ -51,7 +53,8 @@ class Backoff {
  private:
   uint32_t patience(const Media& media, Rank awaited) const {
     if (crowded_ && yielded_ < yields_ && media.running(awaited)) return kSpinsForRunning;
-    return yielded_ == 0 ? spins_ : 0;
+    const bool spins = crowded_ ? yielded_ == 0 : yielded_ < yields_;
+    return spins ? spins_ : 0;
   }
 
   void give_way(Media& media, const Deadline& deadline) {
