@@ -15,7 +15,7 @@ constexpr size_t kTwoShotBytes = 8 * 1024;
 // second hop costs.
 constexpr size_t kRoundTripBytes = 32 * 1024;
 // Each rank of an all_reduce has to write its result to every other one then, so it is for few.
-constexpr int kRanksAnswered = 3;
+constexpr int kRanksAnswered = 4;
 // Between buffers that all ranks have mapped: from here on what is not copied costs more than
 // telling each other where they are.
 constexpr size_t kRegisteredBytes = 32 * 1024;
@@ -239,9 +239,9 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
 // The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
 // what the table takes does well in more than the state in which a machine was measured. Over
 // windows, and between a rank and all others at once, waiting and moving overlap, which are priced
-// one after the other. But where all ranks move as much, what the kernel copies needs no such
-// margin: its price is the most exact of all, and windows' is rather too low. From one to others
-// windows' two copies overlap, and it does.
+// one after the other. But where all ranks move as much, it is the other way round with what the
+// kernel copies: its price is the most exact of all, and the others' are rather too low. From one
+// to others windows' two copies overlap, and the table has its margin.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
                 const Collective& c) {
   const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
@@ -251,8 +251,12 @@ Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, con
   auto first = std::find_if(offers.begin(), offers.end(),
                             [&](const Offer& o) { return fills_pieces(o, c, block); });
   if (first == offers.end()) first = offers.begin();
-  const bool exact = first->algorithm->readable && !has_root(c.kind);
-  const double about_the_same = exact ? 1 : overlaps ? 1.2 : 1.1;
+  constexpr double kTooLow = 1.15;
+  const auto exact = std::find_if(offers.begin(), offers.end(),
+                                  [](const Offer& o) { return o.algorithm->readable; });
+  if (exact != offers.end() && !has_root(c.kind) && exact->seconds <= kTooLow * first->seconds)
+    return *exact;
+  const double about_the_same = overlaps ? 1.2 : 1.1;
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
                                                                                    : *usual;
 }
