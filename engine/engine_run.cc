@@ -180,7 +180,8 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   Surroundings around = surroundings();
   around.registered = op.registered;
   around.readable = op.readable;
-  around.in_place = op.in_place_somewhere;
+  // Ranks know it of all others only then, and plans are kept by it only then.
+  around.in_place = (op.registered || op.readable) && op.in_place_somewhere;
   auto choice = choose(op.call, around, options);
   if (!choice.ok()) return choice.status();
   Result<Arranged> arranged = op.is_group ? arrange(op.group, *choice, size(), rank())

@@ -291,7 +291,9 @@ bool may_pull(const Call& call, Surroundings around, const Options& options) {
 
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
-  const Collective c = collective_of(call, around);
+  Collective c = collective_of(call, around);
+  // Then its root has nothing to copy for itself, which pays off where that goes through windows.
+  c.in_place = around.in_place && c.kind == Kind::broadcast;
   if (!around.tuner || !has_prices(call) || around.ranks < 2) return nullptr;
   Demand demand;
   demand.collective = c;

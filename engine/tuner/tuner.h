@@ -65,8 +65,8 @@ class Tuner {
   std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
   void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key = std::tuple<Kind, int, Rank, bool, bool, int, int, bool, bool, size_t, int, int, int,
-                         size_t, bool, bool, size_t>;
+  using Key = std::tuple<Kind, int, Rank, bool, bool, bool, int, int, bool, bool, size_t, int, int,
+                         int, size_t, bool, bool, size_t>;
   const Network network_;
   std::mutex mutex_;  // also while prices are found
   std::map<Key, std::vector<Offer>> known_;

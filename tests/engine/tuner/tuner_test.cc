@@ -349,6 +349,26 @@ std::string_view chosen(Kind kind, size_t count, const Surroundings& around,
   return choice.algorithm ? choice.algorithm->name : "";
 }
 
+// In place its root has no copy of its own to make, and the tuner tells the two apart.
+TEST(Choose, PricesABroadcastInPlaceAsSuch) {
+  Network n = network(kMicro, kMicro);
+  n.memory = n.inside.window_rates = {{1, 1e9}};
+  Tuner tuner(n);
+  Surroundings around{.ranks = 2, .windows = true, .tuner = &tuner};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  std::byte memory{};
+  const Call call{.kind = Kind::broadcast, .input = &memory, .output = &memory, .count = 1 << 20};
+  const auto windows = [&] {
+    return offer_of(*offers(call, around, {}), "window_one_shot")->seconds;
+  };
+  const double apart = windows();
+  around.in_place = true;
+  EXPECT_LT(windows(), 0.8 * apart);
+  around.in_place = false;
+  EXPECT_EQ(windows(), apart);
+}
+
 constexpr size_t kLittle = 2, kMuch = 1 << 20;  // elements
 
 // A step folds 64 operands; what only moves needs no more than room in windows.
