@@ -77,6 +77,18 @@ Result<Fd> make_socket(int family) {
   return fd;
 }
 
+constexpr std::string_view kPaces = "bbr";
+
+// Whether new connections are paced, where nobody says otherwise.
+bool system_paces() {
+  const Result<Fd> fresh = make_socket(AF_INET);
+  std::array<char, 16> control{};  // TCP_CA_NAME_MAX
+  socklen_t size = control.size();
+  return fresh.ok() &&
+         ::getsockopt(fresh->get(), IPPROTO_TCP, TCP_CONGESTION, control.data(), &size) == 0 &&
+         kPaces == std::string_view(control.data(), ::strnlen(control.data(), control.size()));
+}
+
 std::string peer_text(const Fd& socket) {
   const Result<SocketAddress> peer = peer_address(socket);
   return peer.ok() ? peer->to_string() : "a peer that is gone";
@@ -242,16 +254,11 @@ std::string SocketAddress::to_string() const {
 }
 
 void set_pacing(const Fd& socket, Pacing pacing) {
-  std::array<char, 16> control{"reno"};  // TCP_CA_NAME_MAX
-  socklen_t size = control.size();
-  if (pacing == Pacing::by_system) {
-    const Result<Fd> fresh = make_socket(AF_INET);
-    if (!fresh.ok() ||
-        ::getsockopt(fresh->get(), IPPROTO_TCP, TCP_CONGESTION, control.data(), &size) != 0)
-      return;
-  }
-  const auto length = static_cast<socklen_t>(::strnlen(control.data(), control.size()));
-  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, control.data(), length);
+  if (!system_paces()) return;
+  constexpr std::string_view kUnpaced = "reno";
+  const std::string_view control = pacing == Pacing::none ? kUnpaced : kPaces;
+  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, control.data(),
+                     static_cast<socklen_t>(control.size()));
 }
 
 Result<Fd> listen_on(const SocketAddress& address, int backlog) {

@@ -60,12 +60,13 @@ inline constexpr std::string_view kInterfacesSetting =
 // An error names what was asked for and what there is.
 Result<std::vector<Interface>> list_interfaces(std::string_view filter);
 
-// How a TCP connection is paced: as the system's congestion control does (bbr holds bytes back, on
-// loopback, too), or not: by reno, which every Linux has and permits. A connection that was paced
-// when it came about stays so, whatever control it is given later.
+// How a TCP connection is paced: as the system's congestion control does, or not. bbr paces, on
+// loopback, too, and a connection that came about with it stays paced, whatever control it is given
+// later; so where bbr is the system's choice, `none` begins with reno, which every Linux has and
+// permits. Else both leave all as it is.
 enum class Pacing : uint8_t { by_system, none };
-// Of a new socket, of those that a listener accepts, or, by_system, of a connection that is not
-// paced. Where it is not possible, nothing changes.
+// none: of a new socket, or of those that a listener accepts. by_system: of a connection that has
+// begun unpaced. Where it is not possible, nothing changes.
 void set_pacing(const Fd& socket, Pacing pacing);
 
 // All descriptors made here are close-on-exec and non-blocking; TCP ones have TCP_NODELAY.

@@ -20,7 +20,8 @@ inline uint64_t ticks() {
 #endif
 }
 
-// The same, once all stores before it are where other cores see them. Takes as long as they do.
+// The same, once all stores before it are where other cores see them (x86, AArch64; elsewhere at
+// once). Takes as long as they do.
 inline uint64_t ticks_after_stores() {
 #if defined(__x86_64__)
   asm volatile("mfence\n\tlfence" : : : "memory");

@@ -49,6 +49,7 @@ Result<Arranged> arrange(const Call& call, bool aliased, const Choice& choice, i
     return unsupported(
         concat("algorithm ", request.algorithm, " does not serve ", describe(request.collective)));
   Program program = choice.algorithm->build(request.collective, me, Parameters{choice.radix});
+  WEFT_CHECK(!call.varying || program.pieces == 1);  // choose() sees to it
   if (choice.copies > 1 && program.copies == 1)
     program = replicate(std::move(program), choice.copies);
   Layout layout(request.collective, me, call, program.pieces);

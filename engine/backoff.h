@@ -22,10 +22,10 @@ class Backoff {
  public:
   // `crowded`: more ranks on this host than CPUs that they may use; then spinning only keeps peers
   // from running, unless for one that runs meanwhile, and whoever found nothing in a few turns is
-  // better woken than asked again. Else spin for about as long as the scheduler leaves a core to
-  // others, a millisecond: to wake a core that has gone idle takes 40 us in a virtual machine. But
-  // yield now and then, and sleep after all: two ranks that were started on one core get in each
-  // other's way, and are told apart by the scheduler when it wakes one of them.
+  // better woken than asked again. Else spin for long, a millisecond where a pause takes 50 ns
+  // (Intel's since Skylake): to wake a core that has gone idle takes 40 us in a virtual machine.
+  // But yield now and then, and sleep after all: two ranks that were started on one core get in
+  // each other's way, and are told apart by the scheduler when it wakes one of them.
   explicit Backoff(bool crowded)
       : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 20) {}
 

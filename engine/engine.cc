@@ -295,7 +295,7 @@ Result<CallInfo> Engine::explain(const Call& call) try {
                 .segment_bytes = plan.segment * plan.element_bytes};
   Surroundings around = surroundings();
   around.readable = supposes_readable(op);
-  around.in_place = around.readable && op.in_place_somewhere;
+  around.in_place = (op.registered || op.readable) && op.in_place_somewhere;
   if (const std::vector<Offer>* priced = offers(op.call, around, config_.options))
     for (const Offer& offer : *priced)
       info.prices.push_back({std::string(offer.algorithm->name),

@@ -176,11 +176,11 @@ Surroundings Engine::surroundings() const {
 Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool aliased) {
   Options options = config_.options;
   if (op.purpose != Purpose::user) options.algorithm = "auto";
-  // In place is every rank's own affair for rooted kinds, so it does not steer the choice.
   Surroundings around = surroundings();
   around.registered = op.registered;
   around.readable = op.readable;
-  // Ranks know it of all others only then, and plans are kept by it only then.
+  // In place is every rank's own affair for rooted kinds: it steers the choice only where all have
+  // told each other, which is what plans are kept by.
   around.in_place = (op.registered || op.readable) && op.in_place_somewhere;
   auto choice = choose(op.call, around, options);
   if (!choice.ok()) return choice.status();

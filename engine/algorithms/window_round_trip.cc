@@ -7,11 +7,12 @@
 //
 // all_reduce: a rank's operand for a peer's share goes, that share's result comes back, from where
 //   the operand was read. Two hops, as the two-shot form, n-1 results written instead of one.
-// reduce_scatter, all_to_all, all_gather of 2 ranks: half of what a rank has for a peer goes, half
-//   of what the peer has for it comes back. Two hops, where window_one_shot has one.
+// reduce_scatter, all_to_all, and all_gather of 2 ranks: half of what a rank has for a peer goes,
+//   half of what the peer has for it comes back. Two hops, where window_one_shot has one.
 //
 // The waits order reuse: a rank writes a slot only after its own read, so one half will do, and
-// windows go round in as little as a core's own cache holds (schedule/window_lap.h).
+// windows go round in less than others': on few ranks in what a core's own cache holds
+// (schedule/window_lap.h).
 // Canonical: rank order, one rounding. n <= 64 where they fold.
 // Source: our own; that lines should stay with who writes them next is what "migratory" data are in
 // A. Gupta, W.-D. Weber, "Cache invalidation patterns in shared-memory multiprocessors", IEEE

@@ -200,7 +200,7 @@ class Lowering {
       if (shared) lowered.shared |= PlanStep::bit(t);
       if (!shared && target.buffer == Buffer::output) lowered.results |= PlanStep::bit(t);
       if (std::ranges::find(lowered.sources, target) != lowered.sources.end())
-        lowered.read |= PlanStep::bit(t);
+        lowered.also_read |= PlanStep::bit(t);
     }
     if (lowered.to && lowered.to->traits().send_in_place)
       lowered.shared |= PlanStep::bit(lowered.targets.size());

@@ -28,7 +28,7 @@ struct PlanRequest {
   bool registered = false;  // of the algorithm: ranks touch each other's Input and Output,
   bool readable = false;    // or read each other's Input through the kernel
   int entered = -1;         // and the cell by which a rank says no more than that it is in the call
-  bool hands_back = false;  // or who writes a window's slot has read it last
+  bool hands_back = false;  // of the algorithm: who writes a window's slot has read it last
   Collective collective;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
@@ -52,10 +52,9 @@ struct PlanStep {
   Rank from_peer = -1, to_peer = -1;
   std::vector<Operand> sources, targets;
   // Bit k, of targets[k] and, after the last of them, what goes to `to`: it is of the call's
-  // results, or read next by another rank, straight from there.
-  uint64_t results = 0, shared = 0;
-  uint64_t read = 0;                              // bit k: targets[k] is one of the sources, too
-  static constexpr uint64_t bit(size_t target) {  // beyond the last bit: none of both
+  // results; read next by another rank, straight from there; one of the sources, too.
+  uint64_t results = 0, shared = 0, also_read = 0;
+  static constexpr uint64_t bit(size_t target) {  // beyond the last bit: none of these
     return target < 64 ? uint64_t{1} << target : 0;
   }
   std::vector<Signal> waits, posts;

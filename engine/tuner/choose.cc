@@ -292,7 +292,8 @@ bool may_pull(const Call& call, Surroundings around, const Options& options) {
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
   Collective c = collective_of(call, around);
-  // Then its root has nothing to copy for itself, which pays off where that goes through windows.
+  // Then its root, most likely, has nothing to copy for itself, which windows' prices have in them.
+  // Ranks know it when they have told each other where buffers lie, a microsecond.
   c.in_place = around.in_place && c.kind == Kind::broadcast;
   if (!around.tuner || !has_prices(call) || around.ranks < 2) return nullptr;
   Demand demand;

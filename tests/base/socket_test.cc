@@ -64,13 +64,14 @@ std::string congestion_control(const Fd& socket) {
   return name.data();
 }
 
+// Where the system's choice paces, which not every machine's does.
 TEST(Socket, IsPacedFromItsBeginningOrNot) {
   const SocketAddress loopback = *SocketAddress::parse("127.0.0.1:0");
   const Pair plain = connected(loopback), unpaced = connected(loopback, Pacing::none);
   const std::string usual = congestion_control(plain.left);
   EXPECT_EQ(congestion_control(plain.right), usual);
   for (const Fd* end : {&unpaced.left, &unpaced.right}) {
-    EXPECT_EQ(congestion_control(*end), "reno");
+    EXPECT_EQ(congestion_control(*end), usual == "bbr" ? "reno" : usual);
     set_pacing(*end, Pacing::by_system);
     EXPECT_EQ(congestion_control(*end), usual);
   }

@@ -36,6 +36,41 @@ TEST(Algorithms, CostWhatTheirHeadersSay) {
   });
 }
 
+bool reads(const Step& step, const Operand& slot) {
+  return std::ranges::find(step.sources, slot) != step.sources.end();
+}
+bool writes(const Step& step, const Operand& slot) {
+  return std::ranges::find(step.targets, slot) != step.targets.end();
+}
+
+// Going back from the step in the lane, and round to its end: the rank's last use of the slot
+// before it is written, with the step's own reads.
+bool has_read_last(const Lane& lane, size_t step, const Operand& slot) {
+  const size_t all = lane.steps.size();
+  for (size_t back = 0; back <= all; ++back) {
+    const Step& before = lane.steps[(step + all - back) % all];
+    if (back > 0 && writes(before, slot)) return false;
+    if (reads(before, slot)) return true;
+  }
+  return false;
+}
+
+TEST(Algorithms, HandBackWhereTheySay) {
+  int written = 0;
+  for_each_case([&](const Algorithm& a, const Collective& c, const Parameters& p) {
+    if (!a.hands_back) return;
+    for (const Program& program : schedule_of(a, c, p).programs)
+      for (const Lane& lane : program.lanes)
+        for (size_t i = 0; i < lane.steps.size(); ++i)
+          for (const Operand& target : lane.steps[i].targets) {
+            if (target.buffer != Buffer::window) continue;
+            ++written;
+            EXPECT_TRUE(has_read_last(lane, i, target)) << a.name << " " << name(c.kind);
+          }
+  });
+  EXPECT_GT(written, 1000);
+}
+
 TEST(Algorithms, FoldInRankOrderWhereTheySay) {
   for_each_case([](const Algorithm& a, const Collective& c, const Parameters& p) {
     if (!reduces(c.kind)) return;

@@ -82,7 +82,7 @@ TEST(Tcp, NothingPacesConnectionsWithinAHost) {
   world.expect_talk(0, 1);
   const std::vector<std::string> controls = congestion_controls();
   EXPECT_GE(controls.size(), 2u);
-  for (const std::string& control : controls) EXPECT_EQ(control, "reno");
+  for (const std::string& control : controls) EXPECT_NE(control, "bbr");
 }
 
 // Both open at the same time, in every order of events that the seeds give.

@@ -39,7 +39,7 @@ void Pair::attach(int index, Connection connection) {
   if (streams_.size() > 1)
     (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytesMax,
                        sizeof kUnsentBytesMax);
-  // Within a host nothing is lost and no queue is shared: there it stays unpaced, as it began.
+  // Within a host nothing is lost and no queue is shared: there it stays unpaced, as it has begun.
   if (!stays_within_host(socket)) set_pacing(socket, Pacing::by_system);
   if (where_.empty()) where_ = connection.remote.to_string();
   place = std::make_unique<Stream>(hub_.poller, connection.remote, *this);

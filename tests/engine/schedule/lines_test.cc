@@ -105,7 +105,7 @@ TEST(Lines, OfAnEmptyChunkOrderNothing) {
 
 TEST(Lines, HoldForEveryAlgorithmOverWindows) {
   for (const Algorithm& algorithm : catalog()) {
-    if (!algorithm.windows || algorithm.hands_back) continue;
+    if (!algorithm.windows || !algorithm.lines) continue;
     for (int kind = 0; kind < kKinds; ++kind)
       for (int n = 1; n <= 9; ++n) {
         const Collective c{static_cast<Kind>(kind), n, 0, false};
