@@ -77,18 +77,6 @@ Result<Fd> make_socket(int family) {
   return fd;
 }
 
-constexpr std::string_view kPaces = "bbr";
-
-// Whether new connections are paced, where nobody says otherwise.
-bool system_paces() {
-  const Result<Fd> fresh = make_socket(AF_INET);
-  std::array<char, 16> control{};  // TCP_CA_NAME_MAX
-  socklen_t size = control.size();
-  return fresh.ok() &&
-         ::getsockopt(fresh->get(), IPPROTO_TCP, TCP_CONGESTION, control.data(), &size) == 0 &&
-         kPaces == std::string_view(control.data(), ::strnlen(control.data(), control.size()));
-}
-
 std::string peer_text(const Fd& socket) {
   const Result<SocketAddress> peer = peer_address(socket);
   return peer.ok() ? peer->to_string() : "a peer that is gone";
@@ -253,12 +241,24 @@ std::string SocketAddress::to_string() const {
   return "no address";
 }
 
+std::string congestion_control(const Fd& socket) {
+  std::array<char, 16> name{};  // TCP_CA_NAME_MAX
+  socklen_t size = name.size();
+  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return {};
+  return {name.data(), ::strnlen(name.data(), name.size())};
+}
+
 void set_pacing(const Fd& socket, Pacing pacing) {
-  if (!system_paces()) return;
-  constexpr std::string_view kUnpaced = "reno";
-  const std::string_view control = pacing == Pacing::none ? kUnpaced : kPaces;
-  (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, control.data(),
-                     static_cast<socklen_t>(control.size()));
+  constexpr std::string_view kPaces = "bbr", kUnpaced = "reno";
+  const auto take = [&](std::string_view control) {
+    (void)::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, control.data(),
+                       static_cast<socklen_t>(control.size()));
+  };
+  const std::string control = congestion_control(socket);
+  if (pacing == Pacing::none && control == kPaces) take(kUnpaced);
+  if (pacing == Pacing::none || control != kUnpaced) return;
+  const Result<Fd> fresh = make_socket(AF_INET);
+  if (fresh.ok() && congestion_control(*fresh) == kPaces) take(kPaces);
 }
 
 Result<Fd> listen_on(const SocketAddress& address, int backlog) {

@@ -68,6 +68,8 @@ enum class Pacing : uint8_t { by_system, none };
 // none: of a new socket, or of those that a listener accepts. by_system: of a connection that has
 // begun unpaced. Where it is not possible, nothing changes.
 void set_pacing(const Fd& socket, Pacing pacing);
+// Its name, of a new socket the system's choice; empty where there is none.
+std::string congestion_control(const Fd& socket);
 
 // All descriptors made here are close-on-exec and non-blocking; TCP ones have TCP_NODELAY.
 Result<Fd> listen_on(const SocketAddress& address, int backlog = 1024);
