@@ -199,10 +199,7 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 // Makes the pages in which the plan's leases go round, which else come one by one in the first
 // calls.
 void Engine::fill_lap(const Plan& plan) const {
-  const WindowLayout& layout = media_->window_layout();
-  if (plan.window_lap == 0) return;
-  const bool ll = plan.request.protocol == Protocol::ll;
-  media_->fill_window((ll ? layout.ll_offset() : layout.data_offset()) + plan.window_lap);
+  if (plan.window_end() > 0) media_->fill_window(plan.window_end());
 }
 
 void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
@@ -220,8 +217,7 @@ void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
   LeaseRing& ring = ll ? shared_.ll : shared_.data;
   const LeaseRing::Lease lease =
       ring.lease(plan.window_bytes(), plan.window_lap, identity.window_call);
-  const WindowLayout& layout = media_->window_layout();
-  identity.window_offset = lease.offset + (ll ? layout.ll_offset() : layout.data_offset());
+  identity.window_offset = plan.window_begin + lease.offset;
   identity.finished_before = lease.calls_before;
 }
 

@@ -58,6 +58,9 @@ class Lowering {
                          "another algorithm, or none");
     for (Rank r = 0; r < media_.ranks(); ++r) plan_->windows.push_back(media_.window(r));
     plan_->window_slots = program_.window_slots;
+    const WindowLayout& layout = media_.window_layout();
+    plan_->window_begin =
+        request_.protocol == Protocol::ll ? layout.ll_offset() : layout.data_offset();
     plan_->window_halves = program_.window_halves;
     return {};
   }
@@ -122,7 +125,8 @@ class Lowering {
 
   void set_lap() {
     if (plan_->window_bytes() == 0) return;
-    const size_t lap = window_lap(plan_->window_bytes(), request_.crowded, request_.hands_back);
+    const Traffic traffic = traffic_of(request_.collective.kind, request_.hands_back);
+    const size_t lap = window_lap(plan_->window_bytes(), traffic, request_.crowded);
     plan_->window_lap = std::min(lap, window_ring());
   }
 

@@ -107,7 +107,8 @@ struct Plan {
   bool mapped = false;                 // all of them, as a call has found
   int window_slots = 0, window_halves = 1;
   size_t window_slot_bytes = 0;
-  size_t window_lap = 0;  // bytes after which its leases come round
+  size_t window_begin = 0;  // of the ring that it leases from, in every window
+  size_t window_lap = 0;    // bytes after which its leases come round
   size_t scratch_slots = 0, scratch_slot_bytes = 0;
   std::optional<StoreTrial> stores;  // where much is written for other ranks, or read from them
   uint64_t turns = 0;                // of the first lane, in the calls before
@@ -126,6 +127,8 @@ struct Plan {
     return {layout.size(chunk), layout.input_offset(chunk), layout.output_offset(chunk)};
   }
   size_t half_bytes() const { return window_slot_bytes * static_cast<size_t>(window_slots); }
+  // Of a window, with all in front of it, to the end of where leases go round.
+  size_t window_end() const { return window_lap > 0 ? window_begin + window_lap : 0; }
   size_t window_bytes() const { return half_bytes() * static_cast<size_t>(window_halves); }
   size_t rounds_of(int copy) const {
     return rounds > static_cast<size_t>(copy) ? (rounds - copy - 1) / copies + 1 : 0;

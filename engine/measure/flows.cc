@@ -84,7 +84,7 @@ class WindowEnd {
         me_(me),
         bytes_(flow.bytes),
         handed_over_(exchange ? kHandedOverInExchange : kHandedOverMost),
-        slots_(static_cast<int>(window_lap(flow.bytes, false, false) / flow.bytes)),
+        slots_(static_cast<int>(window_lap(bytes_, Traffic::one_way, false) / bytes_)),
         mine_(pair.window(me, me)),
         theirs_(pair.window(me, 1 - me)),
         memory_(flow.bytes) {}

@@ -8,12 +8,18 @@
 // speed of one that has left for the cache that both share (docs/performance.md, "Windows that come
 // round too soon").
 //
-// But where who writes a line is who has read it last (Algorithm::hands_back), it is to stay in
-// that core's own cache, and leases come round as soon as may be.
+// But in the first two laps calls take up to half as long again: pages are mapped, and lines come
+// from memory. So where nobody is more than a call ahead of the others a lap is no more than 256
+// calls: their lines come as fast as those of longer laps. And where who writes a line is who has
+// read it last (Algorithm::hands_back), it is to stay in that core's own cache, and leases come
+// round as soon as may be.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+
+#include "base/types.h"
 
 namespace weft {
 
@@ -27,14 +33,29 @@ inline constexpr size_t kCrowdedLapBytes = 512 << 10;
 
 inline constexpr size_t kHandedBackLapBytes = 256 << 10;
 
+inline constexpr size_t kExchangesInLap = 256;
+
+// How data go through windows in a call.
+enum class Traffic : uint8_t {
+  one_way,      // some only write, and may be many calls ahead of those that read
+  exchanged,    // each waits for all others: nobody is more than a call ahead
+  handed_back,  // that, and who writes a line has read it last
+};
+
+inline Traffic traffic_of(Kind kind, bool hands_back) {
+  if (hands_back) return Traffic::handed_back;
+  return has_root(kind) ? Traffic::one_way : Traffic::exchanged;
+}
+
 // `crowded`: ranks are more than the CPUs that they may use. REQUIRES: 0 < bytes.
-inline size_t window_lap(size_t bytes, bool crowded, bool handed_back) {
+inline size_t window_lap(size_t bytes, Traffic traffic, bool crowded) {
   constexpr size_t kUnderWay = 4;  // at least, before one has to wait
-  // Nobody is more than a call ahead: data go both ways.
   constexpr size_t kUnderWayBack = 2;
   if (bytes <= kShortLease) return kShortLapBytes;
-  if (handed_back) return std::max(kUnderWayBack * bytes, kHandedBackLapBytes);
-  return std::max(kUnderWay * bytes, crowded ? kCrowdedLapBytes : kWindowLapBytes);
+  if (traffic == Traffic::handed_back) return std::max(kUnderWayBack * bytes, kHandedBackLapBytes);
+  size_t lap = crowded ? kCrowdedLapBytes : kWindowLapBytes;
+  if (traffic == Traffic::exchanged && !crowded) lap = std::min(lap, kExchangesInLap * bytes);
+  return std::max(kUnderWay * bytes, lap);
 }
 
 }  // namespace weft

@@ -50,7 +50,7 @@ class Planner {
       plan_.pieces = program.pieces;
       plan_.window_slots = program.window_slots;
       plan_.crowded = network_.node_cores > 0;
-      plan_.hands_back = trial_.algorithm->hands_back;
+      plan_.traffic = traffic_of(trial_.collective.kind, trial_.algorithm->hands_back);
       plan_.window_halves = program.window_halves;
       plan_.chunks = blocks(trial_.collective) * program.pieces;
       touched_.resize(2 * static_cast<size_t>(plan_.chunks), kNobody);
@@ -250,7 +250,7 @@ int Plan::lease_depth(double round_bytes, int rounds, bool ll) const {
 }
 
 size_t Plan::lap(double bytes) const {
-  return window_lap(std::max<size_t>(1, static_cast<size_t>(bytes)), crowded, hands_back);
+  return window_lap(std::max<size_t>(1, static_cast<size_t>(bytes)), traffic, crowded);
 }
 
 int representatives(const Trial& trial, const Network& network) {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/schedule/window_lap.h"
 #include "engine/tuner/simulate.h"
 
 namespace weft::simulation {
@@ -76,8 +77,8 @@ struct Plan {
   };
   std::vector<Touched> touched;  // by rank
   int window_slots = 0, window_halves = 1;
-  bool crowded = false;     // ranks share cores
-  bool hands_back = false;  // as the algorithm
+  bool crowded = false;  // ranks share cores
+  Traffic traffic = Traffic::one_way;
 
   // Bytes in which leases of so many go round (schedule/window_lap.h).
   size_t lap(double bytes) const;

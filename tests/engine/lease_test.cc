@@ -41,32 +41,50 @@ TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
 
 // A core's own cache holds half a lap, and all of one of short leases, or of those handed back.
 TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
-  const auto leases_in_a_lap = [](size_t bytes, bool crowded = false, bool handed_back = false) {
-    const size_t lap = window_lap(bytes, crowded, handed_back);
+  constexpr Traffic kOneWay = Traffic::one_way, kExchanged = Traffic::exchanged,
+                    kHandedBack = Traffic::handed_back;
+  const auto leases_in_a_lap = [](size_t bytes, Traffic traffic, bool crowded = false) {
+    const size_t lap = window_lap(bytes, traffic, crowded);
     LeaseRing ring(64 << 20);
     int leases = 1;
     ring.lease(bytes, lap, 1);
     for (uint64_t call = 2; ring.lease(bytes, lap, call).offset != 0; ++call) ++leases;
     return leases;
   };
-  EXPECT_EQ(leases_in_a_lap(64), 1024);
-  EXPECT_EQ(leases_in_a_lap(512), 128);
-  EXPECT_EQ(leases_in_a_lap(1024), 2048);
-  EXPECT_EQ(leases_in_a_lap(2048), 1024);
-  EXPECT_EQ(leases_in_a_lap(4096), 512);
-  EXPECT_EQ(leases_in_a_lap(64 << 10), 32);
-  EXPECT_EQ(leases_in_a_lap(1 << 20), 4);
+  EXPECT_EQ(leases_in_a_lap(64, kOneWay), 1024);
+  EXPECT_EQ(leases_in_a_lap(512, kOneWay), 128);
+  EXPECT_EQ(leases_in_a_lap(1024, kOneWay), 2048);
+  EXPECT_EQ(leases_in_a_lap(2048, kOneWay), 1024);
+  EXPECT_EQ(leases_in_a_lap(4096, kOneWay), 512);
+  EXPECT_EQ(leases_in_a_lap(64 << 10, kOneWay), 32);
+  EXPECT_EQ(leases_in_a_lap(1 << 20, kOneWay), 4);
+  EXPECT_EQ(leases_in_a_lap(512, kExchanged), 128);
+  EXPECT_EQ(leases_in_a_lap(1024, kExchanged), 256);
+  EXPECT_EQ(leases_in_a_lap(8192, kExchanged), 256);
+  EXPECT_EQ(leases_in_a_lap(16 << 10, kExchanged), 128);
+  EXPECT_EQ(leases_in_a_lap(1 << 20, kExchanged), 4);
   const bool crowded = true;
-  EXPECT_EQ(leases_in_a_lap(512, crowded), 128);
-  EXPECT_EQ(leases_in_a_lap(4096, crowded), 128);
-  EXPECT_EQ(leases_in_a_lap(1 << 20, crowded), 4);
-  const bool handed_back = true;
-  for (const bool is_crowded : {false, true}) {
-    EXPECT_EQ(leases_in_a_lap(512, is_crowded, handed_back), 128);
-    EXPECT_EQ(leases_in_a_lap(4096, is_crowded, handed_back), 64);
-    EXPECT_EQ(leases_in_a_lap(128 << 10, is_crowded, handed_back), 2);
-    EXPECT_EQ(leases_in_a_lap(1 << 20, is_crowded, handed_back), 2);
+  for (const Traffic traffic : {kOneWay, kExchanged}) {
+    EXPECT_EQ(leases_in_a_lap(512, traffic, crowded), 128);
+    EXPECT_EQ(leases_in_a_lap(1024, traffic, crowded), 512);
+    EXPECT_EQ(leases_in_a_lap(4096, traffic, crowded), 128);
+    EXPECT_EQ(leases_in_a_lap(1 << 20, traffic, crowded), 4);
   }
+  for (const bool is_crowded : {false, true}) {
+    EXPECT_EQ(leases_in_a_lap(512, kHandedBack, is_crowded), 128);
+    EXPECT_EQ(leases_in_a_lap(4096, kHandedBack, is_crowded), 64);
+    EXPECT_EQ(leases_in_a_lap(128 << 10, kHandedBack, is_crowded), 2);
+    EXPECT_EQ(leases_in_a_lap(1 << 20, kHandedBack, is_crowded), 2);
+  }
+}
+
+TEST(LeaseRing, GoesRoundByHowDataGo) {
+  EXPECT_EQ(traffic_of(Kind::all_reduce, true), Traffic::handed_back);
+  for (const Kind kind :
+       {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all, Kind::barrier})
+    EXPECT_EQ(traffic_of(kind, false), Traffic::exchanged);
+  for (const Kind kind : {Kind::broadcast, Kind::reduce, Kind::gather, Kind::scatter})
+    EXPECT_EQ(traffic_of(kind, false), Traffic::one_way);
 }
 
 TEST(LeaseRing, ForgetsNothingWhenTheRecordIsFull) {
