@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/isa.h"
 #include "kernels/number.h"
@@ -13,10 +14,26 @@ namespace weft {
 
 inline constexpr size_t kClaimAhead = 1024;  // bytes; by stretches, half of it to all
 
+// What a call claims for the next one while it waits: so many bytes at most, a part of the smallest
+// cache beside what the call itself has there.
+inline constexpr size_t kClaimedNextMost = 16 << 10;
+
 // As Kit::claim(): the lines of `kBytes` bytes.
 template <class Kit, size_t kBytes>
 WEFT_HD void claim_lines(const char* begin) {
   for (size_t at = 0; at < kBytes; at += kCopyLine) Kit::claim(begin + at);
+}
+
+// The lines of any memory, outside of kernels: PREFETCHW, which CPUs that do not have it take for
+// no operation. `memory` need not be there: nothing happens then.
+inline void claim_memory(const void* memory, size_t bytes) {
+#if defined(__x86_64__)
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  for (uintptr_t line = begin & -uintptr_t{kCopyLine}; line < begin + bytes; line += kCopyLine)
+    asm volatile("prefetchw %0" : : "m"(*reinterpret_cast<const char*>(line)));
+#else
+  (void)memory, (void)bytes;
+#endif
 }
 
 }  // namespace weft

@@ -117,6 +117,7 @@ class CpuExecutor {
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   Move run_traced(const PlanLane& lane, Cursor& at, StepRing& trace);
   Progress poll_short();
+  void claim_next() const;
   Move run_short(Cursor& at);
   Move run_short(const ShortStep& step, Cursor& at);
   void fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at);

@@ -3,6 +3,7 @@
 #include "base/hand_over.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
+#include "kernels/claim.h"
 
 namespace weft {
 
@@ -10,11 +11,18 @@ CpuExecutor::Progress CpuExecutor::poll_short() {
   switch (run_short(cursors_[0])) {
     case Move::failed: return Progress::failed;
     case Move::blocked: return Progress::blocked;
-    case Move::moved: return Progress::moved;
+    case Move::moved: claim_next(); return Progress::moved;
     case Move::complete: break;
   }
   finish_call();
   return Progress::done;
+}
+
+// For the call after this one, which most often leases as much: its lines lie behind this one's,
+// but for the last of a lap. Nobody reads them any more: no rank is more than a call behind.
+void CpuExecutor::claim_next() const {
+  for (const ShortClaim& claim : plan_->short_claims)
+    claim_memory(claim.window->memory + identity_.window_offset + claim.offset, claim.bytes);
 }
 
 CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {

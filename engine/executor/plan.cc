@@ -33,6 +33,7 @@ class Lowering {
     set_scratch();
     collect_expected();
     plan_->short_steps = short_steps(*plan_);
+    plan_->short_claims = short_claims(*plan_);
     return std::move(plan_);
   }
 
@@ -57,10 +58,10 @@ class Lowering {
                          " needs every rank's window, and not all ranks share memory; choose "
                          "another algorithm, or none");
     for (Rank r = 0; r < media_.ranks(); ++r) plan_->windows.push_back(media_.window(r));
-    plan_->window_slots = program_.window_slots;
     const WindowLayout& layout = media_.window_layout();
     plan_->window_begin =
         request_.protocol == Protocol::ll ? layout.ll_offset() : layout.data_offset();
+    plan_->window_slots = program_.window_slots;
     plan_->window_halves = program_.window_halves;
     return {};
   }

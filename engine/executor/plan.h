@@ -98,6 +98,7 @@ struct Plan {
   int copies = 1;
   std::vector<PlanLane> lanes;
   std::vector<ShortStep> short_steps;  // instead of the lane, unless its steps are traced
+  std::vector<ShortClaim> short_claims;
   struct Outgoing {
     SendLink* link;
     Rank peer;
@@ -126,9 +127,9 @@ struct Plan {
   ChunkPlace place(int chunk) const {
     return {layout.size(chunk), layout.input_offset(chunk), layout.output_offset(chunk)};
   }
-  size_t half_bytes() const { return window_slot_bytes * static_cast<size_t>(window_slots); }
   // Of a window, with all in front of it, to the end of where leases go round.
   size_t window_end() const { return window_lap > 0 ? window_begin + window_lap : 0; }
+  size_t half_bytes() const { return window_slot_bytes * static_cast<size_t>(window_slots); }
   size_t window_bytes() const { return half_bytes() * static_cast<size_t>(window_halves); }
   size_t rounds_of(int copy) const {
     return rounds > static_cast<size_t>(copy) ? (rounds - copy - 1) / copies + 1 : 0;

@@ -39,7 +39,17 @@ struct ShortStep {
   const PlanStep* whole = nullptr;  // the step that this one is
 };
 
+// Window memory that the next call of this kind will write for others.
+struct ShortClaim {
+  const Window* window = nullptr;
+  size_t offset = 0, bytes = 0;  // from this call's lease on
+};
+
 // One for each step of the plan's lane; none where the plan is not of this kind.
 std::vector<ShortStep> short_steps(const Plan& plan);
+
+// What is worth claiming (kernels/claim.h) while a call waits. REQUIRES: the plan's short steps are
+// there, if it is of that kind.
+std::vector<ShortClaim> short_claims(const Plan& plan);
 
 }  // namespace weft

@@ -6,6 +6,7 @@
 
 #include "base/hand_over.h"
 #include "engine/schedule/window_lap.h"
+#include "kernels/claim.h"
 #include "kernels/copy.h"
 
 namespace weft::measuring {
@@ -84,6 +85,7 @@ class WindowEnd {
         me_(me),
         bytes_(flow.bytes),
         handed_over_(exchange ? kHandedOverInExchange : kHandedOverMost),
+        claimed_(exchange && flow.awaited && bytes_ <= kClaimedNextMost ? bytes_ : 0),
         slots_(static_cast<int>(window_lap(bytes_, Traffic::one_way, false) / bytes_)),
         mine_(pair.window(me, me)),
         theirs_(pair.window(me, 1 - me)),
@@ -104,6 +106,7 @@ class WindowEnd {
   }
   bool receive(int message) {
     const auto is_there = [&] { return other_->put_.load(std::memory_order_acquire) > message; };
+    if (!is_there()) claim_memory(slot(mine_, message + 1), claimed_);
     if (!pair_.await(me_, is_there)) return false;
     copy_bytes(memory_.of(message).data(), slot(theirs_, message), bytes_, CopyWay::shared);
     taken_.store(message + 1, std::memory_order_release);
@@ -118,7 +121,7 @@ class WindowEnd {
 
   Pair& pair_;
   const Rank me_;
-  const size_t bytes_, handed_over_;
+  const size_t bytes_, handed_over_, claimed_;
   const int slots_;
   std::byte* const mine_;
   std::byte* const theirs_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/schedule/json.h"
+#include "kernels/claim.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -33,12 +34,19 @@ Collective collective_of(const Call& call, const Surroundings& around) {
   return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
 }
 
+// Bytes of an all_reduce over windows up to which every rank folds all: what one writes for the
+// others is claimed before (kernels/claim.h) as far as it is few bytes.
+size_t one_shot_most(int ranks) {
+  return std::max(kTwoShotBytes, kClaimedNextMost / static_cast<size_t>(std::max(1, ranks - 1)));
+}
+
 // Caches of cores are what it is for, and it has no lines.
 bool is_handed_back(const Call& call, size_t bytes, const Surroundings& around,
                     const Options& options) {
   if (around.device || call.varying || options.protocol == "ll") return false;
   switch (call.kind) {
-    case Kind::all_reduce: return bytes > kTwoShotBytes && around.ranks <= kRanksAnswered;
+    case Kind::all_reduce:
+      return bytes > one_shot_most(around.ranks) && around.ranks <= kRanksAnswered;
     case Kind::all_gather: return bytes > kRoundTripBytes && around.ranks == 2;
     case Kind::reduce_scatter:
     case Kind::all_to_all: return bytes > kRoundTripBytes;
@@ -49,7 +57,8 @@ bool is_handed_back(const Call& call, size_t bytes, const Surroundings& around,
 std::string_view over_windows(const Call& call, size_t bytes, const Surroundings& around,
                               const Options& options) {
   if (is_handed_back(call, bytes, around, options)) return "window_round_trip";
-  if (call.kind == Kind::all_reduce && bytes > kTwoShotBytes) return "window_two_shot";
+  if (call.kind == Kind::all_reduce && bytes > one_shot_most(around.ranks))
+    return "window_two_shot";
   return "window_one_shot";
 }
 
@@ -254,7 +263,8 @@ Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, con
   constexpr double kTooLow = 1.15;
   const auto exact = std::find_if(offers.begin(), offers.end(),
                                   [](const Offer& o) { return o.algorithm->readable; });
-  if (exact != offers.end() && !has_root(c.kind) && exact->seconds <= kTooLow * first->seconds)
+  if (exact != offers.end() && !has_root(c.kind) && message_bytes(call) > kClaimedNextMost &&
+      exact->seconds <= kTooLow * first->seconds)
     return *exact;
   const double about_the_same = overlaps ? 1.2 : 1.1;
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first

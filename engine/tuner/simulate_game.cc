@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "engine/schedule/window_lap.h"
+#include "kernels/claim.h"
 
 namespace weft::simulation {
 namespace {
@@ -372,9 +373,13 @@ double Game::chunk_time(const Op& op, const RankState& rank) const {
   if (op.folds) time += parts * network_.fold_s;
   const double streamed = sizes_.streams ? op.results : 0;
   if (streamed > 0) time += streamed * bytes / network_.stream_rate;
+  // Of lines that the call before has claimed, those that came back with it save half as much.
+  const bool claimed = !plan_.crowded && bytes <= static_cast<double>(kClaimedNextMost);
+  const double shared = op.shared + (claimed ? op.back / 2 : 0);
+  const double again = op.again + (claimed ? op.back / 2 : op.back);
   if (rank.fresh_rate > 0)
-    time += ((op.fresh - streamed) / rank.fresh_rate + op.again / rank.again_rate) * bytes;
-  if (rank.window_rate > 0) time += op.shared * bytes / rank.window_rate;
+    time += ((op.fresh - streamed) / rank.fresh_rate + again / rank.again_rate) * bytes;
+  if (rank.window_rate > 0) time += shared * bytes / rank.window_rate;
   if (op.pulled > 0) time += op.pulled * (network_.inside.read_s + bytes / rank.read_rate);
   return time;
 }

@@ -152,7 +152,7 @@ class Planner {
       const bool others = operand.rank >= 0 && operand.rank != rank;
       const bool kept = others && in_cache(operand.rank, rank);
       const bool back = trial_.algorithm->hands_back && writes;
-      (kept || back ? op.again : op.shared) += 1;
+      (kept ? op.again : back ? op.back : op.shared) += 1;
       (others ? touched(rank).read : touched(rank).written) += double(step.times) / plan_.copies;
     } else if (operand.buffer == Buffer::scratch) {
       op.again += 1;

@@ -24,6 +24,7 @@ struct Op {
   // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
   // round), and in windows, which other ranks write or read.
   double fresh = 0, again = 0, shared = 0;
+  double back = 0;     // and to be written to windows that this rank has read last
   double pulled = 0;   // and through the kernel, from a peer's memory to where they go
   double results = 0;  // of the fresh ones, those that large calls write past the caches
   bool folds = false;  // several operands into one

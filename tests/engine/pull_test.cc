@@ -16,6 +16,7 @@
 #include "engine/executor/plan.h"
 #include "engine/tuner/choose.h"
 #include "engine/tuner/tuning.h"
+#include "kernels/claim.h"
 #include "tests/support/cluster.h"
 #include "tests/support/contains.h"
 #include "tests/support/sanitized.h"
@@ -62,6 +63,44 @@ TEST(PullChoice, IsAMatterOfPriceAndOfWhatIsMoved) {
   Call folded = call;
   folded.kind = Kind::all_reduce;
   EXPECT_NE(cheapest(network_that_reads(1000), folded, true), "pull");
+}
+
+// By rates of reading at which it is dearer than all else by so many per cent: whether it is taken.
+std::vector<std::pair<int, bool>> taken_at(Kind kind, size_t block_bytes) {
+  std::byte memory[2] = {};
+  Call call{.kind = kind, .input = memory, .output = memory + 1, .count = block_bytes};
+  call.type = DataType::uint8;
+  std::vector<std::pair<int, bool>> found;
+  for (double gbytes = 1; gbytes < 100; gbytes *= 1.02) {
+    Network network = network_that_reads(gbytes);
+    network.inside.read_s = 1e-8;
+    network.inside.window_rates = {{1, 5 * kGiga}};
+    Tuner tuner(network);
+    Surroundings around{.ranks = 4, .windows = true, .readable = true, .tuner = &tuner};
+    around.slot_bytes = 64 << 10;
+    around.slots = 8;
+    const std::vector<Offer>& all = *offers(call, around, Options());
+    const auto pull =
+        std::find_if(all.begin(), all.end(), [](const Offer& o) { return o.algorithm->readable; });
+    if (pull == all.begin() || pull == all.end()) continue;
+    const int dearer = static_cast<int>(100 * (pull->seconds / all.front().seconds - 1));
+    found.emplace_back(dearer, choose(call, around, Options())->algorithm->readable);
+  }
+  return found;
+}
+
+// Its own price is the most exact, where others' are rather too low: a little dearer, it is taken.
+TEST(PullChoice, IsTakenWhereItIsALittleDearer) {
+  const auto expect_taken_to = [](int limit, Kind kind, size_t block_bytes) {
+    int near = 0;
+    for (const auto& [dearer, taken] : taken_at(kind, block_bytes)) {
+      near += dearer < 15;
+      EXPECT_EQ(taken, dearer < limit) << dearer << " %";
+    }
+    EXPECT_GT(near, 3) << block_bytes;
+  };
+  expect_taken_to(15, Kind::all_gather, kClaimedNextMost + 1);
+  expect_taken_to(0, Kind::all_gather, kClaimedNextMost);
 }
 
 // Cells of the signals of the plan with which a rank of four gathers, from others and to them.

@@ -7,8 +7,12 @@
 #include <random>
 #include <thread>
 
+#include "engine/algorithms/algorithm.h"
+#include "engine/arrange.h"
 #include "engine/executor/plan.h"
+#include "kernels/claim.h"
 #include "tests/support/cluster.h"
+#include "tests/support/sim_media.h"
 
 namespace weft::test {
 namespace {
@@ -116,6 +120,61 @@ TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {
   EXPECT_EQ(of_copies(1, 32 << 10).size(), 1u);
   EXPECT_EQ(of_copies(1, (32 << 10) + 1).size(), 0u);
   EXPECT_EQ(of_copies(2, 8).size(), 0u);
+}
+
+// What rank 0 claims for the call after this one, of so many ranks; `bytes` of each of its blocks.
+struct Claims {
+  std::vector<Rank> windows{};
+  std::vector<size_t> from{}, bytes{};  // in units of the call's lease, and bytes
+};
+Claims claims_of(Kind kind, int ranks, size_t bytes, const char* algorithm = "window_one_shot",
+                 bool ll = false, bool crowded = false) {
+  SimMedia world(ranks, 4 << 20);
+  const Call call{.kind = kind, .count = bytes, .type = DataType::uint8, .op = ReduceOp::sum};
+  const Choice choice{.algorithm = find_algorithm(algorithm), .ll = ll, .segment_bytes = 64 << 10};
+  auto arranged = arrange(call, false, choice, ranks, 0).take();
+  arranged.request.links = Media::kUsualLinks;
+  arranged.request.crowded = crowded;
+  const auto plan =
+      lower(arranged.request, std::move(arranged.program), std::move(arranged.layout), world.of(0));
+  Claims claims;
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  if (!plan.ok()) return claims;
+  for (const ShortClaim& claim : (*plan)->short_claims) {
+    for (Rank r = 0; r < ranks; ++r)
+      if (claim.window == world.of(0).window(r)) claims.windows.push_back(r);
+    claims.from.push_back(claim.offset / (*plan)->window_bytes());
+    claims.bytes.push_back(claim.bytes);
+  }
+  return claims;
+}
+
+// Rank 0 writes its slot of its own window, once for all.
+TEST(ShortClaims, AreWhatTheNextCallWritesForOthers) {
+  const Claims simple = claims_of(Kind::all_reduce, 2, 1000);
+  EXPECT_EQ(simple.windows, std::vector<Rank>{0});
+  EXPECT_EQ(simple.from, std::vector<size_t>{1}) << "not of this call's lease, but behind it";
+  EXPECT_EQ(simple.bytes, std::vector<size_t>{1000});
+  const Claims lines = claims_of(Kind::all_reduce, 2, 300, "window_one_shot", true);
+  EXPECT_EQ(lines.bytes, (std::vector<size_t>{248 + 8, 52 + 8})) << "payloads and their flags";
+  const Claims several = claims_of(Kind::all_to_all, 4, 1000);
+  EXPECT_EQ(several.bytes, std::vector<size_t>(3, 1000));
+  EXPECT_EQ(several.from, std::vector<size_t>(3, 1));
+}
+
+TEST(ShortClaims, AreFewBytes) {
+  EXPECT_EQ(claims_of(Kind::all_gather, 2, kClaimedNextMost).bytes.size(), 1u);
+  EXPECT_EQ(claims_of(Kind::all_gather, 2, kClaimedNextMost + 1).bytes.size(), 0u);
+  EXPECT_EQ(claims_of(Kind::all_to_all, 5, kClaimedNextMost / 4).bytes.size(), 4u);
+  EXPECT_EQ(claims_of(Kind::all_to_all, 5, kClaimedNextMost / 4 + 1).bytes.size(), 0u);
+}
+
+TEST(ShortClaims, AreNoneWhereNobodyWaitsOrSlotsComeBack) {
+  EXPECT_TRUE(claims_of(Kind::broadcast, 2, 1000).bytes.empty());
+  EXPECT_TRUE(claims_of(Kind::reduce, 2, 1000).bytes.empty());
+  EXPECT_TRUE(claims_of(Kind::all_reduce, 2, 1000, "window_round_trip").bytes.empty());
+  const bool ll = false, crowded = true;
+  EXPECT_TRUE(claims_of(Kind::all_reduce, 2, 1000, "window_one_shot", ll, crowded).bytes.empty());
 }
 
 }  // namespace

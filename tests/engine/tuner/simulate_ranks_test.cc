@@ -1,6 +1,7 @@
 // What ranks do themselves, and what it costs: steps, folds, bytes in memory, links and windows.
 #include <gtest/gtest.h>
 
+#include "kernels/claim.h"
 #include "tests/engine/tuner/simulations.h"
 
 namespace weft {
@@ -56,6 +57,19 @@ TEST(Simulate, WhatIsHandedBackIsWrittenInTheOwnCache) {
   network.memory = {{1, 1e9}};  // a cache that is no faster than another core's
   EXPECT_NEAR(run(trip, network, 1 << 20).seconds / run(two_shot, network, 1 << 20).seconds, 1,
               0.02);
+}
+
+// A call claims as few bytes for the next one while it waits, unless others want its core then.
+TEST(Simulate, WhatIsHandedBackSavesHalfAsMuchWhereItWouldBeClaimed) {
+  Network network = plain();
+  network.inside.window_rates = {{1, 1e6}};  // so slow that nothing else counts
+  const Trial trip = trial_of("window_round_trip", Kind::all_reduce, 2),
+              two_shot = trial_of("window_two_shot", Kind::all_reduce, 2);
+  const auto share = [&](size_t bytes) {
+    return run(trip, network, bytes).seconds / run(two_shot, network, bytes).seconds;
+  };
+  EXPECT_NEAR(share(2 * kClaimedNextMost), 0.75, 0.02);
+  EXPECT_NEAR(share(2 * kClaimedNextMost + 128), 0.5, 0.02);
 }
 
 // Over links and over windows, at both ends.

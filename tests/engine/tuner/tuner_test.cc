@@ -8,6 +8,7 @@
 
 #include "engine/tuner/choose.h"
 #include "engine/tuner/simulate.h"
+#include "kernels/claim.h"
 #include "tests/support/sanitized.h"
 
 namespace weft {
@@ -389,6 +390,20 @@ TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
   narrow.room.slots = 510;  // less than a slot for each receiver
   EXPECT_EQ(chosen(Kind::all_to_all, kMuch, narrow), "pairwise");
   EXPECT_EQ(chosen(Kind::all_gather, kMuch, narrow), "window_one_shot");
+}
+
+// What is claimed before is written as fast as what is handed back, and one hop less is left.
+TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
+  const auto by_table = [](int ranks, size_t bytes) {
+    return chosen(Kind::all_reduce, bytes / sizeof(float),
+                  {.ranks = ranks, .windows = true, .room = {.slots = 16'384, .lines = 256}});
+  };
+  EXPECT_EQ(by_table(2, kClaimedNextMost), "window_one_shot");
+  EXPECT_EQ(by_table(2, kClaimedNextMost + 4), "window_round_trip");
+  for (const int ranks : {3, 4, 5, 8}) {
+    EXPECT_EQ(by_table(ranks, 8 << 10), "window_one_shot");
+    EXPECT_EQ(by_table(ranks, (8 << 10) + 4), ranks <= 4 ? "window_round_trip" : "window_two_shot");
+  }
 }
 
 // A slot for each receiver, four halves where they always go the same way, and as many lanes as are
