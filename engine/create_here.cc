@@ -1,6 +1,7 @@
 // Communicators in the surroundings of this process: its environment, host, transports and GPU. In
 // a file of its own, so that programs that make none have nothing of CUDA.
 #include "base/log.h"
+#include "base/settings.h"
 #include "bootstrap/topology.h"
 #include "engine/device/cuda.h"
 #include "engine/device/queues.h"
@@ -27,6 +28,8 @@ Result<std::unique_ptr<Communicator>> create_here(Result<std::shared_ptr<Gpu>> d
                                                   const Status& unable) {
   set_log_level(log_level_named(options.log));
   const Environment env = Environment::of_process();
+  if (rendezvous.rank() == 0)
+    for (const std::string& line : unread_settings(env)) log_line(LogLevel::warning, 0, line);
   CreateConfig config{.options = options,
                       .unable = unable,
                       .host = host_identity(env, options.host),

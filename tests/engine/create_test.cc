@@ -216,6 +216,25 @@ TEST_F(Create, OneRankWithAWrongVariableIsNamedByAll) {
               "WEFT_LOCAL_SIZE: \"5\" is not a whole number from 1 to 4.");
 }
 
+TEST_F(Create, AMisspelledVariableIsToldOfByRank0) {
+  const std::string where = concat("unix:create-", random_name());
+  Cluster two{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
+  run_bare_ranks(two, [&](Rendezvous& own) {
+    set_variable("WEFT_RANK", std::to_string(own.rank()));
+    set_variable("WEFT_WORLD_SIZE", "2");
+    set_variable("WEFT_RENDEZVOUS", where);
+    set_variable("WEFT_ALGORTHM", "ring");
+    testing::internal::CaptureStderr();
+    const auto made = Communicator::create_from_environment();
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    EXPECT_EQ(said.find("WEFT_ALGORTHM is set, which weft does not read; did you mean "
+                        "WEFT_ALGORITHM?") != std::string::npos,
+              own.rank() == 0)
+        << said;
+  });
+}
+
 // One rank of two, the other never comes: what is wrong with this one counts, by its own deadline
 // at the latest.
 void expect_alone(const char* variable, const char* value, double seconds) {

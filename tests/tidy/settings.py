@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whether docs/settings.md has every variable that weft reads, and no other. Usage: settings.py ROOT."""
+"""Whether docs/settings.md, and base/settings.cc, have every variable that weft reads, and no other.
+Usage: settings.py ROOT."""
 
 import pathlib
 import re
@@ -12,6 +13,7 @@ NOT_FOR_USERS = {
     "WEFT_LAUNCHED", "WEFT_SUPERVISED",  # what launchers of weft tell their children
     "WEFT_TOPOLOGY",  # of topology_of(), which is for programs
 }
+LISTED = "base/settings.cc"
 READ = re.compile(r'"(WEFT_[A-Z_]*[A-Z])"')
 TOLD = re.compile(r"`(WEFT_[A-Z_]*[A-Z])`|`(_[A-Z_]*[A-Z])`")
 
@@ -25,17 +27,22 @@ def told(text):
     return names
 
 
-def check(sources, page):
+def check(sources, page, listed):
     """Violations as lines."""
-    read = {name for text in sources for name in READ.findall(text)} - NOT_FOR_USERS
+    all_read = {name for text in sources for name in READ.findall(text)}
+    read = all_read - NOT_FOR_USERS
+    known = set(READ.findall(listed))
     yield from (f"{name} is not in docs/settings.md" for name in sorted(read - told(page)))
     yield from (f"docs/settings.md has {name}, which nothing reads" for name in sorted(told(page) - read))
+    yield from (f"{name} is not in {LISTED}" for name in sorted(all_read - known))
+    yield from (f"{LISTED} has {name}, which nothing reads" for name in sorted(known - all_read))
 
 
 def main():
     root = pathlib.Path(sys.argv[1])
-    sources = [text for path, text in tidy.tree(root).items() if path.split("/")[0] in FOLDERS]
-    violations = list(check(sources, (root / "docs/settings.md").read_text()))
+    tree = tidy.tree(root)
+    sources = [text for path, text in tree.items() if path.split("/")[0] in FOLDERS and path != LISTED]
+    violations = list(check(sources, (root / "docs/settings.md").read_text(), tree[LISTED]))
     print("\n".join(violations + [f"{len(violations)} violations"]))
     return 1 if violations else 0
 
