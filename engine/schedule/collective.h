@@ -20,6 +20,8 @@
 // scatter: one of them lies inside the other, at the owner's block).
 #pragma once
 
+#include <compare>
+
 #include "base/types.h"
 
 namespace weft {
@@ -30,7 +32,7 @@ struct Collective {
   Rank root = 0;  // 0 where the kind has none
   bool in_place = false;
 
-  friend bool operator==(const Collective&, const Collective&) = default;
+  friend auto operator<=>(const Collective&, const Collective&) = default;
 };
 
 // Whether every ordered pair of ranks has a block of its own.

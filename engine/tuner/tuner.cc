@@ -83,20 +83,12 @@ size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size
   return std::clamp(bytes, kWindowSegmentLeast, kWindowSegmentMost);
 }
 
-const std::vector<Offer>& Tuner::offers(const Demand& d, size_t bytes) {
+const std::vector<Offer>& Tuner::offers(const Demand& demand, size_t bytes) {
   const size_t rounded = std::bit_ceil(std::max<size_t>(1, bytes));
-  const Key key{d.collective.kind, d.collective.ranks,
-                d.collective.root, d.collective.in_place,
-                d.windows,         d.readable,
-                d.room.slots,      d.room.lines,
-                d.rank_order,      d.varying,
-                d.slot_bytes,      d.slots,
-                d.radix,           d.copies,
-                d.segment_bytes,   d.may_ll,
-                d.must_ll,         rounded};
   const std::lock_guard lock(mutex_);
-  auto at = known_.find(key);
-  if (at == known_.end()) at = known_.emplace(key, price(d, rounded)).first;
+  auto at = known_.find({demand, rounded});
+  if (at == known_.end())
+    at = known_.emplace(std::pair(demand, rounded), price(demand, rounded)).first;
   return at->second;
 }
 

@@ -2,12 +2,13 @@
 // the same network, and so the same prices, on all ranks.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "engine/algorithms/algorithm.h"
@@ -28,6 +29,8 @@ struct Choice {
 struct WindowRoom {
   int slots = std::numeric_limits<int>::max();
   int lines = std::numeric_limits<int>::max();
+
+  friend auto operator<=>(const WindowRoom&, const WindowRoom&) = default;
 };
 
 struct Offer : Choice {
@@ -48,6 +51,8 @@ struct Demand {
   int radix = 0, copies = 0;
   size_t segment_bytes = 0;
   bool may_ll = true, must_ll = false;
+
+  friend auto operator<=>(const Demand&, const Demand&) = default;
 };
 
 class Tuner {
@@ -65,11 +70,9 @@ class Tuner {
   std::optional<Offer> price(const Demand& demand, const Choice& choice, size_t bytes) const;
   void refine(const Demand& demand, size_t bytes, Offer& offer) const;
 
-  using Key = std::tuple<Kind, int, Rank, bool, bool, bool, int, int, bool, bool, size_t, int, int,
-                         int, size_t, bool, bool, size_t>;
   const Network network_;
   std::mutex mutex_;  // also while prices are found
-  std::map<Key, std::vector<Offer>> known_;
+  std::map<std::pair<Demand, size_t>, std::vector<Offer>> known_;
 };
 
 // Whether lines beat payload and signal where prices say nothing: one line does.
