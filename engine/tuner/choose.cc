@@ -15,6 +15,8 @@ constexpr size_t kTwoShotBytes = 8 * 1024;
 // Of a block over windows: above, to write lines that lie in the core's own cache saves more than a
 // second hop costs.
 constexpr size_t kRoundTripBytes = 32 * 1024;
+// Of a block over windows, where ranks share cores: up to here it is turns that take the time.
+constexpr size_t kTurnsBytes = 16 * 1024;
 // Each rank of an all_reduce has to write its result to every other one then, so it is for few.
 constexpr int kRanksAnswered = 4;
 // Between buffers that all ranks have mapped: from here on what is not copied costs more than
@@ -252,9 +254,10 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
 // kernel copies: its price is the most exact of all, and the others' are rather too low. From one
 // to others windows' two copies overlap, and the table has its margin.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
-                const Collective& c) {
+                const Collective& c, bool shares_cores) {
   const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
-  const auto block = static_cast<double>(message_bytes(call));
+  const size_t bytes = message_bytes(call);
+  const auto block = static_cast<double>(bytes);
   const auto usual = std::find_if(offers.begin(), offers.end(),
                                   [&](const Offer& o) { return o.algorithm == by_table; });
   auto first = std::find_if(offers.begin(), offers.end(),
@@ -263,10 +266,13 @@ Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, con
   constexpr double kTooLow = 1.15;
   const auto exact = std::find_if(offers.begin(), offers.end(),
                                   [](const Offer& o) { return o.algorithm->readable; });
-  if (exact != offers.end() && !has_root(c.kind) && message_bytes(call) > kClaimedNextMost &&
+  if (exact != offers.end() && !has_root(c.kind) && bytes > kClaimedNextMost &&
       exact->seconds <= kTooLow * first->seconds)
     return *exact;
-  const double about_the_same = overlaps ? 1.2 : 1.1;
+  // Where ranks share cores, each further hop takes a turn of every rank, which prices take for too
+  // little: what has more hops than the table's takes 1.4 to 2.9 times its price.
+  const bool turns = by_table->windows && shares_cores && bytes <= kTurnsBytes;
+  const double about_the_same = !overlaps ? 1.1 : turns ? 1.5 : 1.2;
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
                                                                                    : *usual;
 }
@@ -333,7 +339,8 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
     return usual(*find_algorithm("zero_copy"), call, c, around, options);
   const std::vector<Offer>* const priced = offers(call, around, options);
   const Algorithm* algorithm = find_algorithm(by_table(call, around, options));
-  if (priced && !priced->empty()) return cheapest(*priced, algorithm, call, c);
+  if (priced && !priced->empty())
+    return cheapest(*priced, algorithm, call, c, around.tuner->network().node_cores > 0);
   if (algorithm->suits(c)) return usual(*algorithm, call, c, around, options);
   return unsupported(describe(call) + " cannot be folded in rank order on " +
                      std::to_string(c.ranks) + " ranks (at most " +
