@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+
+#include "base/cache_lines.h"
 
 namespace weft {
 
@@ -15,10 +16,7 @@ inline constexpr size_t kHandedOverInExchange = 1024, kHandedOverMost = 512;
 // have it take for no operation.
 inline void hand_over(const void* memory, size_t bytes) {
 #if defined(__x86_64__)
-  constexpr uintptr_t kLine = 64;
-  const auto begin = reinterpret_cast<uintptr_t>(memory);
-  for (uintptr_t line = begin & -kLine; line < begin + bytes; line += kLine)
-    asm volatile("cldemote %0" : : "m"(*reinterpret_cast<const char*>(line)));
+  each_line(memory, bytes, [](const char* line) { asm volatile("cldemote %0" : : "m"(*line)); });
 #else
   (void)memory, (void)bytes;
 #endif

@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::string_view kStem = "WEFT_";
 
+// What the build and the tests of weft itself go by, and by beginning, which its programs inherit.
+constexpr std::string_view kOfTheBuild[] = {"WEFT_CUDA", "WEFT_NO_INSTALL", "WEFT_RANKS_ID",
+                                            "WEFT_TEST", "WEFT_VM"};
+
 // Whoever reads another one adds it here and to docs/settings.md (tests/tidy/settings.py).
 constexpr std::string_view kSettings[] = {"WEFT_ALGORITHM",
                                           "WEFT_CHECK",
@@ -81,13 +85,17 @@ std::string_view nearest(std::string_view setting) {
   return distance(setting, *at) <= std::max<size_t>(1, own / 3) ? *at : std::string_view();
 }
 
+bool is_known(std::string_view name) {
+  return std::ranges::find(kSettings, name) != std::end(kSettings) ||
+         std::ranges::any_of(kOfTheBuild, [&](std::string_view s) { return name.starts_with(s); });
+}
+
 }  // namespace
 
 std::vector<std::string> unread_settings(const Environment& env) {
   std::vector<std::string> lines;
   for (const auto& [name, value] : env.values()) {
-    if (!name.starts_with(kStem) || std::ranges::find(kSettings, name) != std::end(kSettings))
-      continue;
+    if (!name.starts_with(kStem) || is_known(name)) continue;
     const std::string_view meant = nearest(name);
     lines.push_back(concat(name, " is set, which weft does not read; ",
                            meant.empty() ? std::string("docs/settings.md has all that it reads")

@@ -1,5 +1,7 @@
 // Communicators in the surroundings of this process: its environment, host, transports and GPU. In
 // a file of its own, so that programs that make none have nothing of CUDA.
+#include <mutex>
+
 #include "base/log.h"
 #include "base/settings.h"
 #include "bootstrap/topology.h"
@@ -23,13 +25,20 @@ const Status kNoMemory(Code::system,
                        "Cannot allocate memory for a communicator; let the process have more "
                        "(ulimit -v, or the limit of its container)");
 
+// For the process's first communicator, whose rank 0 speaks for all.
+void warn_once(const Environment& env) {
+  static std::once_flag warned;
+  std::call_once(warned, [&] {
+    for (const std::string& line : unread_settings(env)) log_line(LogLevel::warning, 0, line);
+  });
+}
+
 Result<std::unique_ptr<Communicator>> create_here(Result<std::shared_ptr<Gpu>> device,
                                                   Rendezvous& rendezvous, const Options& options,
                                                   const Status& unable) {
   set_log_level(log_level_named(options.log));
   const Environment env = Environment::of_process();
-  if (rendezvous.rank() == 0)
-    for (const std::string& line : unread_settings(env)) log_line(LogLevel::warning, 0, line);
+  if (rendezvous.rank() == 0) warn_once(env);
   CreateConfig config{.options = options,
                       .unable = unable,
                       .host = host_identity(env, options.host),

@@ -1,12 +1,13 @@
 // Lines that other cores have read, claimed before they are written again.
 //
 // A store that comes upon such a line waits until it has been fetched and given up there, and few
-// stores wait at a time. Asked for early enough, it is this core's own when the store comes.
+// stores wait at a time. Asked for early enough, it is this core's own when the store comes: in a
+// loop, of what it is about to write; in a call that waits, of what the next one will write.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
+#include "base/cache_lines.h"
 #include "kernels/isa.h"
 #include "kernels/number.h"
 
@@ -28,9 +29,7 @@ WEFT_HD void claim_lines(const char* begin) {
 // no operation. `memory` need not be there: nothing happens then.
 inline void claim_memory(const void* memory, size_t bytes) {
 #if defined(__x86_64__)
-  const auto begin = reinterpret_cast<uintptr_t>(memory);
-  for (uintptr_t line = begin & -uintptr_t{kCopyLine}; line < begin + bytes; line += kCopyLine)
-    asm volatile("prefetchw %0" : : "m"(*reinterpret_cast<const char*>(line)));
+  each_line(memory, bytes, [](const char* line) { asm volatile("prefetchw %0" : : "m"(*line)); });
 #else
   (void)memory, (void)bytes;
 #endif

@@ -8,21 +8,26 @@
 namespace weft {
 
 CpuExecutor::Progress CpuExecutor::poll_short() {
+  const bool first = cursors_[0].step == 0;
   switch (run_short(cursors_[0])) {
     case Move::failed: return Progress::failed;
     case Move::blocked: return Progress::blocked;
-    case Move::moved: claim_next(); return Progress::moved;
+    case Move::moved:
+      if (first) claim_next();
+      return Progress::moved;
     case Move::complete: break;
   }
   finish_call();
   return Progress::done;
 }
 
-// For the call after this one, which most often leases as much: its lines lie behind this one's,
-// but for the last of a lap. Nobody reads them any more: no rank is more than a call behind.
+// For the call after this one, which most often leases as much, behind this one. A hint: a peer
+// that still reads what is claimed, some calls behind, only has to fetch it again.
 void CpuExecutor::claim_next() const {
+  const size_t left = plan_->window_end() - identity_.window_offset;  // to where the lap ends
   for (const ShortClaim& claim : plan_->short_claims)
-    claim_memory(claim.window->memory + identity_.window_offset + claim.offset, claim.bytes);
+    if (claim.offset + claim.bytes <= left)
+      claim_memory(claim.window->memory + identity_.window_offset + claim.offset, claim.bytes);
 }
 
 CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {

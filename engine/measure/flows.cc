@@ -86,7 +86,8 @@ class WindowEnd {
         bytes_(flow.bytes),
         handed_over_(exchange ? kHandedOverInExchange : kHandedOverMost),
         claimed_(exchange && flow.awaited && bytes_ <= kClaimedNextMost ? bytes_ : 0),
-        slots_(static_cast<int>(window_lap(bytes_, Traffic::one_way, false) / bytes_)),
+        slots_(static_cast<int>(
+            window_lap(bytes_, exchange ? Traffic::exchanged : Traffic::one_way, false) / bytes_)),
         mine_(pair.window(me, me)),
         theirs_(pair.window(me, 1 - me)),
         memory_(flow.bytes) {}

@@ -36,10 +36,10 @@ Collective collective_of(const Call& call, const Surroundings& around) {
   return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
 }
 
-// Bytes of an all_reduce over windows up to which every rank folds all: what one writes for the
-// others is claimed before (kernels/claim.h) as far as it is few bytes.
-size_t one_shot_most(int ranks) {
-  return std::max(kTwoShotBytes, kClaimedNextMost / static_cast<size_t>(std::max(1, ranks - 1)));
+// Bytes of an all_reduce over windows up to which every rank folds all. On 2 ranks one shot takes
+// 0.88 of the round trip's time at 16 KiB, since lines are claimed by the call before.
+size_t one_shot_most(const Surroundings& around) {
+  return around.ranks == 2 && !around.device ? kClaimedNextMost : kTwoShotBytes;
 }
 
 // Caches of cores are what it is for, and it has no lines.
@@ -47,8 +47,7 @@ bool is_handed_back(const Call& call, size_t bytes, const Surroundings& around,
                     const Options& options) {
   if (around.device || call.varying || options.protocol == "ll") return false;
   switch (call.kind) {
-    case Kind::all_reduce:
-      return bytes > one_shot_most(around.ranks) && around.ranks <= kRanksAnswered;
+    case Kind::all_reduce: return bytes > one_shot_most(around) && around.ranks <= kRanksAnswered;
     case Kind::all_gather: return bytes > kRoundTripBytes && around.ranks == 2;
     case Kind::reduce_scatter:
     case Kind::all_to_all: return bytes > kRoundTripBytes;
@@ -59,8 +58,7 @@ bool is_handed_back(const Call& call, size_t bytes, const Surroundings& around,
 std::string_view over_windows(const Call& call, size_t bytes, const Surroundings& around,
                               const Options& options) {
   if (is_handed_back(call, bytes, around, options)) return "window_round_trip";
-  if (call.kind == Kind::all_reduce && bytes > one_shot_most(around.ranks))
-    return "window_two_shot";
+  if (call.kind == Kind::all_reduce && bytes > one_shot_most(around)) return "window_two_shot";
   return "window_one_shot";
 }
 
@@ -247,15 +245,27 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
   return asked;
 }
 
-// The cheapest, unless the table's algorithm costs about the same: prices are not that exact, and
-// what the table takes does well in more than the state in which a machine was measured. Over
-// windows, and between a rank and all others at once, waiting and moving overlap, which are priced
-// one after the other. But where all ranks move as much, it is the other way round with what the
-// kernel copies: its price is the most exact of all, and the others' are rather too low. From one
-// to others windows' two copies overlap, and the table has its margin.
+// Up to so many times the cheapest's price the table's algorithm is left: prices are not that
+// exact, and what the table takes does well in more than the state in which a machine was measured.
+// Over windows, and between a rank and all others at once, waiting and moving overlap, which are
+// priced one after the other. And where ranks share cores, each further hop takes a turn of every
+// rank, more than prices say: short calls with more hops take 1.4 to 2.9 times theirs.
+double margin(const Algorithm& by_table, const Offer& cheapest, const Collective& c, size_t bytes,
+              bool shares_cores) {
+  if (!by_table.windows && !by_table.name.starts_with("direct")) return 1.1;
+  const auto more_hops = [&] {
+    return cheapest.algorithm->cost(c, {.radix = cheapest.radix}).hops > by_table.cost(c, {}).hops;
+  };
+  const bool turns = by_table.windows && shares_cores && bytes <= kTurnsBytes && more_hops();
+  return turns ? 1.5 : 1.2;
+}
+
+// The cheapest, unless the table's algorithm costs about the same. But where all ranks move more
+// than a few KiB, it is the other way round with what the kernel copies: its price is the most
+// exact of all, and the others' are rather too low. From one to others windows' two copies overlap,
+// and the table has its margin.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
                 const Collective& c, bool shares_cores) {
-  const bool overlaps = by_table->windows || by_table->name.starts_with("direct");
   const size_t bytes = message_bytes(call);
   const auto block = static_cast<double>(bytes);
   const auto usual = std::find_if(offers.begin(), offers.end(),
@@ -269,10 +279,7 @@ Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, con
   if (exact != offers.end() && !has_root(c.kind) && bytes > kClaimedNextMost &&
       exact->seconds <= kTooLow * first->seconds)
     return *exact;
-  // Where ranks share cores, each further hop takes a turn of every rank, which prices take for too
-  // little: what has more hops than the table's takes 1.4 to 2.9 times its price.
-  const bool turns = by_table->windows && shares_cores && bytes <= kTurnsBytes;
-  const double about_the_same = !overlaps ? 1.1 : turns ? 1.5 : 1.2;
+  const double about_the_same = margin(*by_table, *first, c, bytes, shares_cores);
   return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
                                                                                    : *usual;
 }
@@ -340,7 +347,8 @@ Result<Choice> choose(const Call& call, const Surroundings& around, const Option
   const std::vector<Offer>* const priced = offers(call, around, options);
   const Algorithm* algorithm = find_algorithm(by_table(call, around, options));
   if (priced && !priced->empty())
-    return cheapest(*priced, algorithm, call, c, around.tuner->network().node_cores > 0);
+    return cheapest(*priced, algorithm, call, c,
+                    around.tuner->network().shares_cores(around.ranks));
   if (algorithm->suits(c)) return usual(*algorithm, call, c, around, options);
   return unsupported(describe(call) + " cannot be folded in rank order on " +
                      std::to_string(c.ranks) + " ranks (at most " +

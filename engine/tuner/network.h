@@ -103,6 +103,10 @@ struct Network {
     const Rank first = node_of(rank) * node_ranks;
     return node_cores == 0 ? rank : first + (rank - first) % node_cores;
   }
+  // Whether ranks of a job of so many share cores.
+  bool shares_cores(int ranks) const {
+    return node_cores > 0 && node_cores < (node_ranks > 0 ? node_ranks : ranks);
+  }
   double memory_rate(double footprint) const { return rate_at(memory, footprint); }
 
   // Turned by this many ranks (modulo all), a job on this network looks the same. A divisor of

@@ -77,8 +77,7 @@ Result<Simulation> Simulation::make(const Trial& trial, const Network& network) 
                               " needs ranks to read each other's memory, which network \"",
                               network.name, "\" is not said to allow (\"read\")."));
   Network played = network;
-  const int per_node = network.node_ranks > 0 ? network.node_ranks : trial.collective.ranks;
-  if (network.node_cores >= per_node) played.node_cores = 0;  // a core each
+  if (!network.shares_cores(trial.collective.ranks)) played.node_cores = 0;  // a core each
   const int ranks = simulation::representatives(trial, played);
   Result<Plan> plan = simulation::make_plan(trial, played, ranks);
   if (!plan.ok()) return plan.status();

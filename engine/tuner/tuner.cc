@@ -169,7 +169,7 @@ void Tuner::refine(const Demand& demand, size_t bytes, Offer& offer) const {
         consider(&Choice::segment_bytes, other);
   // On a core that other ranks share, in whose memory all is moved, a second lane has nothing to
   // fill: it takes 0.97 to 1.17 of the time, whatever its price.
-  const bool filled = network_.inside.mapped && network_.node_cores > 0;
+  const bool filled = network_.inside.mapped && network_.shares_cores(demand.collective.ranks);
   if (demand.copies == 0 && !algorithm.windows && !filled &&
       block > static_cast<double>(offer.segment_bytes))
     consider(&Choice::copies, 2);

@@ -15,6 +15,7 @@ Lines unread(const std::string& name, const std::string& value = "1") {
 
 TEST(Settings, OfOthersAndOnesThatAreReadAreNothingToSay) {
   for (const char* name : {"WEFT_ALGORITHM", "WEFT_WORLD_SIZE", "WEFT_IB_QPS", "WEFT", "WEFTWORK",
+                           "WEFT_CUDA", "WEFT_NO_INSTALL", "WEFT_TEST_HOSTS", "WEFT_VM_ARGS",
                            "NCCL_DEBUG", "MY_WEFT_ALGORTHM", "weft_algorithm"})
     EXPECT_EQ(unread(name), Lines()) << name;
   EXPECT_EQ(unread_settings(Environment()), Lines());

@@ -49,6 +49,33 @@ void expect_sum(Communicator& c, int expected) {
   EXPECT_EQ(total, expected);
 }
 
+void set_variable(const char* name, const std::string& value) {
+  ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+}
+
+// First, for a process warns once: its children would be silent.
+TEST_F(Create, AMisspelledVariableIsToldOfByRank0) {
+  const std::string where = concat("unix:create-", random_name());
+  Cluster two{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
+  run_bare_ranks(two, [&](Rendezvous& own) {
+    set_variable("WEFT_RANK", std::to_string(own.rank()));
+    set_variable("WEFT_WORLD_SIZE", "2");
+    set_variable("WEFT_RENDEZVOUS", where);
+    set_variable("WEFT_ALGORTHM", "ring");
+    testing::internal::CaptureStderr();
+    const auto made = Communicator::create_from_environment();
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(Communicator::create(own, Options()).ok());
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << "once is enough";
+    EXPECT_EQ(said.find("WEFT_ALGORTHM is set, which weft does not read; did you mean "
+                        "WEFT_ALGORITHM?") != std::string::npos,
+              own.rank() == 0)
+        << said;
+  });
+}
+
 // Only rank 0 has the file; what is split off, and what is left after a death, has its prices.
 TEST_F(Create, TheTuningThatWasReadOnceIsEveryChilds) {
   Cluster four{.ranks = 4, .mode = Mode::processes, .options = {}, .hosts = {}};
@@ -181,10 +208,6 @@ TEST_F(Create, OneRankWithWrongOptionsIsNamedByAll) {
   expect_named(wrong, "option timeout is -1");
 }
 
-void set_variable(const char* name, const std::string& value) {
-  ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
-}
-
 // Four processes as by hand, of which `wrong` has one more variable: all say `words` of it.
 void expect_told(Rank wrong, const char* variable, const char* value, std::string_view words) {
   const std::string where = concat("unix:create-", random_name());
@@ -214,25 +237,6 @@ TEST_F(Create, OneRankWithAWrongVariableIsNamedByAll) {
               "WEFT_TIMEOUT: \"soon\" is not a number of seconds above 0 and up to 1000000000.");
   expect_told(3, "WEFT_LOCAL_SIZE", "5",
               "WEFT_LOCAL_SIZE: \"5\" is not a whole number from 1 to 4.");
-}
-
-TEST_F(Create, AMisspelledVariableIsToldOfByRank0) {
-  const std::string where = concat("unix:create-", random_name());
-  Cluster two{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
-  run_bare_ranks(two, [&](Rendezvous& own) {
-    set_variable("WEFT_RANK", std::to_string(own.rank()));
-    set_variable("WEFT_WORLD_SIZE", "2");
-    set_variable("WEFT_RENDEZVOUS", where);
-    set_variable("WEFT_ALGORTHM", "ring");
-    testing::internal::CaptureStderr();
-    const auto made = Communicator::create_from_environment();
-    const std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_TRUE(made.ok()) << made.status().to_string();
-    EXPECT_EQ(said.find("WEFT_ALGORTHM is set, which weft does not read; did you mean "
-                        "WEFT_ALGORITHM?") != std::string::npos,
-              own.rank() == 0)
-        << said;
-  });
 }
 
 // One rank of two, the other never comes: what is wrong with this one counts, by its own deadline

@@ -39,7 +39,8 @@ TEST(LeaseRing, WaitsForNobodyInTheFirstLap) {
   EXPECT_EQ(ring.lease(100, 1000, 11).calls_before, 1u);
 }
 
-// A core's own cache holds half a lap, and all of one of short leases, or of those handed back.
+// A core's own cache holds half a lap of long ones, and all of one of short leases, of those of
+// exchanges that are no longer than a few KiB, or of those handed back.
 TEST(LeaseRing, ComesRoundLateWhereLeasesAreLong) {
   constexpr Traffic kOneWay = Traffic::one_way, kExchanged = Traffic::exchanged,
                     kHandedBack = Traffic::handed_back;

@@ -92,12 +92,13 @@ std::vector<std::pair<int, bool>> taken_at(Kind kind, size_t block_bytes) {
 // Its own price is the most exact, where others' are rather too low: a little dearer, it is taken.
 TEST(PullChoice, IsTakenWhereItIsALittleDearer) {
   const auto expect_taken_to = [](int limit, Kind kind, size_t block_bytes) {
-    int near = 0;
+    int near = 0, far = 0;
     for (const auto& [dearer, taken] : taken_at(kind, block_bytes)) {
-      near += dearer < 15;
+      (dearer < 15 ? near : far) += 1;
       EXPECT_EQ(taken, dearer < limit) << dearer << " %";
     }
     EXPECT_GT(near, 3) << block_bytes;
+    EXPECT_GT(far, 3) << block_bytes;
   };
   expect_taken_to(15, Kind::all_gather, kClaimedNextMost + 1);
   expect_taken_to(0, Kind::all_gather, kClaimedNextMost);

@@ -124,6 +124,7 @@ TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {
 
 // What rank 0 claims for the call after this one, of so many ranks; `bytes` of each of its blocks.
 struct Claims {
+  size_t lap = 0;  // of the plan, in leases
   std::vector<Rank> windows{};
   std::vector<size_t> from{}, bytes{};  // in units of the call's lease, and bytes
 };
@@ -140,6 +141,7 @@ Claims claims_of(Kind kind, int ranks, size_t bytes, const char* algorithm = "wi
   Claims claims;
   EXPECT_TRUE(plan.ok()) << plan.status().to_string();
   if (!plan.ok()) return claims;
+  claims.lap = (*plan)->window_lap / (*plan)->window_bytes();
   for (const ShortClaim& claim : (*plan)->short_claims) {
     for (Rank r = 0; r < ranks; ++r)
       if (claim.window == world.of(0).window(r)) claims.windows.push_back(r);
@@ -160,6 +162,11 @@ TEST(ShortClaims, AreWhatTheNextCallWritesForOthers) {
   const Claims several = claims_of(Kind::all_to_all, 4, 1000);
   EXPECT_EQ(several.bytes, std::vector<size_t>(3, 1000));
   EXPECT_EQ(several.from, std::vector<size_t>(3, 1));
+}
+
+TEST(ShortClaims, ComeRoundSoonerWhereAllWait) {
+  EXPECT_EQ(claims_of(Kind::all_gather, 2, 1024).lap, 256u);
+  EXPECT_EQ(claims_of(Kind::broadcast, 2, 2048).lap, 1024u);
 }
 
 TEST(ShortClaims, AreFewBytes) {

@@ -114,6 +114,23 @@ TEST_F(ClaimTest, ACopyClaimsWhatItIsAboutToWrite) {
   }
 }
 
+TEST(CacheLines, AreThoseThatHoldOneOfTheBytes) {
+  const auto lines = [](uintptr_t begin, size_t bytes) {
+    std::vector<uintptr_t> found;
+    each_line(reinterpret_cast<const void*>(begin), bytes,
+              [&](const char* line) { found.push_back(reinterpret_cast<uintptr_t>(line)); });
+    return found;
+  };
+  using Lines = std::vector<uintptr_t>;
+  EXPECT_EQ(lines(128, 0), Lines());
+  EXPECT_EQ(lines(130, 0), Lines());
+  EXPECT_EQ(lines(128, 64), Lines({128}));
+  EXPECT_EQ(lines(128, 65), Lines({128, 192}));
+  EXPECT_EQ(lines(191, 2), Lines({128, 192}));
+}
+
+TEST_F(ClaimTest, MemoryThatIsNotThereIsNoFault) { claim_memory(nullptr, 4096); }
+
 TEST_F(ClaimTest, ACopyPastTheCachesClaimsNothing) {
   CopyLines<WatchedKit, true>::run(target(0), from_.data(), kMost / kCopyLine * kCopyLine);
   EXPECT_TRUE(seen_.claimed.empty());

@@ -234,12 +234,12 @@ class Functions(unittest.TestCase):
 class Settings(unittest.TestCase):
     def test_both_ways(self):
         sources = ['read("WEFT_A", x); read("WEFT_IB_C", y); "WEFT_LAUNCHED"']
-        listed = '"WEFT_A", "WEFT_IB_C", "WEFT_LAUNCHED"'
+        listed = '"WEFT_CUDA"; kSettings[] = "WEFT_A", "WEFT_IB_C", "WEFT_LAUNCHED"'
         self.assertEqual(list(settings.check(sources, "| `WEFT_A`, `WEFT_IB_B`, `_C` |", listed)),
                          ["docs/settings.md has WEFT_IB_B, which nothing reads"])
         self.assertEqual(list(settings.check(sources, "| `WEFT_A` | WEFT_IB_C", listed)),
                          ["WEFT_IB_C is not in docs/settings.md"])
-        self.assertEqual(list(settings.check(sources, "`WEFT_A`, `WEFT_IB_C`", '"WEFT_A", "WEFT_D"')),
+        self.assertEqual(list(settings.check(sources, "`WEFT_A`, `WEFT_IB_C`", 'kSettings[] = "WEFT_A", "WEFT_D"')),
                          ["WEFT_IB_C is not in base/settings.cc", "WEFT_LAUNCHED is not in base/settings.cc",
                           "base/settings.cc has WEFT_D, which nothing reads"])
 

@@ -261,42 +261,42 @@ TEST(Tuner, IsAskedByChoose) {
   EXPECT_EQ(choose(call, around, asked)->algorithm->name, "ring");
 }
 
-// The price of what the table takes falls from far above that of the cheapest to about the same:
+// The faster windows are, the less what the table takes costs beside the cheapest, or the more:
 // whether it is taken up to `limit` times that.
-void expect_left_up_to(double limit, int node_cores, size_t count) {
-  const float x = 0;
-  float y = 0;
-  Call call{.kind = Kind::all_gather, .input = &x, .output = &y, .count = count};
+void expect_left_up_to(double limit, Kind kind, size_t count, int cores) {
+  float x[2] = {};
+  Call call{.kind = kind, .input = x, .output = x + 1, .count = count};
   call.type = DataType::float32;
   Surroundings around{.ranks = 3, .windows = true};
   around.slot_bytes = 64 << 10;
   around.slots = 8;
   bool dear = false, about_the_same = false;
-  for (double rate = 0.1e9; rate < 2e9; rate *= 1.02) {
+  for (double rate = 0.1e9; rate < 2e10; rate *= 1.04) {
     Network n = network(kMicro, kMicro);
-    n.node_cores = node_cores;
+    n.node_cores = cores;
     n.inside.window_rates = {{1, rate}};
     Tuner tuner(n);
     around.tuner = &tuner;
     const std::vector<Offer>& all = *offers(call, around, {});
-    const double more = offer_of(all, "window_one_shot")->seconds / all.front().seconds;
+    const double more = offer_of(all, "window_one_shot")->seconds / all[0].seconds;
     const bool taken = choose(call, around, {})->algorithm->name == "window_one_shot";
-    EXPECT_EQ(taken, more <= limit) << more;
-    dear |= more > limit;
+    EXPECT_EQ(taken, more <= limit) << more << ' ' << all[0].algorithm->name;
+    dear |= more > limit && more < 1.5;
     about_the_same |= more > limit / 1.2 && more < limit;
   }
-  EXPECT_TRUE(dear && about_the_same) << node_cores << " cores, " << count << " elements";
+  EXPECT_TRUE((dear || limit == 1.5) && about_the_same) << cores << " cores, " << count;
 }
 
 TEST(Tuner, LeavesWhatCostsAboutTheSame) {
-  expect_left_up_to(1.2, 0, 1 << 20);
-  expect_left_up_to(1.2, 0, 1 << 12);
+  for (const size_t count : {1 << 20, 1 << 12}) expect_left_up_to(1.2, Kind::all_gather, count, 0);
+  for (const int a_core_each : {3, 8}) expect_left_up_to(1.2, Kind::all_reduce, 2048, a_core_each);
 }
 
 // There a further hop takes a turn of every rank.
 TEST(Tuner, LeavesMoreWhereShortCallsShareCores) {
-  expect_left_up_to(1.5, 2, 1 << 12);
-  expect_left_up_to(1.2, 2, (1 << 12) + 1);
+  expect_left_up_to(1.5, Kind::all_reduce, 2048, 2);
+  expect_left_up_to(1.5, Kind::all_gather, 4096, 2);
+  expect_left_up_to(1.2, Kind::all_gather, 4097, 2);
 }
 
 // Messages without elements cost nothing, so that a ring of 16 ranks is the cheapest for few
@@ -405,9 +405,10 @@ TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
 
 // What is claimed before is written as fast as what is handed back, and one hop less is left.
 TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
-  const auto by_table = [](int ranks, size_t bytes) {
-    return chosen(Kind::all_reduce, bytes / sizeof(float),
-                  {.ranks = ranks, .windows = true, .room = {.slots = 16'384, .lines = 256}});
+  Surroundings around{.windows = true};
+  const auto by_table = [&](int ranks, size_t bytes) {
+    around.ranks = ranks;
+    return chosen(Kind::all_reduce, bytes / sizeof(float), around);
   };
   EXPECT_EQ(by_table(2, kClaimedNextMost), "window_one_shot");
   EXPECT_EQ(by_table(2, kClaimedNextMost + 4), "window_round_trip");
@@ -415,6 +416,9 @@ TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
     EXPECT_EQ(by_table(ranks, 8 << 10), "window_one_shot");
     EXPECT_EQ(by_table(ranks, (8 << 10) + 4), ranks <= 4 ? "window_round_trip" : "window_two_shot");
   }
+  around.device = true;  // claims nothing
+  EXPECT_EQ(by_table(2, 8 << 10), "window_one_shot");
+  EXPECT_EQ(by_table(2, (8 << 10) + 4), "window_two_shot");
 }
 
 // A slot for each receiver, four halves where they always go the same way, and as many lanes as are
