@@ -1,0 +1,262 @@
+#include "engine/tuner/choose.h"
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+#include "kernels/claim.h"
+#include "tests/engine/tuner/offers.h"
+
+namespace weft {
+namespace {
+
+TEST(Choose, AsksTheTuner) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = &y, .count = 1 << 20};
+  call.type = DataType::float32;
+  // Where latency is everything, the fewest hops win at every size; the table takes a ring here.
+  Tuner tuner(network(1, 0));
+  Surroundings around{.ranks = 8, .windows = false};
+  EXPECT_EQ(choose(call, around, {})->algorithm->name, "ring");
+  around.tuner = &tuner;
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  const auto choice = choose(call, around, {});
+  ASSERT_TRUE(choice.ok());
+  EXPECT_EQ(choice->algorithm, offers(call, around, {})->front().algorithm);
+  EXPECT_NE(choice->algorithm->name, "ring");
+  Options asked;
+  asked.algorithm = "ring";
+  asked.chunk_bytes = 8 << 10;
+  EXPECT_EQ(choose(call, around, asked)->segment_bytes, 8u << 10);
+  EXPECT_EQ(choose(call, around, asked)->algorithm->name, "ring");
+}
+
+// The faster windows are, the less what the table takes costs beside the cheapest, or the more:
+// whether it is taken up to `limit` times that.
+void expect_left_up_to(double limit, Kind kind, size_t count, int cores,
+                       std::string_view by_table = "window_one_shot", double links_rate = 1e9) {
+  float x[2] = {};
+  Call call{.kind = kind, .input = x, .output = x + 1, .count = count};
+  call.type = DataType::float32;
+  Surroundings around{.ranks = 3, .windows = true};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  bool dear = false, about_the_same = false;
+  for (double rate = 0.1e9; rate < 2e10; rate *= 1.04) {
+    Network n = network(kMicro, kMicro);
+    n.node_cores = cores;
+    n.inside.rank_rates = {{1, links_rate}};
+    n.inside.window_rates = {{1, rate}};
+    Tuner tuner(n);
+    around.tuner = &tuner;
+    const std::vector<Offer>& all = *offers(call, around, {});
+    const double more = offer_of(all, by_table)->seconds / all[0].seconds;
+    const bool taken = choose(call, around, {})->algorithm->name == by_table;
+    EXPECT_EQ(taken, more <= limit) << more << ' ' << all[0].algorithm->name;
+    dear |= more > limit && more < 1.5;
+    about_the_same |= more > limit / 1.2 && more < limit;
+  }
+  EXPECT_TRUE((dear || limit == 1.5) && about_the_same) << cores << " cores, " << count;
+}
+
+TEST(Choose, LeavesWhatCostsAboutTheSame) {
+  for (const size_t count : {1 << 20, 1 << 12}) expect_left_up_to(1.2, Kind::all_gather, count, 0);
+  for (const int a_core_each : {3, 8}) expect_left_up_to(1.2, Kind::all_reduce, 2048, a_core_each);
+}
+
+// There a further hop takes a turn of every rank.
+TEST(Choose, LeavesMoreWhereShortCallsShareCores) {
+  expect_left_up_to(1.5, Kind::all_reduce, 2048, 2);
+  expect_left_up_to(1.5, Kind::all_gather, 4096, 2);
+  expect_left_up_to(1.2, Kind::all_gather, 4097, 2);
+}
+
+// There the cheapest, with links as slow as that, is one shot.
+TEST(Choose, LeavesNoMoreWhereTheTablesHasTheMoreHops) {
+  expect_left_up_to(1.2, Kind::all_reduce, 3072, 2, "window_round_trip", 1e7);
+}
+
+// Messages without elements cost nothing, so that a ring of 16 ranks is the cheapest for few
+// elements.
+TEST(Choose, LeavesWhatDealsOutLessThanThereIs) {
+  const float x = 0;
+  float y = 0;
+  Network n = network(kMicro, 0);
+  n.inside.send_s = n.inside.recv_s = 20 * kMicro;
+  n.node_cores = 1;
+  Tuner tuner(n);
+  Surroundings around{.ranks = 16, .windows = false};
+  around.tuner = &tuner;
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  for (const size_t count : {1, 2, 16}) {
+    const Call call{.kind = Kind::all_reduce,
+                    .input = &x,
+                    .output = &y,
+                    .count = count,
+                    .type = DataType::float32};
+    const Algorithm& cheapest = *offers(call, around, {})->front().algorithm;
+    const Algorithm& chosen = *choose(call, around, {})->algorithm;
+    const Collective c{Kind::all_reduce, 16, 0, false};
+    EXPECT_EQ(cheapest.build(c, 0, {}).pieces, 16) << cheapest.name;
+    EXPECT_EQ(chosen.build(c, 0, {}).pieces, 1) << chosen.name;
+  }
+}
+
+// Few ranks exchange with all others at once, also where that seems dearer; what is reduced and
+// gathered only as long as caches hold it.
+TEST(Choose, LeavesDirectExchangesOfAFew) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = &y, .count = 1 << 18};
+  call.type = DataType::float32;
+  for (const int ranks : {2, 3, 4, 5}) {
+    Surroundings around{.ranks = ranks, .windows = false};
+    const bool few = ranks == 3 || ranks == 4;
+    EXPECT_EQ(choose(call, around, {})->algorithm->name, few ? "direct_two_shot" : "ring");
+    ++call.count;
+    EXPECT_EQ(choose(call, around, {})->algorithm->name, "ring");
+    call.kind = Kind::all_gather;
+    EXPECT_EQ(choose(call, around, {})->algorithm->name, few ? "direct_one_shot" : "ring");
+    call.kind = Kind::all_reduce;
+    --call.count;
+  }
+}
+
+Choice choice_of(Kind kind, size_t count, const Surroundings& around, const Options& options = {}) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = kind, .input = &x, .output = &y, .count = count};
+  call.type = DataType::float32;
+  const auto choice = choose(call, around, options);
+  EXPECT_TRUE(choice.ok()) << choice.status().to_string();
+  return choice.ok() ? *choice : Choice{};
+}
+std::string_view chosen(Kind kind, size_t count, const Surroundings& around,
+                        const Options& options = {}) {
+  const Choice choice = choice_of(kind, count, around, options);
+  return choice.algorithm ? choice.algorithm->name : "";
+}
+
+// In place its root has no copy of its own to make, and the tuner tells the two apart.
+TEST(Choose, PricesABroadcastInPlaceAsSuch) {
+  Network n = network(kMicro, kMicro);
+  n.memory = n.inside.window_rates = {{1, 1e9}};
+  Tuner tuner(n);
+  Surroundings around{.ranks = 2, .windows = true, .tuner = &tuner};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  std::byte memory{};
+  const Call call{.kind = Kind::broadcast, .input = &memory, .output = &memory, .count = 1 << 20};
+  const auto windows = [&] {
+    return offer_of(*offers(call, around, {}), "window_one_shot")->seconds;
+  };
+  const double apart = windows();
+  around.in_place = true;
+  EXPECT_LT(windows(), 0.8 * apart);
+  around.in_place = false;
+  EXPECT_EQ(windows(), apart);
+}
+
+constexpr size_t kLittle = 2, kMuch = 1 << 20;  // elements
+
+// A step folds 64 operands; what only moves needs no more than room in windows.
+TEST(Choose, UsesWindowsOnMoreRanksThanFold) {
+  const Surroundings around{.ranks = 512, .windows = true, .room = {.slots = 16'384, .lines = 256}};
+  for (const Kind kind : {Kind::all_gather, Kind::broadcast})
+    EXPECT_EQ(chosen(kind, kMuch, around), "window_one_shot");
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around), "window_round_trip");
+  // A connection with every other rank has to pay.
+  for (const Kind kind : {Kind::all_gather, Kind::all_to_all})
+    EXPECT_EQ(chosen(kind, kLittle, around), "bruck");
+  EXPECT_EQ(chosen(Kind::broadcast, kLittle, around), "knomial");
+  for (const size_t count : {kLittle, kMuch}) {
+    EXPECT_EQ(chosen(Kind::scatter, count, around), "direct_one_shot");
+    EXPECT_EQ(chosen(Kind::gather, count, around), "direct_one_shot");
+  }
+  Surroundings narrow = around;
+  narrow.room.slots = 510;  // less than a slot for each receiver
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, narrow), "pairwise");
+  EXPECT_EQ(chosen(Kind::all_gather, kMuch, narrow), "window_one_shot");
+}
+
+// What is claimed before is written as fast as what is handed back, and one hop less is left.
+TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
+  Surroundings around{.windows = true};
+  const auto by_table = [&](int ranks, size_t bytes) {
+    around.ranks = ranks;
+    return chosen(Kind::all_reduce, bytes / sizeof(float), around);
+  };
+  EXPECT_EQ(by_table(2, kClaimedNextMost), "window_one_shot");
+  EXPECT_EQ(by_table(2, kClaimedNextMost + 4), "window_round_trip");
+  for (const int ranks : {3, 4, 5, 8}) {
+    EXPECT_EQ(by_table(ranks, 8 << 10), "window_one_shot");
+    EXPECT_EQ(by_table(ranks, (8 << 10) + 4), ranks <= 4 ? "window_round_trip" : "window_two_shot");
+  }
+  around.device = true;  // claims nothing
+  EXPECT_EQ(by_table(2, 8 << 10), "window_one_shot");
+  EXPECT_EQ(by_table(2, (8 << 10) + 4), "window_two_shot");
+}
+
+// A slot for each receiver, four halves where they always go the same way, and as many lanes as are
+// asked for.
+TEST(Choose, TakesNoMoreOfWindowsThanThereIs) {
+  Surroundings around{.ranks = 64, .windows = true, .room = {.slots = 1024, .lines = 256}};
+  Options options, asked;
+  EXPECT_TRUE(choice_of(Kind::all_to_all, kLittle, around).ll);
+  options.lanes = 2;
+  EXPECT_FALSE(choice_of(Kind::all_to_all, kLittle, around, options).ll);
+  EXPECT_EQ(chosen(Kind::all_to_all, kLittle, around, options), "window_one_shot");
+  options.lanes = 5;
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, options), "window_round_trip");
+  EXPECT_EQ(chosen(Kind::all_to_all, kLittle, around, options), "bruck");
+  asked.protocol = "ll";
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "window_one_shot");
+  asked.lanes = 2;
+  EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "pairwise");
+}
+
+// Over links, a logarithm of steps where a ring's would be what takes the time.
+TEST(Choose, TakesFewStepsOnManyRanks) {
+  const Surroundings some{.ranks = 9, .windows = false}, many{.ranks = 96, .windows = false};
+  for (const Surroundings& around : {some, many}) {
+    EXPECT_EQ(chosen(Kind::all_gather, 256, around), "bruck");
+    EXPECT_EQ(chosen(Kind::all_gather, 1 << 20, around), "ring");
+    EXPECT_EQ(chosen(Kind::reduce_scatter, 256, around), "halving_doubling");
+    EXPECT_EQ(chosen(Kind::reduce_scatter, 1 << 20, around), "ring");
+    EXPECT_EQ(chosen(Kind::all_to_all, 256, around), "bruck");
+    EXPECT_EQ(chosen(Kind::all_to_all, 1 << 20, around), "pairwise");
+  }
+  // Links that cannot carry a message of many blocks.
+  Surroundings narrow = many;
+  narrow.slot_bytes = 64;
+  narrow.slots = 2;
+  EXPECT_EQ(chosen(Kind::all_gather, 1, narrow), "ring");
+  EXPECT_EQ(chosen(Kind::reduce_scatter, 1, narrow), "ring");
+  EXPECT_EQ(chosen(Kind::all_to_all, 1, narrow), "pairwise");
+  EXPECT_EQ(chosen(Kind::all_reduce, 1 << 20, some), "ring");
+  EXPECT_EQ(chosen(Kind::all_reduce, 1 << 20, many), "double_tree");
+}
+
+TEST(Choose, TakesAWishWhereItServes) {
+  const float x = 0;
+  float y[8] = {};
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = y, .count = 1};
+  call.type = DataType::float32;
+  const Surroundings around{.ranks = 8, .windows = false};
+  Options options;
+  options.algorithm = "double_tree,auto";
+  EXPECT_EQ(choose(call, around, options)->algorithm->name, "double_tree");
+  call.kind = Kind::all_gather;
+  EXPECT_EQ(choose(call, around, options)->algorithm, choose(call, around, {})->algorithm);
+  options.algorithm = "double_tree";
+  EXPECT_EQ(choose(call, around, options).status().code(), Code::unsupported);
+  options.algorithm = "no_such,auto";
+  EXPECT_EQ(choose(call, around, options).status().code(), Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace weft
