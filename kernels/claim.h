@@ -22,7 +22,7 @@ inline constexpr size_t kClaimedNextMost = 16 << 10;
 // As Kit::claim(): the lines of `kBytes` bytes.
 template <class Kit, size_t kBytes>
 WEFT_HD void claim_lines(const char* begin) {
-  for (size_t at = 0; at < kBytes; at += kCopyLine) Kit::claim(begin + at);
+  for (size_t at = 0; at < kBytes; at += kCacheLine) Kit::claim(begin + at);
 }
 
 // The lines of any memory, outside of kernels: PREFETCHW, which CPUs that do not have it take for

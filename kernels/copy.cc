@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/cache_lines.h"
 #include "kernels/isa.h"
 
 namespace weft {
@@ -39,8 +40,8 @@ void copy(const CopyLoops& loops, char* to, const char* from, size_t bytes, Copy
     if (bytes > 0) std::memcpy(to, from, bytes);
     return;
   }
-  const size_t head = -reinterpret_cast<uintptr_t>(to) % kCopyLine;
-  const size_t whole = (bytes - head) / kCopyLine * kCopyLine;
+  const size_t head = -reinterpret_cast<uintptr_t>(to) % kCacheLine;
+  const size_t whole = (bytes - head) / kCacheLine * kCacheLine;
   std::memcpy(to, from, head);
   lines(to + head, from + head, whole);
   std::memcpy(to + head + whole, from + head + whole, bytes - head - whole);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cache_lines.h"
 #include "kernels/claim.h"
 #include "kernels/isa.h"
 #include "kernels/vector.h"
@@ -14,7 +15,7 @@ template <class Kit, bool kStreamed>
 struct CopyLines {
   using V = Vec<uint8_t, Kit::kBytes>;
   static constexpr size_t kVector = sizeof(V);
-  static_assert(kCopyLine % kVector == 0);
+  static_assert(kCacheLine % kVector == 0);
 
   template <size_t kVectors>
   static WEFT_HD void step(char* to, const char* from) {
@@ -38,7 +39,7 @@ struct CopyLines {
       }
     }
     for (; bytes - at >= kBlock; at += kBlock) step<kInFlight>(to + at, from + at);
-    for (; at < bytes; at += kCopyLine) step<kCopyLine / kVector>(to + at, from + at);
+    for (; at < bytes; at += kCacheLine) step<kCacheLine / kVector>(to + at, from + at);
     if constexpr (kStreamed) Kit::fence();
   }
 };

@@ -13,8 +13,7 @@ ReduceKernel avx2_kernel(ReduceOp op, DataType type);
 ReduceKernel avx512_kernel(ReduceOp op, DataType type);
 ReduceKernel neon_kernel(ReduceOp op, DataType type);
 
-inline constexpr size_t kCopyLine = 64;  // bytes
-// REQUIRES: `to` aligned to a line, `bytes` a multiple of one.
+// REQUIRES: `to` aligned to a cache line, `bytes` a multiple of one.
 using CopyLoop = void (*)(char* to, const char* from, size_t bytes);
 struct CopyLoops {
   CopyLoop cached = nullptr;

@@ -7,9 +7,9 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-Lines unread(const std::string& name, const std::string& value = "1") {
+Lines unread(const std::string& name) {
   Environment env;
-  env.set(name, value);
+  env.set(name, "1");
   return unread_settings(env);
 }
 

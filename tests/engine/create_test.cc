@@ -53,14 +53,19 @@ void set_variable(const char* name, const std::string& value) {
   ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
 }
 
+// This process is a rank of a job, as by hand.
+void take_place(Rank rank, int size, const std::string& where) {
+  set_variable("WEFT_RANK", std::to_string(rank));
+  set_variable("WEFT_WORLD_SIZE", std::to_string(size));
+  set_variable("WEFT_RENDEZVOUS", where);
+}
+
 // First, for a process warns once: its children would be silent.
 TEST_F(Create, AMisspelledVariableIsToldOfByRank0) {
   const std::string where = concat("unix:create-", random_name());
   Cluster two{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
   run_bare_ranks(two, [&](Rendezvous& own) {
-    set_variable("WEFT_RANK", std::to_string(own.rank()));
-    set_variable("WEFT_WORLD_SIZE", "2");
-    set_variable("WEFT_RENDEZVOUS", where);
+    take_place(own.rank(), 2, where);
     set_variable("WEFT_ALGORTHM", "ring");
     testing::internal::CaptureStderr();
     const auto made = Communicator::create_from_environment();
@@ -213,9 +218,7 @@ void expect_told(Rank wrong, const char* variable, const char* value, std::strin
   const std::string where = concat("unix:create-", random_name());
   Cluster four{.ranks = 4, .mode = Mode::processes, .options = {}, .hosts = {}};
   run_bare_ranks(four, [&](Rendezvous& own) {
-    set_variable("WEFT_RANK", std::to_string(own.rank()));
-    set_variable("WEFT_WORLD_SIZE", "4");
-    set_variable("WEFT_RENDEZVOUS", where);
+    take_place(own.rank(), 4, where);
     set_variable("WEFT_TIMEOUT", std::to_string(kTimeout_s));
     if (own.rank() == wrong) set_variable(variable, value);
     const Watch watch;
@@ -244,9 +247,7 @@ TEST_F(Create, OneRankWithAWrongVariableIsNamedByAll) {
 void expect_alone(const char* variable, const char* value, double seconds) {
   Cluster one{.ranks = 1, .mode = Mode::processes, .options = {}, .hosts = {}};
   run_bare_ranks(one, [&](Rendezvous&) {
-    set_variable("WEFT_RANK", "1");
-    set_variable("WEFT_WORLD_SIZE", "2");
-    set_variable("WEFT_RENDEZVOUS", concat("unix:create-", random_name()));
+    take_place(1, 2, concat("unix:create-", random_name()));
     set_variable("WEFT_TIMEOUT", "1");
     set_variable(variable, value);
     const Watch watch;

@@ -21,7 +21,7 @@ struct Seen {
 };
 
 const char* line_of(const void* at) {
-  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(at) / kCopyLine * kCopyLine);
+  return reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(at) / kCacheLine * kCacheLine);
 }
 
 struct WatchedKit : GenericKit<WatchedKit, 16> {
@@ -48,11 +48,11 @@ struct WatchedKit : GenericKit<WatchedKit, 16> {
 class ClaimTest : public testing::Test {
  protected:
   static constexpr size_t kMost = 10'048;
-  ClaimTest() : from_(kMost), to_(kMost + 2 * kCopyLine) { WatchedKit::seen() = &seen_; }
+  ClaimTest() : from_(kMost), to_(kMost + 2 * kCacheLine) { WatchedKit::seen() = &seen_; }
   ~ClaimTest() override { WatchedKit::seen() = nullptr; }
 
   char* target(size_t past_a_line) {
-    return const_cast<char*>(line_of(to_.data() + kCopyLine - 1)) + past_a_line;
+    return const_cast<char*>(line_of(to_.data() + kCacheLine - 1)) + past_a_line;
   }
 
   // So many lines of a target of so many bytes, each once, none outside, none too late and none
@@ -63,11 +63,11 @@ class ClaimTest : public testing::Test {
     std::sort(all.begin(), all.end());
     EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end()) << "claimed twice";
     for (const char* const line : all) {
-      EXPECT_GT(line + kCopyLine, to);
+      EXPECT_GT(line + kCacheLine, to);
       EXPECT_LT(line, to + bytes);
     }
     EXPECT_EQ(seen_.late, 0u);
-    EXPECT_LE(seen_.ahead, 2 * kClaimAhead / kCopyLine);
+    EXPECT_LE(seen_.ahead, 2 * kClaimAhead / kCacheLine);
   }
 
   template <class T>
@@ -90,7 +90,7 @@ class ClaimTest : public testing::Test {
     std::vector<char> other(kMost);
     for (const size_t bytes : {64, 512, 1024, 1536, 2048, 4096, 4160, 10'048}) {
       const size_t stretches = bytes / (kClaimAhead / 2);
-      const size_t lines = stretches < 2 ? 0 : (stretches - 1) * kClaimAhead / 2 / kCopyLine;
+      const size_t lines = stretches < 2 ? 0 : (stretches - 1) * kClaimAhead / 2 / kCacheLine;
       for (const size_t past : {0, 16, 48}) {
         fold<T>({other.data(), target(past)}, bytes, /*shared=*/2);
         expect_claimed(lines, target(past), bytes);
@@ -110,7 +110,7 @@ TEST_F(ClaimTest, ACopyClaimsWhatItIsAboutToWrite) {
     seen_ = {};
     CopyLines<WatchedKit, false>::run(target(0), from_.data(), bytes);
     const size_t behind = bytes < kClaimAhead ? 0 : bytes - kClaimAhead;
-    expect_claimed(behind / kBlock * kBlock / kCopyLine, target(0), bytes);
+    expect_claimed(behind / kBlock * kBlock / kCacheLine, target(0), bytes);
   }
 }
 
@@ -132,7 +132,7 @@ TEST(CacheLines, AreThoseThatHoldOneOfTheBytes) {
 TEST_F(ClaimTest, MemoryThatIsNotThereIsNoFault) { claim_memory(nullptr, 4096); }
 
 TEST_F(ClaimTest, ACopyPastTheCachesClaimsNothing) {
-  CopyLines<WatchedKit, true>::run(target(0), from_.data(), kMost / kCopyLine * kCopyLine);
+  CopyLines<WatchedKit, true>::run(target(0), from_.data(), kMost / kCacheLine * kCacheLine);
   EXPECT_TRUE(seen_.claimed.empty());
 }
 

@@ -45,7 +45,7 @@ void expect_left_up_to(double limit, Kind kind, size_t count, int cores,
   around.slot_bytes = 64 << 10;
   around.slots = 8;
   bool dear = false, about_the_same = false;
-  for (double rate = 0.1e9; rate < 2e10; rate *= 1.04) {
+  for (double rate = 0.1e9; rate < 2e10; rate *= 1.08) {
     Network n = network(kMicro, kMicro);
     n.node_cores = cores;
     n.inside.rank_rates = {{1, links_rate}};

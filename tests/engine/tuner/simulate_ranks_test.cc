@@ -63,13 +63,18 @@ TEST(Simulate, WhatIsHandedBackIsWrittenInTheOwnCache) {
 TEST(Simulate, WhatIsHandedBackSavesHalfAsMuchWhereItWouldBeClaimed) {
   Network network = plain();
   network.inside.window_rates = {{1, 1e6}};  // so slow that nothing else counts
-  const Trial trip = trial_of("window_round_trip", Kind::all_reduce, 2),
-              two_shot = trial_of("window_two_shot", Kind::all_reduce, 2);
-  const auto share = [&](size_t bytes) {
-    return run(trip, network, bytes).seconds / run(two_shot, network, bytes).seconds;
+  const auto share = [&](int ranks, size_t bytes) {
+    return run(trial_of("window_round_trip", Kind::all_reduce, ranks), network, bytes).seconds /
+           run(trial_of("window_two_shot", Kind::all_reduce, ranks), network, bytes).seconds;
   };
-  EXPECT_NEAR(share(2 * kClaimedNextMost), 0.75, 0.02);
-  EXPECT_NEAR(share(2 * kClaimedNextMost + 128), 0.5, 0.02);
+  EXPECT_NEAR(share(2, 2 * kClaimedNextMost), 0.75, 0.02);
+  EXPECT_NEAR(share(2, 2 * kClaimedNextMost + 128), 0.5, 0.02);
+  const auto edge = [&] {
+    return share(4, 4 * kClaimedNextMost) / share(4, 4 * kClaimedNextMost + 256);
+  };
+  EXPECT_GT(edge(), 1.2);
+  network.node_cores = 2;
+  EXPECT_NEAR(edge(), 1, 0.02);
 }
 
 // Over links and over windows, at both ends.
