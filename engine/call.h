@@ -144,11 +144,13 @@ bool in_place(const Call& call, int ranks, Rank me);
 // Whether a call that is no v-form differs from a valid one in its memory and its patience only, so
 // that it is valid too, and the same plan runs it. REQUIRES: `valid` is no v-form either.
 inline bool repeats(const Call& call, const Call& valid) {
+  const auto alike = [](const void* a, const void* b) {
+    return a == b || (a != nullptr && b != nullptr);
+  };
   return call.kind == valid.kind && call.count == valid.count && call.type == valid.type &&
          call.op == valid.op && call.root == valid.root && !call.varying &&
-         (call.input == nullptr) == (valid.input == nullptr) &&
-         (call.output == nullptr) == (valid.output == nullptr) &&
-         (call.scalar == nullptr) == (valid.scalar == nullptr) && call.timeout_s >= 0;
+         alike(call.input, valid.input) && alike(call.output, valid.output) &&
+         alike(call.scalar, valid.scalar) && call.timeout_s >= 0;
 }
 
 // Equal on all ranks that make the same call.

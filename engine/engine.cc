@@ -79,11 +79,21 @@ Status Engine::run(const Call& call) try {
   return out_of_memory();
 }
 
+// Whether a call is, but for its memory, the last one made here, and may run at once.
+// REQUIRES: driver_ is held.
+inline bool Engine::repeated(const Call& call) const {
+  const Call& last = inline_.call;
+  if (!repeatable_ || repeatable_->busy || !repeats(call, last)) return false;
+  const bool same_memory = call.input == last.input && call.output == last.output;
+  return (same_memory || in_place(call, size(), rank()) == repeatable_in_place_) &&
+         outstanding_.load(std::memory_order_acquire) == 0;
+}
+
 Status Engine::run_complete(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) return health();
-  {
-    const std::unique_lock lock(driver_, std::try_to_lock);
-    if (lock.owns_lock() && !failed_.load(std::memory_order_acquire) && repeated(call)) {
+  if (driver_.try_lock()) {
+    const std::lock_guard lock(driver_, std::adopt_lock);
+    if (!failed_.load(std::memory_order_acquire) && repeated(call)) {
       inline_.call.input = call.input;
       inline_.call.output = call.output;
       inline_.call.scalar = call.scalar;
@@ -100,14 +110,6 @@ Status Engine::run_complete(const Call& call) {
 Status Engine::run_internal(const Call& call, Purpose purpose) {
   if (failed_.load(std::memory_order_acquire)) return health();
   return run_new(call, purpose);
-}
-
-// Whether a call is, but for its memory, the last one made here, and may run at once.
-// REQUIRES: driver_ is held.
-bool Engine::repeated(const Call& call) const {
-  return repeatable_ && !repeatable_->busy && repeats(call, inline_.call) &&
-         in_place(call, size(), rank()) == repeatable_in_place_ && !config_.options.check &&
-         outstanding_.load(std::memory_order_acquire) == 0;
 }
 
 Status Engine::run_new(const Call& call, Purpose purpose) {

@@ -36,11 +36,58 @@ Status Engine::run_now(Operation& op) {
   repeatable_ = nullptr;
   auto entry = first_plan(op);
   if (!entry.ok()) return entry.status();
-  if (!op.is_group && op.purpose == Purpose::user && !op.call.varying && !op.exchanges) {
+  const bool plain = op.purpose == Purpose::user && !op.call.varying && !op.exchanges;
+  if (plain && !op.is_group && !config_.options.check) {
     repeatable_ = *entry;
     repeatable_in_place_ = in_place(op.call, size(), rank());
   }
   return run_planned(op, **entry);
+}
+
+// A small call takes little more than its own instructions: what it does in one place is inline.
+inline void Engine::number(Operation& op) {
+  op.sequence = 0;
+  if (op.is_group) return;
+  op.sequence = ++sequence_;
+  op.tag = history_ =
+      mix(history_, op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint);
+}
+
+inline void Engine::bind(const Operation& op, Binding& to) const {
+  to.input = static_cast<const std::byte*>(op.call.input);
+  to.output = static_cast<std::byte*>(op.call.output);
+  to.scalar = op.call.scalar;
+  to.group = op.group;
+  to.mapped = op.plan->plan->touches_peers ? std::span<const MappedBuffers>(op.mapped)
+                                           : std::span<const MappedBuffers>();
+}
+
+inline void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
+  identity = {};
+  if (op.is_group) return;
+  identity.tag = op.tag;
+  if (plan.window_slots == 0) return;
+  identity.window_call = ++shared_.calls;
+  const bool ll = plan.request.protocol == Protocol::ll;
+  if (ll) {
+    identity.ll_serial = shared_.ll_serial;
+    shared_.ll_serial += plan.rounds;
+  }
+  if (plan.window_bytes() == 0) return;
+  LeaseRing& ring = ll ? shared_.ll : shared_.data;
+  const LeaseRing::Lease lease =
+      ring.lease(plan.window_bytes(), plan.window_lap, identity.window_call);
+  identity.window_offset = plan.window_begin + lease.offset;
+  identity.finished_before = lease.calls_before;
+}
+
+void Engine::start_plan(Operation& op) {
+  if (op.exchanges)
+    op.executor.binding() = expose(op);
+  else
+    bind(op, op.executor.binding());
+  identify(op, *op.plan->plan, op.executor.identity());
+  op.executor.start(*op.plan->plan);
 }
 
 Status Engine::run_planned(Operation& op, PlanCache::Entry& entry) {
@@ -64,31 +111,6 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   start_plan(op);
 }
 
-void Engine::start_plan(Operation& op) {
-  if (op.exchanges)
-    op.executor.binding() = expose(op);
-  else
-    bind(op, op.executor.binding());
-  identify(op, *op.plan->plan, op.executor.identity());
-  op.executor.start(*op.plan->plan);
-}
-
-void Engine::number(Operation& op) {
-  op.sequence = 0;
-  if (op.is_group) return;
-  op.sequence = ++sequence_;
-  op.tag = history_ =
-      mix(history_, op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint);
-}
-
-void Engine::bind(const Operation& op, Binding& to) const {
-  to.input = static_cast<const std::byte*>(op.call.input);
-  to.output = static_cast<std::byte*>(op.call.output);
-  to.scalar = op.call.scalar;
-  to.group = op.group;
-  to.mapped = op.mapped;
-}
-
 // A collective call of no elements has nothing to do, but its place among the others: ranks that
 // disagree about it have to find out with the next one.
 void Engine::pass_over(const Call& call) {
@@ -100,7 +122,7 @@ void Engine::pass_over(const Call& call) {
 }
 
 void Engine::record(Operation& op) {
-  op.number = recorder_.begin(op.sequence, op.signature(), op.plan->label);
+  op.number = recorder_.begin(op.sequence, op.what, op.plan->label);
 }
 
 void Engine::release(Operation& op, const Status& status) {
@@ -200,25 +222,6 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
 // calls.
 void Engine::fill_lap(const Plan& plan) const {
   if (plan.window_end() > 0) media_->fill_window(plan.window_end());
-}
-
-void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
-  identity = {};
-  if (op.is_group) return;
-  identity.tag = op.tag;
-  if (plan.window_slots == 0) return;
-  identity.window_call = ++shared_.calls;
-  const bool ll = plan.request.protocol == Protocol::ll;
-  if (ll) {
-    identity.ll_serial = shared_.ll_serial;
-    shared_.ll_serial += plan.rounds;
-  }
-  if (plan.window_bytes() == 0) return;
-  LeaseRing& ring = ll ? shared_.ll : shared_.data;
-  const LeaseRing::Lease lease =
-      ring.lease(plan.window_bytes(), plan.window_lap, identity.window_call);
-  identity.window_offset = plan.window_begin + lease.offset;
-  identity.finished_before = lease.calls_before;
 }
 
 Status Engine::why_failed(Operation& op) {

@@ -11,6 +11,7 @@
 #include "engine/call.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/plan_cache.h"
+#include "engine/recorder.h"
 #include "engine/work.h"
 
 namespace weft {
@@ -44,7 +45,8 @@ struct Operation {
   PlanCache::Entry* plan = nullptr;
   uint64_t sequence = 0;  // of collective calls; 0 for groups
   uint64_t tag = 0;       // of collective calls: Engine::history_ with this one
-  uint64_t number = 0;    // of the recorder
+  Recorder::What what;    // that the recorder writes down
+  uint64_t number = 0;    // which it gave
   bool waited = false;    // long enough to look around
   // Done or failed by Engine::end_what_can(), whatever has failed since; else blocked.
   CpuExecutor::Progress ended = CpuExecutor::Progress::blocked;
@@ -57,16 +59,18 @@ struct Operation {
   double warn_after_s = 0;       // of waiting, the next warning; 0: the first
 
   // What it does from now on, whatever it did before.
-  void set(const Call& what, Purpose why = Purpose::user) {
+  void set(const Call& collective, Purpose why = Purpose::user) {
     is_group = false;
     purpose = why;
-    call = what;
+    call = collective;
     group = {};
+    what = signature();
   }
-  void set(std::span<const Transfer> what) {
+  void set(std::span<const Transfer> transfers) {
     set(Call{.kind = Kind::exchange});
     is_group = true;
-    group = what;
+    group = transfers;
+    what = signature();
   }
 
   bool has_ended() const { return ended != CpuExecutor::Progress::blocked; }

@@ -5,10 +5,6 @@
 namespace weft {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;
-// Of what a line holds: who sees a new word of it sees that its number was taken away before.
-constexpr auto kWrite = std::memory_order_release, kRead = std::memory_order_acquire;
-
 uint64_t pack(const Signature& call) {
   return uint64_t{static_cast<uint8_t>(call.kind)} |
          uint64_t{static_cast<uint8_t>(call.type)} << 8 |
@@ -30,6 +26,9 @@ Signature unpack(uint64_t what, uint64_t count, uint64_t counts) {
 
 }  // namespace
 
+Recorder::What::What(const Signature& call)
+    : arguments(pack(call)), count(call.count), counts(call.counts) {}
+
 Recorder::Label Recorder::label(const std::string& algorithm) {
   const std::lock_guard lock(labels_mutex_);
   const auto found = std::find(labels_.begin(), labels_.end(), algorithm);
@@ -38,31 +37,6 @@ Recorder::Label Recorder::label(const std::string& algorithm) {
     return static_cast<Label>(labels_.size() - 1);
   }
   return static_cast<Label>(found - labels_.begin());
-}
-
-uint64_t Recorder::begin(uint64_t sequence, const Signature& call, Label label) {
-  const uint64_t number = number_.load(kRelaxed) + 1;
-  number_.store(number, kRelaxed);
-  if (sequence > 0) sequence_.store(sequence, kRelaxed);
-  Line& to = line(number);
-  to.number.store(0, kRelaxed);
-  to.sequence.store(sequence, kWrite);
-  to.what.store(pack(call), kWrite);
-  to.count.store(call.count, kWrite);
-  to.counts.store(call.counts, kWrite);
-  to.begun.store(ticks(), kWrite);
-  to.ended.store(0, kWrite);
-  to.state.store(uint64_t{label} << 8, kWrite);
-  to.number.store(number, kWrite);
-  return number;
-}
-
-void Recorder::end(uint64_t number, State state, bool took_long) {
-  Line& of = line(number);
-  if (of.number.load(kRelaxed) != number) return;  // so long ago that others came over it
-  if (took_long) of.ended.store(ticks(), kRelaxed);
-  of.state.store((of.state.load(kRelaxed) & ~uint64_t{0xff}) | static_cast<uint64_t>(state),
-                 kRelaxed);
 }
 
 void Recorder::relabel(uint64_t number, Label label) {

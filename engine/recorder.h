@@ -37,21 +37,53 @@ class Recorder {
 
   Label label(const std::string& algorithm);
 
+  // A call as it is written down: worked out once for calls that are made again and again.
+  struct What {
+    What() = default;
+    What(const Signature& call);  // NOLINT: implicit, for it says no less
+    uint64_t arguments = 0, count = 0, counts = 0;
+  };
+
   // An operation begins; gives its number.
-  uint64_t begin(uint64_t sequence, const Signature& call, Label label);
+  uint64_t begin(uint64_t sequence, const What& call, Label label) {
+    const uint64_t number = number_.load(kRelaxed) + 1;
+    number_.store(number, kRelaxed);
+    if (sequence > 0) sequence_.store(sequence, kRelaxed);
+    Line& to = line(number);
+    to.number.store(0, kRelaxed);
+    to.sequence.store(sequence, kWrite);
+    to.what.store(call.arguments, kWrite);
+    to.count.store(call.count, kWrite);
+    to.counts.store(call.counts, kWrite);
+    to.begun.store(ticks(), kWrite);
+    to.ended.store(0, kWrite);
+    to.state.store(uint64_t{label} << 8, kWrite);
+    to.number.store(number, kWrite);
+    return number;
+  }
   // It runs as something else than it was thought to.
   void relabel(uint64_t number, Label label);
   // It ends. Only where it took long it is worth a time stamp.
-  void end(uint64_t number, State state, bool took_long);
+  void end(uint64_t number, State state, bool took_long) {
+    Line& of = line(number);
+    if (of.number.load(kRelaxed) != number) return;  // so long ago that others came over it
+    if (took_long) of.ended.store(ticks(), kRelaxed);
+    of.state.store((of.state.load(kRelaxed) & ~uint64_t{0xff}) | static_cast<uint64_t>(state),
+                   kRelaxed);
+  }
 
   // Of the last collective call; 0 before the first.
-  uint64_t sequence() const { return sequence_.load(std::memory_order_relaxed); }
+  uint64_t sequence() const { return sequence_.load(kRelaxed); }
   // That collective call, where it is not too long ago.
   std::optional<Signature> call(uint64_t sequence) const;
   // Oldest first.
   std::vector<Record> records() const;
 
  private:
+  static constexpr auto kRelaxed = std::memory_order_relaxed;
+  // Of what a line holds: who sees a new word of it sees that its number was taken away before.
+  static constexpr auto kWrite = std::memory_order_release, kRead = std::memory_order_acquire;
+
   // Words, so that they can be read while they are written. A number of 0: being written.
   struct alignas(64) Line {
     std::atomic<uint64_t> number{0}, sequence{0}, what{0}, count{0}, counts{0}, begun{0}, ended{0},

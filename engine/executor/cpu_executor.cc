@@ -11,14 +11,15 @@ namespace weft {
 
 void CpuExecutor::start(Plan& plan) {
   plan_ = &plan;
-  cursors_.resize(plan.lanes.size());
-  for (size_t i = 0; i < cursors_.size(); ++i) {
-    cursors_[i].restart(static_cast<size_t>(plan.lanes[i].copy), identity_.window_offset);
-    begin_turn(cursors_[i]);
-  }
-  lanes_left_ = cursors_.size();
   started_ = false;
   short_ = !plan.short_steps.empty() && !shared_.trace;
+  lanes_left_ = plan.lanes.size();
+  if (cursors_.size() != lanes_left_) cursors_.resize(lanes_left_);
+  const PlanLane* lane = plan.lanes.data();
+  for (Cursor& at : cursors_) {
+    at.restart(static_cast<size_t>(lane++->copy), identity_.window_offset);
+    begin_turn(at);
+  }
   if (!failure_.ok()) failure_ = Status();
   if (plan.scratch_slots > 0) provide_scratch(plan.scratch_slots * plan.scratch_slot_bytes);
 }
@@ -68,9 +69,23 @@ bool CpuExecutor::lease_is_free_of(Rank rank) const {
   return known >= identity_.finished_before;
 }
 
+inline void CpuExecutor::finish_call() {
+  if (plan_->stores) plan_->turns += plan_->rounds_of(0);
+  for (const Plan::Expected& e : plan_->expected) shared_.expected(e.peer, e.cell) += e.posts;
+  if (identity_.window_call > 0)
+    WindowLayout::finished(plan_->windows[media_.me()]->memory)
+        .store(identity_.window_call, std::memory_order_release);
+  plan_ = nullptr;
+}
+
 CpuExecutor::Progress CpuExecutor::poll() {
   if (!started_ && !may_start()) return Progress::blocked;
-  if (short_) return poll_short();
+  const Progress progress = short_ ? poll_short() : poll_lanes();
+  if (progress == Progress::done) finish_call();
+  return progress;
+}
+
+CpuExecutor::Progress CpuExecutor::poll_lanes() {
   bool moved = false;
   for (size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].finished) continue;
@@ -84,19 +99,9 @@ CpuExecutor::Progress CpuExecutor::poll() {
         awaited_ = out.peer;
         return moved ? Progress::moved : Progress::blocked;
       }
-    finish_call();
     return Progress::done;
   }
   return moved ? Progress::moved : Progress::blocked;
-}
-
-void CpuExecutor::finish_call() {
-  if (plan_->stores) plan_->turns += plan_->rounds_of(0);
-  for (const Plan::Expected& e : plan_->expected) shared_.expected(e.peer, e.cell) += e.posts;
-  if (identity_.window_call > 0)
-    WindowLayout::finished(plan_->windows[media_.me()]->memory)
-        .store(identity_.window_call, std::memory_order_release);
-  plan_ = nullptr;
 }
 
 CpuExecutor::Move CpuExecutor::run_lane(const PlanLane& lane, Cursor& at) {

@@ -116,12 +116,17 @@ class CpuExecutor {
   Move run_lane(const PlanLane& lane, Cursor& at);
   Move run_step(const PlanLane& lane, const PlanStep& step, Cursor& at);
   Move run_traced(const PlanLane& lane, Cursor& at, StepRing& trace);
+  Progress poll_lanes();
   Progress poll_short();
   void claim_next() const;
   Move run_short(Cursor& at);
   Move run_short(const ShortStep& step, Cursor& at);
-  void fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at);
+  void copy(const ShortFold& part, const ShortStep& step, uint64_t flag) const;
+  void fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at) const;
+  static void hand_out(const ShortFold& part, const ShortStep& step, uint64_t flag,
+                       std::byte* target);
   std::byte* memory_of(const ShortPlace& place) const;
+  std::atomic<uint64_t>& flag_at(const ShortPlace& place) const;
   Move arrived(const std::atomic<uint64_t>& flag, Rank from, uint64_t expected);
   void enter(const PlanStep& step, Cursor& at);
   void enter_transfers(int chunk, size_t begin, Cursor& at);
@@ -148,8 +153,14 @@ class CpuExecutor {
   // The step's fold of the next `count` elements.
   void fold(const PlanStep& step, Places& places, size_t count, Cursor& at) const;
   void fold(const PlanStep& step, Places& places, size_t count, uint64_t past_caches) const;
-  void begin_turn(Cursor& at) const;
-  void end_turn(const Cursor& at);
+  void begin_turn(Cursor& at) const {
+    if (plan_->stores) begin_tried_turn(at);
+  }
+  void begin_tried_turn(Cursor& at) const;
+  void end_turn(const Cursor& at) {
+    if (at.stores.timed) end_timed_turn(at);
+  }
+  void end_timed_turn(const Cursor& at);
   void tell_costs();
   void hear_costs() const;
   std::byte* address(const Operand& operand, const Cursor& at) const;
@@ -173,11 +184,5 @@ class CpuExecutor {
   Rank awaited_ = -1;
   Status failure_;
 };
-
-inline std::byte* CpuExecutor::memory_of(const ShortPlace& place) const {
-  if (place.window) return place.window->memory + identity_.window_offset + place.offset;
-  const std::byte* const memory = place.output ? binding_.output : binding_.input;
-  return const_cast<std::byte*>(memory) + place.offset;
-}
 
 }  // namespace weft

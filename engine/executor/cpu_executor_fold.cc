@@ -28,15 +28,14 @@ StoreTrial::Costs unpacked(uint32_t bits) {
 }  // namespace
 
 // Turns of the first lane are those that are timed.
-void CpuExecutor::begin_turn(Cursor& at) const {
-  if (!plan_->stores) return;
+void CpuExecutor::begin_tried_turn(Cursor& at) const {
   if (plan_->stores->undecided()) hear_costs();
   at.stores = plan_->stores->begin(plan_->turns + at.turn);
   at.stores.timed &= &at == cursors_.data();
 }
 
-void CpuExecutor::end_turn(const Cursor& at) {
-  if (at.stores.timed && plan_->stores->end(at.stores, plan_->turns + at.turn)) tell_costs();
+void CpuExecutor::end_timed_turn(const Cursor& at) {
+  if (plan_->stores->end(at.stores, plan_->turns + at.turn)) tell_costs();
 }
 
 // What a trial has found, and, in the word's other half, in which call it ended.

@@ -64,7 +64,7 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
   }
   if (short_) {
     for (const ShortPlace& place : plan_->short_steps[at.step].flags)
-      if (signal_count(LlLine::flag_at(memory_of(place)).load(std::memory_order_acquire)) !=
+      if (signal_count(flag_at(place).load(std::memory_order_acquire)) !=
           static_cast<uint32_t>(identity_.ll_serial))
         peers.push_back(place.rank);
     return peers;

@@ -61,9 +61,18 @@ bool exchanges(const Plan& plan) {
   return reads && writes;
 }
 
+// Whether what the step writes is what its one source holds.
+bool moves_bits(const Plan& plan, const PlanStep& step) {
+  const bool divides = step.finish && plan.divisor != 1;
+  const bool scales = plan.scales && step.sources[0].buffer == Buffer::input;
+  return step.sources.size() == 1 && !divides && !scales;
+}
+
 ShortFold short_fold(const Plan& plan, const PlanStep& step, size_t fold) {
   ShortFold result{.count = step.first.size - fold * plan.line_elements};
   if (step.lines) result.count = std::min(result.count, plan.line_elements);
+  result.bytes = result.count * plan.element_bytes;
+  result.copies = moves_bits(plan, step) && result.bytes < kStreamedToPeers;
   for (const Operand& source : step.sources)
     result.sources.push_back(place_of(plan, step, source, fold, result.count));
   for (const Operand& target : step.targets)
@@ -72,14 +81,14 @@ ShortFold short_fold(const Plan& plan, const PlanStep& step, size_t fold) {
 }
 
 // Those of one source after the other: what one rank writes comes in order.
-std::vector<ShortPlace> flags_of(const ShortStep& step, size_t element_bytes) {
+std::vector<ShortPlace> flags_of(const ShortStep& step) {
   std::vector<ShortPlace> flags;
   if (!step.lined || step.folds.empty()) return flags;
   for (size_t k = 0; k < step.folds[0].sources.size(); ++k)
     for (const ShortFold& fold : step.folds) {
       if (!fold.sources[k].window) break;
       flags.push_back(fold.sources[k]);
-      flags.back().offset += fold.count * element_bytes;
+      flags.back().offset += fold.bytes;
     }
   return flags;
 }
@@ -96,7 +105,7 @@ ShortStep short_step(const Plan& plan, const PlanStep& step) {
   const size_t at_once = step.lines ? plan.line_elements : std::max<size_t>(1, count);
   for (size_t fold = 0; fold * at_once < count; ++fold)
     result.folds.push_back(short_fold(plan, step, fold));
-  result.flags = flags_of(result, plan.element_bytes);
+  result.flags = flags_of(result);
   return result;
 }
 
@@ -108,7 +117,7 @@ std::vector<ShortStep> short_steps(const Plan& plan) {
   for (const PlanStep& step : plan.lanes[0].steps) steps.push_back(short_step(plan, step));
   const size_t most = exchanges(plan) ? kHandedOverInExchange : kHandedOverMost;
   for (ShortStep& step : steps)
-    for (ShortFold& fold : step.folds) fold.hands_over = fold.count * plan.element_bytes <= most;
+    for (ShortFold& fold : step.folds) fold.hands_over = fold.bytes <= most;
   return steps;
 }
 
@@ -126,7 +135,7 @@ std::vector<ShortClaim> short_claims(const Plan& plan) {
       for (const ShortPlace& target : fold.targets) {
         if (!target.window) continue;
         const size_t flag = step.lined ? sizeof(uint64_t) : 0;
-        const size_t bytes = fold.count * plan.element_bytes + flag;
+        const size_t bytes = fold.bytes + flag;
         claims.push_back({target.window, target.offset + plan.window_bytes(), bytes});
         all += bytes;
       }

@@ -26,8 +26,9 @@ struct ShortPlace {
 // What is folded at once: a line's worth, or all. Where a step's window operands are lines, each
 // ends where its flag begins.
 struct ShortFold {
-  size_t count = 0;         // elements
-  bool hands_over = false;  // what goes to windows (base/hand_over.h)
+  size_t count = 0, bytes = 0;  // of each operand: elements, and what they take
+  bool copies = false;          // few bytes of one source, as they are
+  bool hands_over = false;      // what goes to windows (base/hand_over.h)
   std::vector<ShortPlace> sources{}, targets{};
 };
 

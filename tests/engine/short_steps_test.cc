@@ -79,6 +79,41 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{2, "window_round_trip", "simple"},
                     Case{3, "window_round_trip", "simple"}));
 
+// Of `bytes` from each rank to each, or from rank 1 to all.
+std::vector<std::byte> moved(Communicator& c, Kind kind, size_t bytes) {
+  const size_t blocks = kind == Kind::broadcast ? 1 : static_cast<size_t>(c.size());
+  std::vector<std::byte> in(kind == Kind::all_to_all ? bytes * blocks : bytes);
+  for (size_t i = 0; i < in.size(); ++i)
+    in[i] = static_cast<std::byte>(i * 37 + static_cast<size_t>(c.rank()) * 101 + 1);
+  std::vector<std::byte> out(bytes * blocks + 1);  // and one that nobody touches
+  const Call call{
+      .kind = kind, .input = in.data(), .output = out.data(), .count = bytes, .root = 1};
+  const Status status = c.run(call);
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  return out;
+}
+
+class ShortStepsThatMove : public testing::TestWithParam<Case> {};
+
+TEST_P(ShortStepsThatMove, PutTheBytesWhereTheWholeOnesDo) {
+  run_ranks(cluster_of(GetParam()), [](Communicator& c) {
+    for (const Kind kind : {Kind::broadcast, Kind::all_gather, Kind::all_to_all})
+      for (const size_t bytes : {1, 3, 4, 7, 8, 9, 16, 17, 248, 249, 500, 1024, 4095, 4096, 9000}) {
+        const auto by_short = moved(c, kind, bytes);
+        ASSERT_TRUE(c.start_trace(1000).ok());
+        const auto by_whole = moved(c, kind, bytes);
+        EXPECT_FALSE(c.end_trace().empty());
+        EXPECT_EQ(by_short, by_whole) << bytes << " bytes, kind " << static_cast<int>(kind);
+      }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Windows, ShortStepsThatMove,
+                         testing::Values(Case{2, "window_one_shot", "ll"},
+                                         Case{2, "window_one_shot", "simple"},
+                                         Case{3, "window_one_shot", "ll"},
+                                         Case{5, "window_one_shot", "simple"}));
+
 class BlockedShortSteps : public testing::TestWithParam<const char*> {};
 
 // One line, and several.

@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (const auto word = parse_failure_note(text); word && word->status.ok()) __builtin_trap();
   static Recorder* const recorder = [] {
     auto* made = new Recorder;
-    made->begin(1, {.kind = Kind::barrier}, made->label("ring"));
+    made->begin(1, Signature{.kind = Kind::barrier}, made->label("ring"));
     return made;
   }();
   (void)compare_calls(*recorder, 1, text, 0);

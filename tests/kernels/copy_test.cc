@@ -20,8 +20,9 @@ class CopyTest : public testing::Test {
   // copy(to, from, bytes) for every size and alignment: all bytes, and nothing beside them.
   template <class Copy>
   void check(const Copy& copy) {
-    for (size_t bytes : {0, 1, 63, 64, 65, 1023, 1024, 1025, 1087, 1088, 2047, 2048, 2049, 2300,
-                         4095, 4096, 4097, 4160, 65'536 + 17}) {
+    for (size_t bytes : {0,    1,    2,    3,    4,    5,    7,    8,    9,          15,
+                         16,   17,   63,   64,   65,   1023, 1024, 1025, 1087,       1088,
+                         2047, 2048, 2049, 2300, 4095, 4096, 4097, 4160, 65'536 + 17}) {
       for (size_t offset : {0, 1, 16, 63}) {
         for (size_t shift : {0, 5}) {
           std::fill(to_.begin(), to_.end(), 0);
