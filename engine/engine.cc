@@ -84,6 +84,7 @@ Status Engine::run(const Call& call) try {
 inline bool Engine::repeated(const Call& call) const {
   const Call& last = inline_.call;
   if (!repeatable_ || repeatable_->busy || !repeats(call, last)) return false;
+  if (sequence_ >= repeatable_until_) return false;
   const bool same_memory = call.input == last.input && call.output == last.output;
   return (same_memory || in_place(call, size(), rank()) == repeatable_in_place_) &&
          outstanding_.load(std::memory_order_acquire) == 0;

@@ -43,6 +43,7 @@
 #include "engine/readable_memory.h"
 #include "engine/recorder.h"
 #include "engine/tuner/choose.h"
+#include "engine/vain_exchanges.h"
 
 namespace weft {
 
@@ -195,8 +196,10 @@ class Engine final : public Communicator {
   Result<std::shared_ptr<SharedMemory>> share(size_t bytes, uint32_t& number);
   Status await_memory(uint32_t number);
   bool may_use_allocations(const Operation& op) const;
-  bool begins_with_exchange(const Operation& op);
+  static constexpr uint64_t kNeverExchanges = ~uint64_t{0};
+  uint64_t exchanges_from(const Operation& op);
   bool would_pull(const Operation& op);
+  const PlanCache::Key& shape_of(const Operation& op);  // in key_
   void tell_whether_it_reads(Operation& op);
   void suppose_places(Operation& op);
   BufferPlaces own_places(const Operation& op);
@@ -318,14 +321,16 @@ class Engine final : public Communicator {
   };
   std::array<Exposed, 2> exposed_{};      // this rank's buffers that peers may touch
   std::map<PlanCache::Key, bool> pulls_;  // whether such a call would, were all inputs readable
-  ReadableMemory readable_;               // this rank's
-  std::optional<bool> reads_;             // the memory of all others' processes; not known: nullopt
+  VainExchanges vain_;
+  ReadableMemory readable_;    // this rank's
+  std::optional<bool> reads_;  // the memory of all others' processes; not known: nullopt
   std::byte barrier_bytes_[2] = {};
 
   DriverLock& driver_;                      // own_'s
   Operation inline_;                        // blocking calls
   PlanCache::Entry* repeatable_ = nullptr;  // the plan of inline_.call, as it is now
   bool repeatable_in_place_ = false;
+  uint64_t repeatable_until_ = 0;                   // so many collective calls have been begun
   Operations active_;                               // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   size_t waiting_groups_ = 0;                       // of those

@@ -132,9 +132,16 @@ bool Engine::may_use_allocations(const Operation& op) const {
          may_use_registered(op.call, surroundings(), config_.options);
 }
 
-// The same on all ranks.
-bool Engine::begins_with_exchange(const Operation& op) {
-  return (allocated_ > 0 && may_use_allocations(op)) || would_pull(op);
+// The number of the collective call from which on such calls begin with an exchange: the same on
+// all ranks.
+uint64_t Engine::exchanges_from(const Operation& op) {
+  if (allocated_ > 0 && may_use_allocations(op)) return 0;
+  return would_pull(op) ? vain_.rest_until(shape_of(op)) : kNeverExchanges;
+}
+
+const PlanCache::Key& Engine::shape_of(const Operation& op) {
+  make_key(op.call, false, op.purpose, key_);
+  return key_;
 }
 
 // Whether the call would read others' memory through the kernel if that can be. No price is so low
@@ -148,10 +155,10 @@ bool Engine::would_pull(const Operation& op) {
     return false;
   }
   if (!may_be_pulled(op.call, surroundings())) return false;
-  make_key(op.call, false, op.purpose, key_);
-  if (const auto known = pulls_.find(key_); known != pulls_.end()) return known->second;
+  const PlanCache::Key& shape = shape_of(op);
+  if (const auto known = pulls_.find(shape); known != pulls_.end()) return known->second;
   if (pulls_.size() >= kKnown) pulls_.clear();
-  return pulls_[key_] = may_pull(op.call, surroundings(), config_.options);
+  return pulls_[shape] = may_pull(op.call, surroundings(), config_.options);
 }
 
 // The exchange sends nothing before all windows are mapped, and then every rank knows.
@@ -164,7 +171,7 @@ void Engine::tell_whether_it_reads(Operation& op) {
 void Engine::suppose_places(Operation& op) {
   op.pullable = may_be_pulled(op.call, surroundings());
   op.places = own_places(op);
-  if (!begins_with_exchange(op)) return;
+  if (exchanges_from(op) > sequence_ + 1) return;
   op.registered = is_registered(op.call, size(), rank(), op.places);
   op.readable = supposes_readable(op);
   op.in_place_somewhere = op.places.in_place != 0;
@@ -239,7 +246,10 @@ CpuExecutor::Progress Engine::go_on(Operation& op) try {
                                    : entry.status().within(unreadable.message());
     return CpuExecutor::Progress::failed;
   }
-  if (!(*entry)->plan->touches_peers) exposed_ = {};
+  const Plan& plan = *(*entry)->plan;
+  if (!plan.touches_peers) exposed_ = {};
+  const bool in_vain = !plan.request.registered && !plan.request.readable;  // on all ranks
+  if (op.pullable) vain_.note(shape_of(op), op.sequence, in_vain);
   op.plan->busy = false;
   op.plan = *entry;
   op.plan->busy = true;

@@ -40,6 +40,7 @@ Status Engine::run_now(Operation& op) {
   if (plain && !op.is_group && !config_.options.check) {
     repeatable_ = *entry;
     repeatable_in_place_ = in_place(op.call, size(), rank());
+    repeatable_until_ = op.exchanges_from - 1;
   }
   return run_planned(op, **entry);
 }
@@ -143,7 +144,8 @@ void Engine::release(Operation& op, const Status& status) {
 Result<PlanCache::Entry*> Engine::first_plan(Operation& op) {
   op.registered = op.readable = op.in_place_somewhere = false;
   if (!op.refused.ok()) op.refused = {};
-  op.exchanges = begins_with_exchange(op);
+  op.exchanges_from = exchanges_from(op);
+  op.exchanges = op.exchanges_from <= sequence_ + 1;
   op.pullable = op.exchanges && may_be_pulled(op.call, surroundings());
   return op.exchanges ? exchange_plan() : plan_for(op);
 }

@@ -31,10 +31,11 @@ struct Operation {
   std::function<Status()> prepare;
 
   // Where ranks may touch each other's buffers (engine_memory.cc).
-  bool exchanges = false;   // its plan, as yet, is the exchange of where they lie
-  bool registered = false;  // all ranks' lie in allocations
-  bool pullable = false;    // ranks could run it by reading others' inputs through the kernel,
-  bool readable = false;    // and all of them can
+  uint64_t exchanges_from = 0;  // the number of the call from which on it has to be known where
+  bool exchanges = false;       // its plan, as yet, is the exchange of that
+  bool registered = false;      // all ranks' lie in allocations
+  bool pullable = false;        // ranks could run it by reading others' inputs through the kernel,
+  bool readable = false;        // and all of them can
   bool in_place_somewhere = false;
   BufferPlaces places;
   std::vector<BufferPlaces> all_places;  // by rank

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -252,6 +253,98 @@ TEST_P(Pull, AllToAllInPlaceOnOneRank) {
     const auto& result = c.rank() == 1 ? in : out;
     for (size_t i = 0; i < result.size(); ++i)
       ASSERT_EQ(result[i], static_cast<int>(i / kCount) * 10 + c.rank());
+  });
+}
+
+// So many int32 of each rank to each, in place or not: what the call has as a result.
+class ToAll {
+ public:
+  static constexpr size_t kCount = 3000;
+  explicit ToAll(const Communicator& c)
+      : me_(c.rank()), in_(static_cast<size_t>(c.size()) * kCount), out_(in_) {}
+
+  Call call(int what, bool in_place) {
+    for (size_t i = 0; i < in_.size(); ++i)
+      in_[i] = value(what, me_, static_cast<Rank>(i / kCount));
+    result_ = in_place ? in_.data() : out_.data();
+    Call call = gather_call(in_.data(), result_, kCount);
+    call.kind = Kind::all_to_all;
+    call.type = DataType::int32;
+    return call;
+  }
+  bool is_right(int what) const {
+    for (size_t i = 0; i < in_.size(); ++i)
+      if (result_[i] != value(what, static_cast<Rank>(i / kCount), me_)) return false;
+    return true;
+  }
+
+ private:
+  static int32_t value(int what, Rank from, Rank to) { return what * 100 + from * 10 + to; }
+  const Rank me_;
+  std::vector<int32_t> in_, out_;
+  int32_t* result_ = nullptr;
+};
+
+// In place on one rank it cannot be, so there is no asking for a while; and then it can.
+TEST_P(Pull, CallsDoWithoutTheExchangeWhereItIsInVain) {
+  run_ranks(cluster(3, "pull,auto"), [](Communicator& c) {
+    ToAll data(c);
+    std::vector<size_t> steps;
+    for (int i = 0; i < 40; ++i) {
+      ASSERT_TRUE(c.start_trace(1000).ok());
+      ASSERT_TRUE(c.run(data.call(i, c.rank() == 1)).ok());
+      ASSERT_TRUE(data.is_right(i)) << "call " << i;
+      steps.push_back(c.end_trace().size());
+    }
+    std::vector<size_t> longer;
+    for (size_t i = 0; i < steps.size(); ++i)
+      if (steps[i] > *std::min_element(steps.begin(), steps.end())) longer.push_back(i);
+    EXPECT_EQ(longer, (std::vector<size_t>{0, 2, 6, 14, 30}));
+    size_t last = 0;
+    for (int i = 0; i < 40; ++i) {
+      ASSERT_TRUE(c.start_trace(1000).ok());
+      ASSERT_TRUE(c.run(data.call(i, false)).ok());
+      ASSERT_TRUE(data.is_right(i)) << "call " << i;
+      last = c.end_trace().size();
+    }
+    EXPECT_NE(last, steps.back()) << "it is read again";
+  });
+}
+
+// Which calls begin with an exchange all ranks have to decide alike, however each of them makes its
+// calls.
+TEST_P(Pull, BlockingOrNotAllRanksKnowWhetherThereIsAnExchange) {
+  run_ranks(cluster(3, "pull,auto"), [](Communicator& c) {
+    std::mt19937 random(static_cast<unsigned>(c.rank()) + 1);
+    std::vector<ToAll> data(4, ToAll(c));
+    for (int i = 0; i < 200; ++i) {
+      const bool in_place = i / 70 != 1 && c.rank() == 1;
+      std::vector<Work> works;
+      for (size_t k = 0; k < data.size(); ++k) {
+        const Call call = data[k].call(i, in_place);
+        if (random() % 3 != 0)
+          ASSERT_TRUE(c.run(call).ok());
+        else
+          works.push_back(c.start(call));
+      }
+      for (const Work& work : works) ASSERT_TRUE(work.wait().ok()) << work.error().to_string();
+      for (const ToAll& each : data) ASSERT_TRUE(each.is_right(i)) << "round " << i;
+    }
+  });
+}
+
+// Ranks that neither read nor are read in a call know it, too.
+TEST_P(Pull, ARootThatReadsNothingKnowsThatOthersDo) {
+  run_ranks(cluster(3, "pull,auto"), [](Communicator& c) {
+    std::vector<int32_t> in(3000), out(3000);
+    for (int i = 0; i < 60; ++i) {
+      const Rank root = static_cast<Rank>(i) % 3;
+      if (c.rank() == root) std::fill(in.begin(), in.end(), i);
+      const bool in_place = i / 20 == 1;
+      auto& result = in_place ? in : out;
+      ASSERT_TRUE(c.broadcast(in.data(), result.data(), in.size(), DataType::int32, root).ok());
+      ASSERT_EQ(std::count(result.begin(), result.end(), i), 3000) << "call " << i;
+    }
   });
 }
 
