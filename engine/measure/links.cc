@@ -135,7 +135,7 @@ std::vector<Rate> exchange_rates(const std::vector<Flow>& flows, const Network& 
   for (size_t i = 1; i < flows.size(); ++i)
     rates.push_back(rate_of(flows[i], 2, flows[i].both_s,
                             flows[i].awaited ? flows[0].both_s : paid_s, network));
-  return rates;
+  return in_order(std::move(rates));
 }
 
 // The slower of the two ends is what is seen.
@@ -144,7 +144,7 @@ std::vector<Rate> one_way_rates(const std::vector<Flow>& flows, const Network& n
   std::vector<Rate> rates;
   for (size_t i = 1; i < flows.size(); ++i)
     rates.push_back(rate_of(flows[i], 1, flows[i].one_s, paid_s, network));
-  return rates;
+  return in_order(std::move(rates));
 }
 
 // Where memory is shared, whichever way of writing is faster: plans find it, too.
@@ -164,6 +164,28 @@ Status measure_flows(Watch& watch, Pair& pair, std::initializer_list<std::vector
 }
 
 }  // namespace
+
+// Isotonic regression by pooling adjacent violators: M. Ayer et al., 1955.
+std::vector<Rate> in_order(std::vector<Rate> rates) {
+  struct Pool {
+    double seconds = 0;  // of all of its messages
+    size_t messages = 0;
+    double each() const { return seconds / static_cast<double>(messages); }
+  };
+  std::vector<Pool> pools;
+  for (const Rate& rate : rates) {
+    pools.push_back({rate.bytes / rate.rate, 1});
+    while (pools.size() > 1 && pools[pools.size() - 2].each() > pools.back().each()) {
+      const Pool last = pools.back();
+      pools.pop_back();
+      pools.back() = {pools.back().seconds + last.seconds, pools.back().messages + last.messages};
+    }
+  }
+  auto rate = rates.begin();
+  for (const Pool& pool : pools)
+    for (size_t i = 0; i < pool.messages; ++i, ++rate) rate->rate = rate->bytes / pool.each();
+  return rates;
+}
 
 Status measure_links(std::string_view transport, Watch& watch, Network& network) {
   Result<Pair> pair = Pair::make(transport, kWindowLapBytes);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "engine/measure/threads.h"
 #include "engine/tuner/network.h"
@@ -12,5 +13,9 @@ namespace weft::measuring {
 // `network` says already of a rank's own memory. An error where the transport cannot be made, or
 // the two ends do not answer each other within seconds.
 Status measure_links(std::string_view transport, Watch& watch, Network& network);
+
+// `rates` of messages, by length, as they can be: a longer one takes no less time than a shorter
+// one. Where noise says so, neighbours that are out of order take what they take on average.
+std::vector<Rate> in_order(std::vector<Rate> rates);
 
 }  // namespace weft::measuring

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "bootstrap/cpus.h"
+#include "engine/measure/links.h"
 #include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/busy_cores.h"
@@ -92,6 +93,23 @@ TEST(Measure, SaysWhereOthersHadTheCores) {
   if (measured->networks.front().node_cores > 1) {
     EXPECT_LT(measured->share, 0.8);
   }
+}
+
+// 2 bytes take 5 seconds and 4 bytes 1: noise.
+TEST(MeasuredRates, LetNoMessageTakeLessThanAShorterOne) {
+  const std::vector<Rate> found =
+      measuring::in_order({{1, 1}, {2, 0.4}, {4, 4}, {8, 1}, {16, 1.6}});
+  ASSERT_EQ(found.size(), 5u);
+  const double seconds[] = {1, 3, 3, 8, 10};
+  for (size_t i = 0; i < 5; ++i) EXPECT_DOUBLE_EQ(found[i].bytes / found[i].rate, seconds[i]) << i;
+}
+
+TEST(MeasuredRates, StayWhereTheyAreInOrder) {
+  const std::vector<Rate> rates{{1, 2}, {2, 1}, {3, 1.5}, {4, 1}};
+  EXPECT_EQ(measuring::in_order(rates), rates);
+  EXPECT_TRUE(measuring::in_order({}).empty());
+  const std::vector<Rate> shrinking = measuring::in_order({{1, 0.25}, {2, 1}, {4, 4}});
+  for (const Rate& rate : shrinking) EXPECT_DOUBLE_EQ(rate.bytes / rate.rate, 7.0 / 3);
 }
 
 TEST(Measure, AnUnknownMediumIsNamed) {
