@@ -81,7 +81,7 @@ Status Engine::run(const Call& call) try {
 
 // Whether a call is, but for its memory, the last one made here, and may run at once.
 // REQUIRES: driver_ is held.
-inline bool Engine::repeated(const Call& call) const {
+bool Engine::repeated(const Call& call) const {
   const Call& last = inline_.call;
   if (!repeatable_ || repeatable_->busy || !repeats(call, last)) return false;
   if (sequence_ >= repeatable_until_) return false;
@@ -297,7 +297,8 @@ Result<CallInfo> Engine::explain(const Call& call) try {
                 .rounds = plan.rounds,
                 .segment_bytes = plan.segment * plan.element_bytes};
   Surroundings around = surroundings();
-  around.readable = supposes_readable(op);
+  const bool rests = op.exchanges_from != kNeverExchanges && op.exchanges_from > sequence_ + 1;
+  around.readable = !rests && supposes_readable(op);
   around.in_place = (op.registered || op.readable) && op.in_place_somewhere;
   if (const std::vector<Offer>* priced = offers(op.call, around, config_.options))
     for (const Offer& offer : *priced)

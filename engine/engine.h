@@ -146,12 +146,13 @@ class Engine final : public Communicator {
   // engine_run.cc: one operation
   Status run_complete(const Call& call);
   Status run_new(const Call& call, Purpose purpose);
-  bool repeated(const Call& call) const;
+  inline bool repeated(const Call& call) const;
   Status run_now(Operation& op);
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
   void start_plan(Operation& op);
-  void number(Operation& op);  // its place among the collective calls, and what tells it apart
+  inline void number(
+      Operation& op);  // its place among the collective calls, and what tells it apart
   void record(Operation& op);
   void pass_over(const Call& call);  // REQUIRES: driver_ is held, is_empty(call)
   Result<PlanCache::Entry*> first_plan(Operation& op);
@@ -160,7 +161,7 @@ class Engine final : public Communicator {
   LinkShape link_shape() const;
   Result<std::unique_ptr<Plan>> build_plan(const Operation& op, bool in_place);
   void fill_lap(const Plan& plan) const;
-  void identify(Operation& op, const Plan& plan, CallIdentity& identity);
+  inline void identify(Operation& op, const Plan& plan, CallIdentity& identity);
   Status drive(Operation& op);
   Status look_around(Operation& op);
   Status hear_notes();
@@ -183,7 +184,7 @@ class Engine final : public Communicator {
   std::string whereabouts(const std::vector<Rank>& peers) const;
   Call complete(const Call& call) const;  // with the engine's own memory where the call has none
 
-  void bind(const Operation& op, Binding& to) const;
+  inline void bind(const Operation& op, Binding& to) const;
   void begin_plan(const Plan& plan);  // which is new
   CpuExecutor::Progress poll(Operation& op) {
     if (op.exchanges) tell_whether_it_reads(op);
@@ -199,7 +200,6 @@ class Engine final : public Communicator {
   static constexpr uint64_t kNeverExchanges = ~uint64_t{0};
   uint64_t exchanges_from(const Operation& op);
   bool would_pull(const Operation& op);
-  const PlanCache::Key& shape_of(const Operation& op);  // in key_
   void tell_whether_it_reads(Operation& op);
   void suppose_places(Operation& op);
   BufferPlaces own_places(const Operation& op);
@@ -330,8 +330,8 @@ class Engine final : public Communicator {
   Operation inline_;                        // blocking calls
   PlanCache::Entry* repeatable_ = nullptr;  // the plan of inline_.call, as it is now
   bool repeatable_in_place_ = false;
-  uint64_t repeatable_until_ = 0;                   // so many collective calls have been begun
-  Operations active_;                               // asynchronous ones, started
+  uint64_t repeatable_until_ = 0;  // sequence_ from which on it is not, but exchanges first
+  Operations active_;              // asynchronous ones, started
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   size_t waiting_groups_ = 0;                       // of those
   Deadline soonest_;                                // none of theirs is sooner

@@ -2,11 +2,11 @@
 // may read others' memory through the kernel.
 //
 // Such a call begins with an exchange, one hop, in which every rank tells where its buffers lie,
-// and whether it can read others'. So all ranks have the same table, and decide alike: where all
-// buffers lie in allocations, the call runs between them; where all inputs can be read, that is one
-// more way to run it; else it runs as it would without. Afterwards peers know where this rank's
-// buffers are, which matters only where the call then fails: see withdraw() and
-// Transport::abandon().
+// and whether it can read others' (or does without for a while: vain_exchanges.h). So all ranks
+// have the same table, and decide alike: where all buffers lie in allocations, the call runs
+// between them; where all inputs can be read, that is one more way to run it; else it runs as it
+// would without. Afterwards peers know where this rank's buffers are, which matters only where the
+// call then fails: see withdraw() and Transport::abandon().
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -136,12 +136,7 @@ bool Engine::may_use_allocations(const Operation& op) const {
 // all ranks.
 uint64_t Engine::exchanges_from(const Operation& op) {
   if (allocated_ > 0 && may_use_allocations(op)) return 0;
-  return would_pull(op) ? vain_.rest_until(shape_of(op)) : kNeverExchanges;
-}
-
-const PlanCache::Key& Engine::shape_of(const Operation& op) {
-  make_key(op.call, false, op.purpose, key_);
-  return key_;
+  return would_pull(op) ? vain_.rest_until(fingerprint(op.signature())) : kNeverExchanges;
 }
 
 // Whether the call would read others' memory through the kernel if that can be. No price is so low
@@ -155,10 +150,10 @@ bool Engine::would_pull(const Operation& op) {
     return false;
   }
   if (!may_be_pulled(op.call, surroundings())) return false;
-  const PlanCache::Key& shape = shape_of(op);
-  if (const auto known = pulls_.find(shape); known != pulls_.end()) return known->second;
+  make_key(op.call, false, op.purpose, key_);
+  if (const auto known = pulls_.find(key_); known != pulls_.end()) return known->second;
   if (pulls_.size() >= kKnown) pulls_.clear();
-  return pulls_[shape] = may_pull(op.call, surroundings(), config_.options);
+  return pulls_[key_] = may_pull(op.call, surroundings(), config_.options);
 }
 
 // The exchange sends nothing before all windows are mapped, and then every rank knows.
@@ -167,11 +162,12 @@ void Engine::tell_whether_it_reads(Operation& op) {
   op.places.reads = reads_.value_or(false);
 }
 
-// As this rank would run the call if the others' buffers lay as its own do.
+// As this rank would run the call, were it the next one, if the others' buffers lay as its own do.
 void Engine::suppose_places(Operation& op) {
   op.pullable = may_be_pulled(op.call, surroundings());
   op.places = own_places(op);
-  if (exchanges_from(op) > sequence_ + 1) return;
+  op.exchanges_from = exchanges_from(op);
+  if (op.exchanges_from > sequence_ + 1) return;
   op.registered = is_registered(op.call, size(), rank(), op.places);
   op.readable = supposes_readable(op);
   op.in_place_somewhere = op.places.in_place != 0;
@@ -249,7 +245,10 @@ CpuExecutor::Progress Engine::go_on(Operation& op) try {
   const Plan& plan = *(*entry)->plan;
   if (!plan.touches_peers) exposed_ = {};
   const bool in_vain = !plan.request.registered && !plan.request.readable;  // on all ranks
-  if (op.pullable) vain_.note(shape_of(op), op.sequence, in_vain);
+  if (op.pullable) {
+    vain_.note(fingerprint(op.signature()), op.sequence, in_vain);
+    repeatable_ = nullptr;  // until when it may be repeated was known from before
+  }
   op.plan->busy = false;
   op.plan = *entry;
   op.plan->busy = true;

@@ -45,16 +45,16 @@ Status Engine::run_now(Operation& op) {
   return run_planned(op, **entry);
 }
 
-// A small call takes little more than its own instructions: what it does in one place is inline.
-inline void Engine::number(Operation& op) {
+void Engine::number(Operation& op) {
   op.sequence = 0;
   if (op.is_group) return;
   op.sequence = ++sequence_;
+  // Ranks that go on in different ways are told apart like those that make different calls.
   op.tag = history_ =
-      mix(history_, op.exchanges ? fingerprint(op.signature()) : op.plan->fingerprint);
+      mix(history_, op.exchanges ? ~fingerprint(op.signature()) : op.plan->fingerprint);
 }
 
-inline void Engine::bind(const Operation& op, Binding& to) const {
+void Engine::bind(const Operation& op, Binding& to) const {
   to.input = static_cast<const std::byte*>(op.call.input);
   to.output = static_cast<std::byte*>(op.call.output);
   to.scalar = op.call.scalar;
@@ -63,7 +63,7 @@ inline void Engine::bind(const Operation& op, Binding& to) const {
                                            : std::span<const MappedBuffers>();
 }
 
-inline void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
+void Engine::identify(Operation& op, const Plan& plan, CallIdentity& identity) {
   identity = {};
   if (op.is_group) return;
   identity.tag = op.tag;

@@ -31,8 +31,8 @@ struct Operation {
   std::function<Status()> prepare;
 
   // Where ranks may touch each other's buffers (engine_memory.cc).
-  uint64_t exchanges_from = 0;  // the number of the call from which on it has to be known where
-  bool exchanges = false;       // its plan, as yet, is the exchange of that
+  uint64_t exchanges_from = 0;  // the number of the call from which on such calls exchange that
+  bool exchanges = false;       // its plan, as yet, is the exchange
   bool registered = false;      // all ranks' lie in allocations
   bool pullable = false;        // ranks could run it by reading others' inputs through the kernel,
   bool readable = false;        // and all of them can

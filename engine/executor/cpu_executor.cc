@@ -69,7 +69,7 @@ bool CpuExecutor::lease_is_free_of(Rank rank) const {
   return known >= identity_.finished_before;
 }
 
-inline void CpuExecutor::finish_call() {
+void CpuExecutor::finish_call() {
   if (plan_->stores) plan_->turns += plan_->rounds_of(0);
   for (const Plan::Expected& e : plan_->expected) shared_.expected(e.peer, e.cell) += e.posts;
   if (identity_.window_call > 0)

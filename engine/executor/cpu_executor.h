@@ -119,13 +119,13 @@ class CpuExecutor {
   Progress poll_lanes();
   Progress poll_short();
   void claim_next() const;
-  Move run_short(Cursor& at);
-  Move run_short(const ShortStep& step, Cursor& at);
-  void copy(const ShortFold& part, const ShortStep& step, uint64_t flag) const;
-  void fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at) const;
-  static void hand_out(const ShortFold& part, const ShortStep& step, uint64_t flag,
-                       std::byte* target);
-  std::byte* memory_of(const ShortPlace& place) const;
+  inline Move run_short(Cursor& at);
+  inline Move run_short(const ShortStep& step, Cursor& at);
+  inline void copy(const ShortFold& part, const ShortStep& step, uint64_t flag) const;
+  inline void fold(const ShortFold& part, const ShortStep& step, uint64_t flag, Cursor& at) const;
+  static inline void hand_out(const ShortFold& part, const ShortStep& step, uint64_t flag,
+                              std::byte* target);
+  inline std::byte* memory_of(const ShortPlace& place) const;
   std::atomic<uint64_t>& flag_at(const ShortPlace& place) const;
   Move arrived(const std::atomic<uint64_t>& flag, Rank from, uint64_t expected);
   void enter(const PlanStep& step, Cursor& at);
@@ -166,7 +166,7 @@ class CpuExecutor {
   std::byte* address(const Operand& operand, const Cursor& at) const;
   std::byte* mapped(const Operand& operand, const Cursor& at) const;
   LlLine* line(const Operand& operand, const Cursor& at) const;
-  void finish_call();
+  inline void finish_call();
   Move fail(Status status);
   std::string place(const PlanLane& lane, const Cursor& at) const;
   std::vector<Rank> waited_for(const PlanLane& lane, const Cursor& at) const;

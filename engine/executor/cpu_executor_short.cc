@@ -1,8 +1,8 @@
 // Short steps, run. A step is done whole, once all that it reads is there; until then the cursor
 // says no more than which step is at hand.
 //
-// A small call takes little more than its own instructions, so what is called from one place here
-// is inline: the compiler would not do it by itself for members.
+// A small call takes little more than its own instructions, so members that are called from here
+// alone are inline: the compiler would not do it by itself.
 #include "base/hand_over.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
@@ -11,7 +11,7 @@
 
 namespace weft {
 
-inline std::byte* CpuExecutor::memory_of(const ShortPlace& place) const {
+std::byte* CpuExecutor::memory_of(const ShortPlace& place) const {
   if (place.window) return place.window->memory + identity_.window_offset + place.offset;
   const std::byte* const memory = place.output ? binding_.output : binding_.input;
   return const_cast<std::byte*>(memory) + place.offset;
@@ -22,13 +22,13 @@ std::atomic<uint64_t>& CpuExecutor::flag_at(const ShortPlace& place) const {
 }
 
 // What went to a window is there for others.
-inline void CpuExecutor::hand_out(const ShortFold& part, const ShortStep& step, uint64_t flag,
-                                  std::byte* target) {
+void CpuExecutor::hand_out(const ShortFold& part, const ShortStep& step, uint64_t flag,
+                           std::byte* target) {
   if (step.lined) LlLine::flag_at(target + part.bytes).store(flag, std::memory_order_release);
   if (part.hands_over) hand_over(target, part.bytes);
 }
 
-inline void CpuExecutor::copy(const ShortFold& part, const ShortStep& step, uint64_t flag) const {
+void CpuExecutor::copy(const ShortFold& part, const ShortStep& step, uint64_t flag) const {
   const std::byte* const from = memory_of(part.sources[0]);
   const CopyWay way = step.whole->own ? CopyWay::own : CopyWay::shared;
   for (const ShortPlace& target : part.targets) {
@@ -38,8 +38,8 @@ inline void CpuExecutor::copy(const ShortFold& part, const ShortStep& step, uint
   }
 }
 
-inline void CpuExecutor::fold(const ShortFold& part, const ShortStep& step, uint64_t flag,
-                              Cursor& at) const {
+void CpuExecutor::fold(const ShortFold& part, const ShortStep& step, uint64_t flag,
+                       Cursor& at) const {
   Places places;
   places.scaled = step.scaled;
   for (const ShortPlace& source : part.sources) places.source[places.sources++] = memory_of(source);
@@ -53,7 +53,7 @@ inline void CpuExecutor::fold(const ShortFold& part, const ShortStep& step, uint
       hand_out(part, step, flag, static_cast<std::byte*>(places.target[k]));
 }
 
-inline CpuExecutor::Move CpuExecutor::run_short(const ShortStep& step, Cursor& at) {
+CpuExecutor::Move CpuExecutor::run_short(const ShortStep& step, Cursor& at) {
   if (!at.entered) {
     const Move signal = step.waits ? signalled(*step.whole, at) : Move::complete;
     if (signal != Move::complete) return signal;
@@ -78,7 +78,7 @@ inline CpuExecutor::Move CpuExecutor::run_short(const ShortStep& step, Cursor& a
   return Move::complete;
 }
 
-inline CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {
+CpuExecutor::Move CpuExecutor::run_short(Cursor& at) {
   const uint32_t first = at.step;
   const ShortStep* const end = plan_->short_steps.data() + plan_->short_steps.size();
   for (const ShortStep* step = plan_->short_steps.data() + first; step != end; ++step, ++at.step) {

@@ -63,9 +63,10 @@ bool exchanges(const Plan& plan) {
 
 // Whether what the step writes is what its one source holds.
 bool moves_bits(const Plan& plan, const PlanStep& step) {
+  if (step.sources.size() != 1) return false;
   const bool divides = step.finish && plan.divisor != 1;
   const bool scales = plan.scales && step.sources[0].buffer == Buffer::input;
-  return step.sources.size() == 1 && !divides && !scales;
+  return !divides && !scales;
 }
 
 ShortFold short_fold(const Plan& plan, const PlanStep& step, size_t fold) {

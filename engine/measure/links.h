@@ -14,8 +14,9 @@ namespace weft::measuring {
 // the two ends do not answer each other within seconds.
 Status measure_links(std::string_view transport, Watch& watch, Network& network);
 
-// `rates` of messages, by length, as they can be: a longer one takes no less time than a shorter
-// one. Where noise says so, neighbours that are out of order take what they take on average.
+// `rates` of messages, by length, as they can be: what the bytes of a longer one take is no less
+// than what those of a shorter one do. Where noise says so, neighbours that are out of order take
+// what they take on average.
 std::vector<Rate> in_order(std::vector<Rate> rates);
 
 }  // namespace weft::measuring
