@@ -8,6 +8,7 @@
 #include "engine/schedule/lines.h"
 #include "engine/schedule/moves.h"
 #include "engine/schedule/window_lap.h"
+#include "kernels/claim.h"
 
 namespace weft {
 namespace {
@@ -33,7 +34,7 @@ class Lowering {
     set_scratch();
     collect_expected();
     plan_->short_steps = short_steps(*plan_);
-    plan_->short_claims = short_claims(*plan_);
+    if (claims_next()) plan_->short_claims = short_claims(*plan_);
     return std::move(plan_);
   }
 

@@ -85,7 +85,8 @@ class WindowEnd {
         me_(me),
         bytes_(flow.bytes),
         handed_over_(exchange ? kHandedOverInExchange : kHandedOverMost),
-        claimed_(exchange && flow.awaited && bytes_ <= kClaimedNextMost ? bytes_ : 0),
+        claimed_(exchange && flow.awaited && claims_next() && bytes_ <= kClaimedNextMost ? bytes_
+                                                                                         : 0),
         slots_(static_cast<int>(
             window_lap(bytes_, exchange ? Traffic::exchanged : Traffic::one_way, false) / bytes_)),
         mine_(pair.window(me, me)),

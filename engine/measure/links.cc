@@ -12,6 +12,7 @@
 #include "engine/measure/pair.h"
 #include "engine/measure/reads.h"
 #include "engine/schedule/window_lap.h"
+#include "kernels/claim.h"
 
 namespace weft::measuring {
 namespace {
@@ -206,6 +207,7 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   WEFT_TRY(measure_flows(watch, *pair, {&links, &windows}));
   Medium& medium = network.inside;
   medium.mapped = in_shared_memory;
+  medium.claims = in_shared_memory && claims_next();
   const double clock = typical({}, [] {  // what reading it adds to every part
     const double begin = now_s();
     for (int i = 0; i < 1000; ++i) now_s();

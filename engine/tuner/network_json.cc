@@ -43,6 +43,7 @@ ordered_json json_of(const Medium& medium) {
   write(out, "read", kFootprint, medium.read_rates);
   write(out, "read_alone", kFootprint, medium.read_alone_rates);
   if (medium.mapped) out["mapped"] = true;
+  if (medium.claims) out["claims"] = true;
   return out;
 }
 
@@ -75,7 +76,7 @@ void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& 
 void read(JsonObject in, Medium& medium) {
   in.only({"latency_us", "port_gbytes", "send_us", "send_tail_us", "recv_us", "signal_us",
            "poll_us", "patience_us", "rank", "rank_one_way", "window", "window_one_way", "read_us",
-           "read", "read_alone", "mapped"});
+           "read", "read_alone", "mapped", "claims"});
   in.read("latency_us", medium.latency_s, kMicro);
   in.read("port_gbytes", medium.port_rate, kGiga);
   in.read("send_us", medium.send_s, kMicro);
@@ -94,6 +95,7 @@ void read(JsonObject in, Medium& medium) {
   if (medium.send_tail_s > medium.send_s)
     in.complain(in.at("send_tail_us"), "it is a part of send_us");
   in.read("mapped", medium.mapped);
+  in.read("claims", medium.claims);
 }
 
 void read(JsonObject in, Tier& tier, int below) {

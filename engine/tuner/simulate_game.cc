@@ -374,7 +374,8 @@ double Game::chunk_time(const Op& op, const RankState& rank) const {
   const double streamed = sizes_.streams ? op.results : 0;
   if (streamed > 0) time += streamed * bytes / network_.stream_rate;
   // Of lines that the call before has claimed, those that came back with it save half as much.
-  const bool claimed = !plan_.crowded && bytes <= static_cast<double>(kClaimedNextMost);
+  const bool claimed =
+      network_.inside.claims && !plan_.crowded && bytes <= static_cast<double>(kClaimedNextMost);
   const double shared = op.shared + (claimed ? op.back / 2 : 0);
   const double again = op.again + (claimed ? op.back / 2 : op.back);
   if (rank.fresh_rate > 0)

@@ -201,6 +201,27 @@ TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
   EXPECT_EQ(by_table(2, (8 << 10) + 4), "window_two_shot");
 }
 
+// Where all is about as dear, the table decides; and there it is known what is claimed.
+TEST(Choose, HandsSlotsBackEarlierOnTwoRanksThatClaimNothing) {
+  const auto chosen_by = [](bool claims, int ranks, Kind kind, size_t bytes) {
+    Network n = network(kMicro, 0);
+    n.memory = n.inside.window_rates = {{1, 1e10}};
+    n.inside.claims = claims;
+    Tuner tuner(n);
+    Surroundings around{.ranks = ranks, .windows = true};
+    around.tuner = &tuner;
+    return chosen(kind, bytes / sizeof(float), around);
+  };
+  constexpr size_t kEdge = 8 << 10;
+  for (const Kind kind :
+       {Kind::all_reduce, Kind::all_gather, Kind::reduce_scatter, Kind::all_to_all}) {
+    EXPECT_EQ(chosen_by(false, 2, kind, kEdge), "window_one_shot") << name(kind);
+    EXPECT_EQ(chosen_by(false, 2, kind, kEdge + 4), "window_round_trip") << name(kind);
+    EXPECT_EQ(chosen_by(true, 2, kind, kEdge + 4), "window_one_shot") << name(kind);
+  }
+  EXPECT_EQ(chosen_by(false, 3, Kind::all_to_all, kEdge + 4), "window_one_shot");
+}
+
 // A slot for each receiver, four halves where they always go the same way, and as many lanes as are
 // asked for.
 TEST(Choose, TakesNoMoreOfWindowsThanThereIs) {

@@ -64,7 +64,7 @@ TEST(Network, MediaSurviveJson) {
   network.inside.window_one_way_rates = {{4096, 7e9}};
   network.inside.send_s = 4 * kMicro;
   network.inside.send_tail_s = 1 * kMicro;
-  network.inside.mapped = true;
+  network.inside.mapped = network.inside.claims = true;
   const Result<Network> back = network_from_json(to_json(network));
   ASSERT_TRUE(back.ok()) << back.status().message();
   EXPECT_EQ(*back, network);

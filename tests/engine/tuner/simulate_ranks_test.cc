@@ -63,6 +63,7 @@ TEST(Simulate, WhatIsHandedBackIsWrittenInTheOwnCache) {
 TEST(Simulate, WhatIsHandedBackSavesHalfAsMuchWhereItWouldBeClaimed) {
   Network network = plain();
   network.inside.window_rates = {{1, 1e6}};  // so slow that nothing else counts
+  network.inside.claims = true;
   const auto share = [&](int ranks, size_t bytes) {
     return run(trial_of("window_round_trip", Kind::all_reduce, ranks), network, bytes).seconds /
            run(trial_of("window_two_shot", Kind::all_reduce, ranks), network, bytes).seconds;
@@ -75,6 +76,9 @@ TEST(Simulate, WhatIsHandedBackSavesHalfAsMuchWhereItWouldBeClaimed) {
   EXPECT_GT(edge(), 1.2);
   network.node_cores = 2;
   EXPECT_NEAR(edge(), 1, 0.02);
+  network.node_cores = 0;
+  network.inside.claims = false;
+  EXPECT_NEAR(share(2, 2 * kClaimedNextMost), 0.5, 0.02);
 }
 
 // Over links and over windows, at both ends.
