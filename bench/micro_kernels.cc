@@ -145,7 +145,7 @@ void add_all() {
   for (size_t bytes : {kSmall, kMiddle, kLarge})
     for (const auto& [way, title] :
          {std::pair(CopyWay::own, "/own"), std::pair(CopyWay::shared, ""),
-          std::pair(CopyWay::streamed, "/stream")})
+          std::pair(CopyWay::taken, "/taken"), std::pair(CopyWay::streamed, "/stream")})
       benchmark::RegisterBenchmark(
           ("copy/" + text_of(bytes) + title).c_str(),
           [bytes, way = way](benchmark::State& state) { copy(state, bytes, way); });

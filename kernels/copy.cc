@@ -15,12 +15,17 @@ constexpr size_t kMinStreamed = 4096;
 // a loop is up to twice as fast, but for short copies. In a core's own it is the other way round on
 // Intel's since Ice Lake, which are those that have this AVX-512; Zen 3 and Zen 4 are up to twenty
 // times slower by it, as buffers happen to lie (glibc bug 30994).
+//
+// To claim what stays here, while lines come from another core's caches, is a gain on Intel's, be
+// it small; on a Zen 4 the two get in each other's way (docs/performance.md, "Claimed ahead").
 CopyLoops copy_loops(Isa isa) {
   CopyLoops loops;
 #if defined(__x86_64__)
   if (isa == Isa::avx2) loops = avx2_copy_loops();
   if (isa == Isa::avx512) loops = avx512_copy_loops();
-  loops.own_by_library = isa == Isa::avx512 && __builtin_cpu_is("intel");
+  const bool intel = __builtin_cpu_is("intel");
+  loops.own_by_library = isa == Isa::avx512 && intel;
+  if (intel) loops.taken = loops.shared;
 #else
   (void)isa;
 #endif
@@ -31,7 +36,8 @@ CopyLoops copy_loops(Isa isa) {
 CopyLoop loop_for(const CopyLoops& loops, size_t bytes, CopyWay way) {
   if (way == CopyWay::streamed && bytes >= kMinStreamed) return loops.streamed;
   if (way == CopyWay::own && loops.own_by_library) return nullptr;
-  return bytes >= loops.cached_from ? loops.cached : nullptr;
+  if (bytes < loops.cached_from) return nullptr;
+  return way == CopyWay::shared ? loops.shared : loops.taken;
 }
 
 void copy(const CopyLoops& loops, char* to, const char* from, size_t bytes, CopyWay way) {

@@ -11,8 +11,8 @@ namespace weft {
 
 enum class CopyWay : uint8_t {
   own,      // from the core's own memory to its own
-  shared,   // lines come from another core's caches, or another core reads them next; what is
-            // written is claimed before (claim.h), which costs nothing where it stays here
+  shared,   // another core reads next what is written, whose lines are claimed before (claim.h)
+  taken,    // what is written stays here; lines may come from another core's caches
   streamed  // past the caches (non-temporal), with AVX2 or AVX-512
 };
 

@@ -15,9 +15,9 @@ ReduceKernel neon_kernel(ReduceOp op, DataType type);
 
 // REQUIRES: `to` aligned to a cache line, `bytes` a multiple of one.
 using CopyLoop = void (*)(char* to, const char* from, size_t bytes);
-struct CopyLoops {
-  CopyLoop cached = nullptr;
-  size_t cached_from = 0;  // bytes from which it is faster than the C library
+struct CopyLoops {  // by CopyWay
+  CopyLoop shared = nullptr, taken = nullptr;
+  size_t cached_from = 0;  // bytes from which these are faster than the C library
   CopyLoop streamed = nullptr;
   bool own_by_library = false;  // which is faster there, whatever the size
 };

@@ -435,7 +435,7 @@ CpuExecutor::Move CpuExecutor::receive_memory(const PlanStep& step, Cursor& at) 
       if (!message) return blocked();
       if (!message_fits(step, at, message->data.size(), message->tag)) return Move::failed;
       arrived = message->data.size();
-      copy_bytes(memory, message->data.data(), arrived, CopyWay::shared);
+      copy_bytes(memory, message->data.data(), arrived, CopyWay::taken);
       step.from->release();
     }
     at.position += arrived / bytes;

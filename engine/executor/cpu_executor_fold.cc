@@ -117,11 +117,10 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
   const int64_t divisor = step.finish ? plan_->divisor : 1;
   const size_t bytes = count * plan_->element_bytes;
   const auto copy = [&](int target, const void* from) {
-    const bool streamed = (past_caches & PlanStep::bit(static_cast<size_t>(target))) != 0;
-    copy_bytes(places.target[target], from, bytes,
-               streamed   ? CopyWay::streamed
-               : step.own ? CopyWay::own
-                          : CopyWay::shared);
+    const auto place = static_cast<size_t>(target);
+    const bool streamed = (past_caches & PlanStep::bit(place)) != 0;
+    copy_bytes(places.target[place], from, bytes,
+               streamed ? CopyWay::streamed : step.way_to(place));
   };
   if (places.sources == 1 && places.scaled == 0 && divisor == 1) {
     for (int i = 0; i < places.targets; ++i)

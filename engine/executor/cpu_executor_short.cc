@@ -30,11 +30,10 @@ void CpuExecutor::hand_out(const ShortFold& part, const ShortStep& step, uint64_
 
 void CpuExecutor::copy(const ShortFold& part, const ShortStep& step, uint64_t flag) const {
   const std::byte* const from = memory_of(part.sources[0]);
-  const CopyWay way = step.whole->own ? CopyWay::own : CopyWay::shared;
-  for (const ShortPlace& target : part.targets) {
-    std::byte* const to = memory_of(target);
-    if (to != from) copy_bytes(to, from, part.bytes, way);
-    if (target.window) hand_out(part, step, flag, to);
+  for (size_t k = 0; k < part.targets.size(); ++k) {
+    std::byte* const to = memory_of(part.targets[k]);
+    if (to != from) copy_bytes(to, from, part.bytes, step.whole->way_to(k));
+    if (part.targets[k].window) hand_out(part, step, flag, to);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "engine/executor/store_trial.h"
 #include "engine/media.h"
 #include "engine/schedule/schedule.h"
+#include "kernels/copy.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -67,6 +68,11 @@ struct PlanStep {
   bool receives_memory = false;     // straight into the one target
   bool pulls = false;               // its one source is a peer's, and is read through the kernel
   bool own = false;                 // nothing but this rank's own buffers
+  // How targets[target] is copied to, but for what goes past the caches.
+  CopyWay way_to(size_t target) const {
+    if (own) return CopyWay::own;
+    return (shared & bit(target)) != 0 ? CopyWay::shared : CopyWay::taken;
+  }
 };
 
 struct PlanLane {

@@ -55,7 +55,7 @@ class LinkEnd {
       if (const auto ticket = in_.post(to))
         return pair_.await(me_, [&] { return in_.done(*ticket).has_value(); });
     if (!pair_.await(me_, [&] { return in_.peek() != nullptr; })) return false;
-    copy_bytes(to.data(), in_.peek()->data.data(), to.size(), CopyWay::shared);
+    copy_bytes(to.data(), in_.peek()->data.data(), to.size(), CopyWay::taken);
     in_.release();
     return true;
   }
@@ -110,7 +110,7 @@ class WindowEnd {
     const auto is_there = [&] { return other_->put_.load(std::memory_order_acquire) > message; };
     if (!is_there()) claim_memory(slot(mine_, message + 1), claimed_);
     if (!pair_.await(me_, is_there)) return false;
-    copy_bytes(memory_.of(message).data(), slot(theirs_, message), bytes_, CopyWay::shared);
+    copy_bytes(memory_.of(message).data(), slot(theirs_, message), bytes_, CopyWay::taken);
     taken_.store(message + 1, std::memory_order_release);
     return true;
   }

@@ -159,6 +159,39 @@ TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {
   EXPECT_EQ(of_copies(2, 8).size(), 0u);
 }
 
+// The ways of all copies of the plan's, step by step.
+std::vector<CopyWay> ways_of(Kind kind, Rank me) {
+  SimMedia world(2, 4 << 20);
+  const Call call{.kind = kind, .count = 1 << 20, .type = DataType::uint8, .root = 0};
+  const Choice choice{.algorithm = find_algorithm("window_one_shot"), .segment_bytes = 64 << 10};
+  auto arranged = arrange(call, false, choice, 2, me).take();
+  arranged.request.links = Media::kUsualLinks;
+  const auto plan = lower(arranged.request, std::move(arranged.program), std::move(arranged.layout),
+                          world.of(me));
+  std::vector<CopyWay> ways;
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  if (!plan.ok()) return ways;
+  for (const PlanStep& step : (*plan)->lanes[0].steps)
+    for (size_t k = 0; k < step.targets.size(); ++k) ways.push_back(step.way_to(k));
+  return ways;
+}
+
+TEST(Copies, AreMadeByWhereTheirLinesComeFromAndGoTo) {
+  const auto has = [](const std::vector<CopyWay>& ways, CopyWay way) {
+    return std::count(ways.begin(), ways.end(), way) > 0;
+  };
+  for (const Rank me : {0, 1}) {
+    const std::vector<CopyWay> all = ways_of(Kind::all_to_all, me);
+    for (const CopyWay way : {CopyWay::own, CopyWay::shared, CopyWay::taken})
+      EXPECT_TRUE(has(all, way)) << "rank " << me << ", way " << static_cast<int>(way);
+  }
+  const std::vector<CopyWay> root = ways_of(Kind::broadcast, 0), leaf = ways_of(Kind::broadcast, 1);
+  EXPECT_TRUE(has(root, CopyWay::shared));
+  EXPECT_FALSE(has(root, CopyWay::own)) << "it is one fold with what others read";
+  EXPECT_EQ(leaf, std::vector<CopyWay>(leaf.size(), CopyWay::taken));
+  EXPECT_FALSE(leaf.empty());
+}
+
 // What rank 0 claims for the call after this one, of so many ranks; `bytes` of each of its blocks.
 struct Claims {
   size_t lap = 0;  // of the plan, in leases

@@ -108,9 +108,12 @@ TEST_F(ClaimTest, ACopyClaimsWhatItIsAboutToWrite) {
   constexpr size_t kBlock = 8 * 16;  // eight vectors of this kit
   for (const size_t bytes : {64, 1024, 1152, 1536, 2048, 4096, 4160, 10'048}) {
     seen_ = {};
-    CopyLines<WatchedKit, false>::run(target(0), from_.data(), bytes);
+    CopyLines<WatchedKit, LineStores::claimed>::run(target(0), from_.data(), bytes);
     const size_t behind = bytes < kClaimAhead ? 0 : bytes - kClaimAhead;
     expect_claimed(behind / kBlock * kBlock / kCacheLine, target(0), bytes);
+    seen_ = {};
+    CopyLines<WatchedKit, LineStores::plain>::run(target(0), from_.data(), bytes);
+    expect_claimed(0, target(0), bytes);
   }
 }
 
@@ -132,7 +135,8 @@ TEST(CacheLines, AreThoseThatHoldOneOfTheBytes) {
 TEST_F(ClaimTest, MemoryThatIsNotThereIsNoFault) { claim_memory(nullptr, 4096); }
 
 TEST_F(ClaimTest, ACopyPastTheCachesClaimsNothing) {
-  CopyLines<WatchedKit, true>::run(target(0), from_.data(), kMost / kCacheLine * kCacheLine);
+  CopyLines<WatchedKit, LineStores::streamed>::run(target(0), from_.data(),
+                                                   kMost / kCacheLine * kCacheLine);
   EXPECT_TRUE(seen_.claimed.empty());
 }
 

@@ -8,7 +8,7 @@
 namespace weft {
 namespace {
 
-constexpr CopyWay kWays[] = {CopyWay::own, CopyWay::shared, CopyWay::streamed};
+constexpr CopyWay kWays[] = {CopyWay::own, CopyWay::shared, CopyWay::taken, CopyWay::streamed};
 
 class CopyTest : public testing::Test {
  protected:
