@@ -21,13 +21,7 @@ inline constexpr size_t kClaimedNextMost = 16 << 10;
 
 // Whether a call claims them at all: where that was measured to pay, on Intel's CPUs. On a Zen 4 it
 // takes up to 1.4 times as long (docs/performance.md).
-inline bool claims_next() {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("intel");
-#else
-  return false;
-#endif
-}
+inline bool claims_next() { return is_intels(); }
 
 // As Kit::claim(): the lines of `kBytes` bytes.
 template <class Kit, size_t kBytes>

@@ -205,7 +205,9 @@ struct Reducer {
     for (int t = 0; t < call.target_count; ++t) {
       if (call.targets[t] != call.sources[0])
         copy_bytes(call.targets[t], call.sources[0], call.count * sizeof(T),
-                   (call.streamed >> t & 1) != 0 ? CopyWay::streamed : CopyWay::shared);
+                   (call.streamed >> t & 1) != 0 ? CopyWay::streamed
+                   : (call.shared >> t & 1) != 0 ? CopyWay::shared
+                                                 : CopyWay::taken);
     }
   }
 

@@ -1,8 +1,8 @@
 // Short steps, run. A step is done whole, once all that it reads is there; until then the cursor
 // says no more than which step is at hand.
 //
-// A small call takes little more than its own instructions, so members that are called from here
-// alone are inline: the compiler would not do it by itself.
+// A small call takes little more than its own instructions, so what each runs is inline: the
+// compiler would not do it by itself for members.
 #include "base/hand_over.h"
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"

@@ -263,7 +263,7 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
        {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{512} << 10, size_t{1} << 20,
         size_t{2} << 20, size_t{4} << 20, size_t{16} << 20, kLargest})  // caches end between
     node.memory.push_back({static_cast<double>(footprint),
-                           copy_rate(watch, footprint, node.node_cores, CopyWay::shared)});
+                           copy_rate(watch, footprint, node.node_cores, CopyWay::taken)});
   node.stream_rate = copy_rate(watch, kLargest, node.node_cores, CopyWay::streamed);
   if (!watch.failed.ok()) return watch.failed;
   MeasuredNode measured;

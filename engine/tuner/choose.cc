@@ -13,8 +13,9 @@ namespace {
 // costs.
 constexpr size_t kTwoShotBytes = 8 * 1024;
 // Of a block over windows: above, to write lines that lie in the core's own cache saves more than a
-// second hop costs. On 2 ranks of a Zen 4, where nothing is claimed before, that begins earlier.
-constexpr size_t kRoundTripBytes = 32 * 1024, kRoundTripOfTwoBytes = 8 * 1024;
+// second hop costs; where no lines are claimed before, which was measured on 2 ranks of a Zen 4,
+// earlier.
+constexpr size_t kRoundTripBytes = 32 * 1024, kRoundTripEarlyBytes = 8 * 1024;
 // Of a block over windows, where ranks share cores: up to here it is turns that take the time.
 constexpr size_t kTurnsBytes = 16 * 1024;
 // Each rank of an all_reduce has to write its result to every other one then, so it is for few.
@@ -36,20 +37,24 @@ Collective collective_of(const Call& call, const Surroundings& around) {
   return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
 }
 
-// Whether the lines of a small call are claimed by the one before, unless it is known that not.
-bool claims(const Surroundings& around) {
-  return !around.device && (!around.tuner || around.tuner->network().inside.claims);
+// Whether a second hop pays early: for 2 ranks with a core each, where it was measured that no call
+// claims lines for the next one. A core that both share would have to turn once more.
+bool hands_back_early(const Surroundings& around) {
+  if (around.ranks != 2 || around.device || !around.tuner) return false;
+  const Network& network = around.tuner->network();
+  return !network.inside.claims && !network.shares_cores(around.ranks);
 }
 
 // Bytes of an all_reduce over windows up to which every rank folds all. On 2 ranks one shot takes
 // 0.88 of the round trip's time at 16 KiB where lines are claimed, and else 1.2 times as long.
 size_t one_shot_most(const Surroundings& around) {
-  return around.ranks == 2 && claims(around) ? kClaimedNextMost : kTwoShotBytes;
+  const bool claims = around.ranks == 2 && !around.device && !hands_back_early(around);
+  return claims ? kClaimedNextMost : kTwoShotBytes;
 }
 
 // Of a block of other kinds, up to which it goes one way.
 size_t one_way_most(const Surroundings& around) {
-  return around.ranks == 2 && !claims(around) ? kRoundTripOfTwoBytes : kRoundTripBytes;
+  return hands_back_early(around) ? kRoundTripEarlyBytes : kRoundTripBytes;
 }
 
 // Caches of cores are what it is for, and it has no lines.

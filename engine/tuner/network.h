@@ -65,7 +65,7 @@ struct Medium {
   std::vector<Rate> read_rates = {}, read_alone_rates = {};
   // Ranks see each other's memory: what crosses between two that share a core is in its cache.
   bool mapped = false;
-  // A call claims a few of the lines that the next one writes to windows (kernels/claim.h).
+  // A small call claims the lines that the next one writes to windows (kernels/claim.h).
   bool claims = false;
   friend bool operator==(const Medium&, const Medium&) = default;
 };

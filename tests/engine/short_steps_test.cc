@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <random>
@@ -192,7 +193,7 @@ TEST(Copies, AreMadeByWhereTheirLinesComeFromAndGoTo) {
   EXPECT_FALSE(leaf.empty());
 }
 
-// What rank 0 claims for the call after this one, of so many ranks; `bytes` of each of its blocks.
+// What rank 0 would claim for the call after this one, of so many ranks; `bytes` of each of its blocks.
 struct Claims {
   size_t lap = 0;  // of the plan, in leases
   std::vector<Rank> windows{};

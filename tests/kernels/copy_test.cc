@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/isa.h"
+
 namespace weft {
 namespace {
 
@@ -52,6 +54,17 @@ TEST_F(CopyTest, OfEachInstructionSet) {
           [&](void* to, const void* from, size_t bytes) { copy_bytes(to, from, bytes, way, isa); });
   }
 }
+
+#if defined(__x86_64__)
+TEST(CopyLoops, ClaimWhatStaysOnIntelsCpusOnly) {
+  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (!available(isa)) continue;
+    EXPECT_EQ(copy_loops(isa, true).taken, copy_loops(isa, true).shared);
+    EXPECT_NE(copy_loops(isa, false).taken, copy_loops(isa, false).shared);
+    EXPECT_FALSE(copy_loops(isa, false).own_by_library);
+  }
+}
+#endif
 
 TEST_F(CopyTest, NothingFromNowhere) {
   for (CopyWay way : kWays) copy_bytes(nullptr, nullptr, 0, way);

@@ -203,10 +203,11 @@ TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
 
 // Where all is about as dear, the table decides; and there it is known what is claimed.
 TEST(Choose, HandsSlotsBackEarlierOnTwoRanksThatClaimNothing) {
-  const auto chosen_by = [](bool claims, int ranks, Kind kind, size_t bytes) {
+  const auto chosen_by = [](bool claims, int ranks, Kind kind, size_t bytes, int cores = 0) {
     Network n = network(kMicro, 0);
     n.memory = n.inside.window_rates = {{1, 1e10}};
     n.inside.claims = claims;
+    n.node_cores = cores;
     Tuner tuner(n);
     Surroundings around{.ranks = ranks, .windows = true};
     around.tuner = &tuner;
@@ -218,6 +219,7 @@ TEST(Choose, HandsSlotsBackEarlierOnTwoRanksThatClaimNothing) {
     EXPECT_EQ(chosen_by(false, 2, kind, kEdge), "window_one_shot") << name(kind);
     EXPECT_EQ(chosen_by(false, 2, kind, kEdge + 4), "window_round_trip") << name(kind);
     EXPECT_EQ(chosen_by(true, 2, kind, kEdge + 4), "window_one_shot") << name(kind);
+    EXPECT_EQ(chosen_by(false, 2, kind, kEdge + 4, 1), "window_one_shot") << name(kind);
   }
   EXPECT_EQ(chosen_by(false, 3, Kind::all_to_all, kEdge + 4), "window_one_shot");
 }
