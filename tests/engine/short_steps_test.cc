@@ -193,7 +193,8 @@ TEST(Copies, AreMadeByWhereTheirLinesComeFromAndGoTo) {
   EXPECT_FALSE(leaf.empty());
 }
 
-// What rank 0 would claim for the call after this one, of so many ranks; `bytes` of each of its blocks.
+// What rank 0 would claim for the call after this one, of so many ranks; `bytes` of each of its
+// blocks.
 struct Claims {
   size_t lap = 0;  // of the plan, in leases
   std::vector<Rank> windows{};
