@@ -151,8 +151,7 @@ class Engine final : public Communicator {
   Status run_planned(Operation& op, PlanCache::Entry& entry);
   void begin(Operation& op, PlanCache::Entry& entry);
   void start_plan(Operation& op);
-  inline void number(
-      Operation& op);  // its place among the collective calls, and what tells it apart
+  inline void number(Operation& op);  // its place among collective calls; what tells it apart
   void record(Operation& op);
   void pass_over(const Call& call);  // REQUIRES: driver_ is held, is_empty(call)
   Result<PlanCache::Entry*> first_plan(Operation& op);

@@ -37,13 +37,13 @@ class VainExchanges {
     if (!in_vain) return void(rests_.erase(call));
     if (rests_.size() >= kMostKnown && !rests_.contains(call)) rests_.clear();
     Rest& rest = rests_[call];
-    rest.calls = rest.calls == 0 ? 2 : std::min(2 * rest.calls, kMostCalls);
+    rest.calls = std::min(2 * rest.calls, kMostCalls);
     rest.until = sequence + rest.calls + 1;
   }
 
  private:
   struct Rest {
-    uint64_t calls = 0, until = 0;
+    uint64_t calls = 1, until = 0;  // even from the first note on
   };
   std::map<uint64_t, Rest> rests_;  // by fingerprint
 };

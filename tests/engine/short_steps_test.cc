@@ -160,19 +160,28 @@ TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {
   EXPECT_EQ(of_copies(2, 8).size(), 0u);
 }
 
+// The plan of a call of so many bytes in each block, in chunks of 64 KiB.
+std::unique_ptr<Plan> plan_of(SimMedia& world, Kind kind, int ranks, Rank me, size_t bytes,
+                              const char* algorithm = "window_one_shot", bool ll = false,
+                              bool crowded = false) {
+  const Call call{.kind = kind, .count = bytes, .type = DataType::uint8, .op = ReduceOp::sum};
+  const Choice choice{.algorithm = find_algorithm(algorithm), .ll = ll, .segment_bytes = 64 << 10};
+  auto arranged = arrange(call, false, choice, ranks, me).take();
+  arranged.request.links = Media::kUsualLinks;
+  arranged.request.crowded = crowded;
+  auto plan = lower(arranged.request, std::move(arranged.program), std::move(arranged.layout),
+                    world.of(me));
+  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
+  return plan.ok() ? plan.take() : nullptr;
+}
+
 // The ways of all copies of the plan's, step by step.
 std::vector<CopyWay> ways_of(Kind kind, Rank me) {
   SimMedia world(2, 4 << 20);
-  const Call call{.kind = kind, .count = 1 << 20, .type = DataType::uint8, .root = 0};
-  const Choice choice{.algorithm = find_algorithm("window_one_shot"), .segment_bytes = 64 << 10};
-  auto arranged = arrange(call, false, choice, 2, me).take();
-  arranged.request.links = Media::kUsualLinks;
-  const auto plan = lower(arranged.request, std::move(arranged.program), std::move(arranged.layout),
-                          world.of(me));
+  const auto plan = plan_of(world, kind, 2, me, 1 << 20);
   std::vector<CopyWay> ways;
-  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
-  if (!plan.ok()) return ways;
-  for (const PlanStep& step : (*plan)->lanes[0].steps)
+  if (!plan) return ways;
+  for (const PlanStep& step : plan->lanes[0].steps)
     for (size_t k = 0; k < step.targets.size(); ++k) ways.push_back(step.way_to(k));
   return ways;
 }
@@ -203,23 +212,16 @@ struct Claims {
 Claims claims_of(Kind kind, int ranks, size_t bytes, const char* algorithm = "window_one_shot",
                  bool ll = false, bool crowded = false) {
   SimMedia world(ranks, 4 << 20);
-  const Call call{.kind = kind, .count = bytes, .type = DataType::uint8, .op = ReduceOp::sum};
-  const Choice choice{.algorithm = find_algorithm(algorithm), .ll = ll, .segment_bytes = 64 << 10};
-  auto arranged = arrange(call, false, choice, ranks, 0).take();
-  arranged.request.links = Media::kUsualLinks;
-  arranged.request.crowded = crowded;
-  const auto plan =
-      lower(arranged.request, std::move(arranged.program), std::move(arranged.layout), world.of(0));
+  const auto plan = plan_of(world, kind, ranks, 0, bytes, algorithm, ll, crowded);
   Claims claims;
-  EXPECT_TRUE(plan.ok()) << plan.status().to_string();
-  if (!plan.ok()) return claims;
-  claims.lap = (*plan)->window_lap / (*plan)->window_bytes();
-  const std::vector<ShortClaim> all = short_claims(**plan);
-  EXPECT_EQ((*plan)->short_claims.size(), claims_next() ? all.size() : 0) << "where it pays";
+  if (!plan) return claims;
+  claims.lap = plan->window_lap / plan->window_bytes();
+  const std::vector<ShortClaim> all = short_claims(*plan);
+  EXPECT_EQ(plan->short_claims.size(), claims_next() ? all.size() : 0) << "where it pays";
   for (const ShortClaim& claim : all) {
     for (Rank r = 0; r < ranks; ++r)
       if (claim.window == world.of(0).window(r)) claims.windows.push_back(r);
-    claims.from.push_back(claim.offset / (*plan)->window_bytes());
+    claims.from.push_back(claim.offset / plan->window_bytes());
     claims.bytes.push_back(claim.bytes);
   }
   return claims;
