@@ -215,7 +215,8 @@ class Lowering {
     const bool reads = std::any_of(lowered.sources.begin(), lowered.sources.end(), is_shared);
     lowered.own = !reads && lowered.shared == 0 && !lowered.from && !lowered.to;
     if ((lowered.shared != 0 || reads) && much && !plan_->stores)
-      plan_->stores.emplace(turns_to_come_round(), plan_->segment * plan_->element_bytes);
+      plan_->stores.emplace(turns_to_come_round(), plan_->rounds_of(0),
+                            plan_->segment * plan_->element_bytes);
   }
 
   // After which a lane writes the same lines again.

@@ -24,8 +24,9 @@ class StoreTrial {
   static constexpr uint64_t kPeriodBytes = 256 << 20;  // from one trial to the next
   static constexpr uint64_t kPeriodLeast = 2048;       // turns
   static constexpr uint64_t kTimed = 4;                // turns of a way
-  // Turns before a trial: those of a plan's first calls find pages that nobody has touched yet.
-  static constexpr uint64_t kBefore = 64;
+  // Turns before a trial, at most: those of a plan's first call find pages of buffers that nobody
+  // has touched yet, and those of its first laps such pages of windows.
+  static constexpr uint64_t kBeforeMost = 64, kLapsBefore = 2;
 
   struct Turn {
     bool streams = false;  // past the caches
@@ -34,17 +35,18 @@ class StoreTrial {
     size_t bytes = 0;
   };
 
-  // Before those of a way are timed, `untimed` turns are done so: as long as it takes to come round
+  // Before those of a way are timed, a lap of turns is done so: as long as it takes to come round
   // in a window or a link, turns find lines as the other way has left them. A turn moves `bytes`.
-  StoreTrial(uint64_t untimed, uint64_t bytes)
-      : untimed_(std::min(untimed, kUntimedMost)),
+  StoreTrial(uint64_t lap, uint64_t turns_of_call, uint64_t bytes)
+      : before_(std::min(std::max(kLapsBefore * lap, turns_of_call), kBeforeMost)),
+        untimed_(std::min(lap, kUntimedMost)),
         period_(std::max(kPeriodLeast, kPeriodBytes / std::max<uint64_t>(bytes, 1))) {}
 
   uint64_t period() const { return period_; }  // turns
 
   // The next turn of a lane, which counts its turns over all calls of the plan.
   Turn begin(uint64_t number) const {
-    const uint64_t at = number % period_ - kBefore;  // huge before the trial
+    const uint64_t at = number % period_ - before_;  // huge before the trial
     if (at >= 2 * turns()) return {.streams = streams_};
     return {.streams = at >= turns(), .timed = at % turns() >= untimed_};
   }
@@ -67,7 +69,7 @@ class StoreTrial {
       least = std::min(least, static_cast<double>(turn.ticks) / static_cast<double>(turn.bytes));
       bytes_ = std::max(bytes_, turn.bytes);
     }
-    const bool last = number % period_ == kBefore + 2 * turns() - 1;
+    const bool last = number % period_ == before_ + 2 * turns() - 1;
     if (last) patience_ = kPatience;
     return last;
   }
@@ -103,7 +105,7 @@ class StoreTrial {
 
   uint64_t turns() const { return untimed_ + kTimed; }  // of a way in a trial
 
-  uint64_t untimed_, period_;
+  uint64_t before_, untimed_, period_;
   // By way, into the caches and past them: ticks per byte of this trial's least turn, for others
   // may have been interrupted, and ticks of a turn in the last trials.
   double least_[2] = {kNone, kNone};
