@@ -84,6 +84,7 @@ docs: ## reference of the public headers in build/docs/html; fails on what is no
 	@cmake/deps.sh doxygen
 	@mkdir -p build/docs
 	doxygen docs/Doxyfile
+	@echo build/docs/html/index.html
 
 format: ## clang-format everything in place
 	@cmake/deps.sh clang-format-14

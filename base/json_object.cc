@@ -165,7 +165,7 @@ std::map<std::string, std::string> JsonObject::texts(const char* key) {
 void JsonObject::complain(const std::string& path, const std::string& what) {
   if (reading_.status.ok())
     reading_.status = invalid_argument(
-        concat("In ", reading_.what, ", at ", path.empty() ? "." : path, ": ", what, "."));
+        concat("In ", reading_.what, ", at ", path.empty() ? "the top" : path, ": ", what, "."));
 }
 
 std::string JsonObject::at(std::string_view key) const {

@@ -49,6 +49,8 @@ Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
   if ((*algorithm)->registered || (*algorithm)->readable)
     return unsupported(concat("algorithm ", (*algorithm)->name,
                               " runs between callers' own buffers, which a file cannot name."));
+  const Result<Parameters> parameters = parameters_of(**algorithm, args.radix);
+  if (!parameters.ok()) return parameters.status();
   int first = 0, last = 0;
   WEFT_TRY(parse_range(args.ranks, &first, &last));
   std::optional<Kind> only;
@@ -62,7 +64,7 @@ Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
   for (int k = 0; k < kKinds; ++k)
     for (int ranks = first; ranks <= last; ++ranks)
       if (!only || static_cast<Kind>(k) == *only)
-        add_kind(**algorithm, static_cast<Kind>(k), ranks, {args.radix}, file);
+        add_kind(**algorithm, static_cast<Kind>(k), ranks, *parameters, file);
   if (!file.schedules.empty()) return file;
   return invalid_argument(concat("Algorithm ", args.algorithm, " does not serve ",
                                  args.kind.empty() ? "any collective" : args.kind, " of ",
@@ -100,7 +102,7 @@ void add_options(CLI::App& command, ExportArguments& a) {
   command.add_option("--algorithm", a.algorithm, "See list")->required();
   command.add_option("--collective", a.kind, "Only this one; all that it serves by default");
   command.add_option("--ranks", a.ranks, "Such as 2-4, or 8")->capture_default_str();
-  command.add_option("--radix", a.radix, "Of trees and groups, where it has one")
+  command.add_option("--radix", a.radix, "Of trees and groups, where it has one (2)")
       ->check(CLI::Range(2, 1024));
   command.add_option("--name", a.name, "Of the algorithm in the file; its own by default");
   command.add_option("-o,--output", a.output, "FILE.json; standard output by default");

@@ -14,7 +14,7 @@ namespace weft {
 
 struct ExportArguments {
   std::string algorithm, kind, ranks = "2-4", name, output;
-  int radix = 2;
+  int radix = 0;
 };
 void add_options(CLI::App& command, ExportArguments& arguments);
 // Every collective that the algorithm serves, for every count of ranks and every root.

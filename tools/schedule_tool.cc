@@ -27,7 +27,7 @@ struct Arguments {
   int ranks = 4;
   Rank root = 0;
   Rank rank = -1;
-  int radix = 2;
+  int radix = 0;
   int copies = 1;
   int threads = 0;
   bool in_place = false, all = false, sequences = false;
@@ -70,9 +70,9 @@ Result<Schedule> wanted_schedule(const Arguments& args, Shelf& shelf) {
         "Algorithm " + args.algorithm + " does not serve " + args.kind + " of " +
         std::to_string(args.ranks) + " ranks" +
         (args.in_place ? " in place; see weft-schedule list." : "; see weft-schedule list."));
-  Parameters parameters;
-  parameters.radix = args.radix;
-  Schedule schedule = schedule_of(**algorithm, c, parameters);
+  const Result<Parameters> parameters = parameters_of(**algorithm, args.radix);
+  if (!parameters.ok()) return parameters.status();
+  Schedule schedule = schedule_of(**algorithm, c, *parameters);
   for (Program& program : schedule.programs)
     if (args.copies > 1 && program.copies == 1) program = replicate(program, args.copies);
   return schedule;
@@ -186,7 +186,7 @@ void add_show(CLI::App& command, Arguments& args) {
   command.add_option("--root", args.root, "Of a rooted collective")->check(CLI::NonNegativeNumber);
   command.add_option("--rank", args.rank, "Only this rank's program (text)")
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--radix", args.radix, "Of trees and groups, where it has one")
+  command.add_option("--radix", args.radix, "Of trees and groups, where it has one (2)")
       ->check(CLI::Range(2, 1024));
   command.add_option("--copies", args.copies, "Copies of every lane")->check(CLI::Range(1, 64));
   command.add_flag("--in-place", args.in_place, "Input and Output are one");

@@ -35,6 +35,13 @@ Result<Kind> kind_named(const std::string& text) {
   return invalid_argument(concat("There is no collective \"", text, "\"; there are ", known, "."));
 }
 
+Result<Parameters> parameters_of(const Algorithm& algorithm, int radix) {
+  if (radix == 0) return Parameters{};
+  if (algorithm.radix) return Parameters{radix};
+  return invalid_argument(concat("--radix ", radix, " means nothing to algorithm ", algorithm.name,
+                                 "; weft-schedule list says which take one."));
+}
+
 Status parse_range(const std::string& text, int* first, int* last) {
   char dash = 0;
   std::istringstream in(text);
@@ -42,7 +49,10 @@ Status parse_range(const std::string& text, int* first, int* last) {
   bool good = !in.fail();
   *last = *first;
   if (good && in >> dash) good = dash == '-' && in >> *last && (in >> std::ws).eof();
-  if (good && *first >= 1 && *first <= *last && *last <= 1024) return {};
+  if (good && *last < *first)
+    return invalid_argument(
+        concat("--ranks \"", text, "\" ends before it begins; write ", *last, "-", *first, "."));
+  if (good && *first >= 1 && *last <= 1024) return {};
   return invalid_argument(concat("--ranks \"", text,
                                  "\" is no range of rank counts; write one like 1-33 or 8, up to "
                                  "1024."));

@@ -29,6 +29,9 @@ Result<ScheduleFile> read_schedules(const std::string& path);
 
 Result<Kind> kind_named(const std::string& text);
 
+// Parameters as --radix says; 0: nothing was said.
+Result<Parameters> parameters_of(const Algorithm& algorithm, int radix);
+
 // "1-33" or "8".
 Status parse_range(const std::string& text, int* first, int* last);
 

@@ -140,6 +140,9 @@ Result<Study> study_of(const SimulateArguments& a, Shelf& shelf) {
   WEFT_TRY(store(parse_steps("--bytes", a.bytes, a.factor, kMostBytes), study.bytes));
   for (const int64_t ranks : study.ranks) WEFT_TRY(check(study.network, static_cast<int>(ranks)));
   WEFT_TRY(add_algorithms(a.algorithms, shelf, study));
+  const auto takes_radix = [](const Algorithm* algorithm) { return algorithm->radix; };
+  if (a.radix > 0 && std::ranges::none_of(study.algorithms, takes_radix))
+    WEFT_TRY(parameters_of(*study.algorithms.front(), a.radix).status());
   WEFT_TRY(store(parse_end("--segment", a.segment, 1, kMostBytes), study.trial.segment_bytes));
   WEFT_TRY(store(parse_end("--slot", a.slot, 1, kMostBytes), study.trial.slot_bytes));
   if (!(a.budget >= kLeastBudget && a.budget <= kMostBudget))  // nor is it no number
@@ -147,7 +150,7 @@ Result<Study> study_of(const SimulateArguments& a, Shelf& shelf) {
         concat("--budget takes a number of steps from 1000 to 10^12, not ", a.budget, "."));
   study.trial.slots = a.slots;
   study.trial.copies = a.lanes;
-  study.trial.parameters.radix = a.radix;
+  if (a.radix > 0) study.trial.parameters.radix = a.radix;
   study.trial.step_budget = a.budget;
   study.trial.representatives = !a.every_rank;
   return study;
@@ -399,7 +402,7 @@ void add_options(CLI::App& command, SimulateArguments& a) {
   command.add_option("--lanes", a.lanes, "Copies of every lane")
       ->capture_default_str()
       ->check(CLI::Range(1, 64));
-  command.add_option("--radix", a.radix, "Of trees and groups, where an algorithm has one")
+  command.add_option("--radix", a.radix, "Of trees and groups, where an algorithm has one (2)")
       ->check(CLI::Range(2, 1024));
   command.add_option("--budget", a.budget, "Steps to be played at most, per case")
       ->capture_default_str();

@@ -18,7 +18,7 @@ struct SimulateArguments {
   std::string kind = "all_reduce", topology = "nvlink", format = "table", trace, plot;
   std::string ranks = "8", bytes = "8-1G", segment = "64K", slot = "64K";
   std::vector<std::string> algorithms;  // none: all that suit
-  int factor = 8, slots = 8, lanes = 1, radix = 2;
+  int factor = 8, slots = 8, lanes = 1, radix = 0;
   double budget = 4e6;
   bool every_rank = false;
 };

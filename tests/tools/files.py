@@ -99,6 +99,14 @@ refused("export", "--algorithm", "magic", saying="files that end in .json")
 refused("export", "--algorithm", "ring", "--collective", "gather", saying="does not serve gather")
 refused("export", "--algorithm", "ring", "-o", "/nowhere/x", saying="/nowhere/x")
 
+# What an algorithm does not take is not taken silently.
+for tool in (["show", "--ranks", "4"], ["export"], ["simulate", "--ranks", "4"]):
+    refused(*tool, "--collective", "all_reduce", "--algorithm", "ring", "--radix", "3", saying="--radix 3 means nothing to algorithm ring")
+well("simulate", "--ranks", "4", "--collective", "broadcast", "--algorithm", "double_tree,knomial", "--radix", "3")
+refused("verify", "--all", "--ranks", "8-4", saying='--ranks "8-4" ends before it begins; write 4-8')
+two.write_text("[]")
+refused("verify", two, saying="at the top: an object is expected")
+
 # Command lines that say nothing, or what nobody knows.
 refused(saying="give one of list, show, verify, simulate, export, import")
 refused("bogus", saying='"bogus" is none of list, show')
