@@ -67,6 +67,14 @@ TEST(Choose, LeavesWhatCostsAboutTheSame) {
   for (const int a_core_each : {3, 8}) expect_left_up_to(1.2, Kind::all_reduce, 2048, a_core_each);
 }
 
+// A machine may have been measured while its cores were far from each other.
+TEST(Choose, LeavesMoreBesideLinksWhereBlocksAreShort) {
+  for (const int a_core_each : {0, 3}) {
+    expect_left_up_to(3, Kind::broadcast, 1024, a_core_each);
+    expect_left_up_to(1.2, Kind::broadcast, 1025, a_core_each);
+  }
+}
+
 // Prices of links say less there.
 TEST(Choose, LeavesMoreBesideLinksWhereRanksShareCores) {
   expect_left_up_to(2, Kind::all_gather, 2048, 2);
