@@ -1,5 +1,6 @@
 #include "tools/shelf.h"
 
+#include <algorithm>
 #include <iostream>
 #include <sstream>
 
@@ -49,10 +50,11 @@ Status parse_range(const std::string& text, int* first, int* last) {
   bool good = !in.fail();
   *last = *first;
   if (good && in >> dash) good = dash == '-' && in >> *last && (in >> std::ws).eof();
+  good = good && std::min(*first, *last) >= 1 && std::max(*first, *last) <= 1024;
   if (good && *last < *first)
     return invalid_argument(
         concat("--ranks \"", text, "\" ends before it begins; write ", *last, "-", *first, "."));
-  if (good && *first >= 1 && *last <= 1024) return {};
+  if (good) return {};
   return invalid_argument(concat("--ranks \"", text,
                                  "\" is no range of rank counts; write one like 1-33 or 8, up to "
                                  "1024."));

@@ -142,7 +142,9 @@ Result<Study> study_of(const SimulateArguments& a, Shelf& shelf) {
   WEFT_TRY(add_algorithms(a.algorithms, shelf, study));
   const auto takes_radix = [](const Algorithm* algorithm) { return algorithm->radix; };
   if (a.radix > 0 && std::ranges::none_of(study.algorithms, takes_radix))
-    WEFT_TRY(parameters_of(*study.algorithms.front(), a.radix).status());
+    return invalid_argument(concat("--radix ", a.radix,
+                                   " means nothing to any of these algorithms; weft-schedule list "
+                                   "says which take one."));
   WEFT_TRY(store(parse_end("--segment", a.segment, 1, kMostBytes), study.trial.segment_bytes));
   WEFT_TRY(store(parse_end("--slot", a.slot, 1, kMostBytes), study.trial.slot_bytes));
   if (!(a.budget >= kLeastBudget && a.budget <= kMostBudget))  // nor is it no number

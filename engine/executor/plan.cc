@@ -215,14 +215,24 @@ class Lowering {
     const bool reads = std::any_of(lowered.sources.begin(), lowered.sources.end(), is_shared);
     lowered.own = !reads && lowered.shared == 0 && !lowered.from && !lowered.to;
     if ((lowered.shared != 0 || reads) && much && !plan_->stores)
-      plan_->stores.emplace(turns_to_come_round(), plan_->rounds_of(0),
-                            plan_->segment * plan_->element_bytes);
+      plan_->stores.emplace(StoreTrial::Turns{.before = turns_on_new_pages(),
+                                              .untimed = turns_to_come_round(),
+                                              .bytes = plan_->segment * plan_->element_bytes});
   }
 
   // After which a lane writes the same lines again.
   uint64_t turns_to_come_round() const {
     if (plan_->window_slots == 0) return request_.links.slots;
     return plan_->window_lap / plan_->half_bytes();
+  }
+
+  // Of the caller's buffers they are those of a call, of windows those of two laps: a call leases
+  // so many halves for all its rounds. Own pages of windows are there, others are mapped one by
+  // one.
+  uint64_t turns_on_new_pages() const {
+    const uint64_t rounds = plan_->rounds_of(0);
+    if (plan_->window_slots == 0) return std::max<uint64_t>(2 * request_.links.slots, rounds);
+    return 2 * (plan_->window_lap / plan_->window_bytes()) * rounds;
   }
 
   // What is read through the kernel goes straight to where it is wanted.

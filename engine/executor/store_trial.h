@@ -24,9 +24,7 @@ class StoreTrial {
   static constexpr uint64_t kPeriodBytes = 256 << 20;  // from one trial to the next
   static constexpr uint64_t kPeriodLeast = 2048;       // turns
   static constexpr uint64_t kTimed = 4;                // turns of a way
-  // Turns before a trial, at most: those of a plan's first call find pages of buffers that nobody
-  // has touched yet, and those of its first laps such pages of windows.
-  static constexpr uint64_t kBeforeMost = 64, kLapsBefore = 2;
+  static constexpr uint64_t kBeforeMost = 64;          // turns
 
   struct Turn {
     bool streams = false;  // past the caches
@@ -35,12 +33,21 @@ class StoreTrial {
     size_t bytes = 0;
   };
 
-  // Before those of a way are timed, a lap of turns is done so: as long as it takes to come round
-  // in a window or a link, turns find lines as the other way has left them. A turn moves `bytes`.
-  StoreTrial(uint64_t lap, uint64_t turns_of_call, uint64_t bytes)
-      : before_(std::min(std::max(kLapsBefore * lap, turns_of_call), kBeforeMost)),
-        untimed_(std::min(lap, kUntimedMost)),
-        period_(std::max(kPeriodLeast, kPeriodBytes / std::max<uint64_t>(bytes, 1))) {}
+  // Of a plan's turns.
+  struct Turns {
+    // Until a trial begins, kBeforeMost at most: the first ones find pages that this rank has not
+    // touched yet.
+    uint64_t before = 0;
+    // That are done in a way before others are timed: as long as it takes to come round in a window
+    // or a link, turns find lines as the other way has left them.
+    uint64_t untimed = 0;
+    uint64_t bytes = 0;  // that each moves
+  };
+
+  explicit StoreTrial(const Turns& turns)
+      : before_(std::min(turns.before, kBeforeMost)),
+        untimed_(std::min(turns.untimed, kUntimedMost)),
+        period_(std::max(kPeriodLeast, kPeriodBytes / std::max<uint64_t>(turns.bytes, 1))) {}
 
   uint64_t period() const { return period_; }  // turns
 

@@ -18,6 +18,8 @@ constexpr size_t kTwoShotBytes = 8 * 1024;
 constexpr size_t kRoundTripBytes = 32 * 1024, kRoundTripEarlyBytes = 8 * 1024;
 // Of a block over windows, where ranks share cores: up to here it is turns that take the time.
 constexpr size_t kTurnsBytes = 16 * 1024;
+// Of a block from one to others, over links: up to here windows have to seem much dearer.
+constexpr size_t kShortOneWay = 4 * 1024;
 // Each rank of an all_reduce has to write its result to every other one then, so it is for few.
 constexpr int kRanksAnswered = 4;
 // Between buffers that all ranks have mapped: from here on what is not copied costs more than
@@ -260,50 +262,51 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
   return asked;
 }
 
-// Whether the price of what the kernel copies is good to a few per cent. Where 8 ranks of a Zen 4
-// share cores it takes 1.2 to 1.35 times that.
+// Whether the price of what the kernel copies is good to a few per cent: on 8 ranks that share 2
+// cores of a Zen 4 it takes 1.2 to 1.35 times that. It was measured to be good on Intel's CPUs,
+// which are those where calls claim lines.
 bool reading_is_exact(const Network& network, const Collective& c) {
   return network.inside.claims || !network.shares_cores(c.ranks);
 }
 
-// Up to so many times the cheapest's price the table's algorithm is left: prices are not that
-// exact, and what the table takes does well in more than the state in which a machine was measured.
-// Over windows, and between a rank and all others at once, waiting and moving overlap, which are
-// priced one after the other.
+// Up to so many times an offer's price the table's algorithm is left: prices are not that exact,
+// and what the table takes does well in more than the state in which a machine was measured. Over
+// windows, and between a rank and all others at once, waiting and moving overlap, which are priced
+// one after the other.
 //
-// Links are left to windows for longer. Of short blocks what goes one way takes 1.2 to 1.7 times
-// the windows' time on 2 ranks of a Zen 4, also where it seems cheaper because the machine was
-// measured while its cores were far from each other. And where ranks share cores, what goes
+// Links are left to windows for longer. Short blocks from one to others take 1.2 to 1.7 times the
+// windows' time on 2 ranks of a Zen 4, also where they seem to take half of it because the machine
+// was measured while its cores were far from each other. And where ranks share cores, what goes
 // through links takes up to three times its price also where it is long, when cores are far from
 // each other: who sends does not know what its stores cost who reads them. Each further hop takes a
 // turn of every rank there, more than prices say: short calls with more hops take 1.4 to 2.9 times
 // theirs.
-double margin(const Algorithm& by_table, const Offer& cheapest, const Collective& c, size_t bytes,
+double margin(const Algorithm& by_table, const Offer& offer, const Collective& c, size_t bytes,
               const Network& network) {
   if (!by_table.windows && !by_table.name.starts_with("direct")) return 1.1;
   if (!by_table.windows) return 1.2;
-  const Algorithm& other = *cheapest.algorithm;
+  const Algorithm& other = *offer.algorithm;
   const bool shares_cores = network.shares_cores(c.ranks);
-  if (!other.windows && bytes <= kTinyBlock) return 3;
+  const bool short_one_way = has_root(c.kind) && bytes <= kShortOneWay && c.ranks <= kFewRanks;
+  if (!other.windows && short_one_way) return 3;
   if (!other.windows && shares_cores) return 2;
   if (!shares_cores) return 1.2;
   if (other.readable && !reading_is_exact(network, c)) return 1.5;
-  const bool more_hops = other.cost(c, {.radix = cheapest.radix}).hops > by_table.cost(c, {}).hops;
+  const bool more_hops = other.cost(c, {.radix = offer.radix}).hops > by_table.cost(c, {}).hops;
   return bytes <= kTurnsBytes && more_hops ? 1.5 : 1.2;
 }
 
 // The cheapest, unless the table's algorithm costs about the same. But where all ranks move more
-// than a few KiB, it is the other way round with what the kernel copies: its price is the most
-// exact of all, and the others' are rather too low. From one to others windows' two copies overlap,
-// and the table has its margin.
+// than a few KiB, it is the other way round with what the kernel copies, where its price is the
+// most exact of all: the others' are rather too low. From one to others windows' two copies
+// overlap, and the table has its margin.
 Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, const Call& call,
                 const Collective& c, const Network& network) {
   const size_t bytes = message_bytes(call);
-  const auto block = static_cast<double>(bytes);
+  const auto fills = [&](const Offer& o) { return fills_pieces(o, c, static_cast<double>(bytes)); };
   const auto usual = std::find_if(offers.begin(), offers.end(),
                                   [&](const Offer& o) { return o.algorithm == by_table; });
-  auto first = std::find_if(offers.begin(), offers.end(),
-                            [&](const Offer& o) { return fills_pieces(o, c, block); });
+  auto first = std::find_if(offers.begin(), offers.end(), fills);
   if (first == offers.end()) first = offers.begin();
   constexpr double kTooLow = 1.15;
   const auto exact = std::find_if(offers.begin(), offers.end(),
@@ -311,9 +314,14 @@ Choice cheapest(const std::vector<Offer>& offers, const Algorithm* by_table, con
   if (exact != offers.end() && !has_root(c.kind) && bytes > kClaimedNextMost &&
       reading_is_exact(network, c) && exact->seconds <= kTooLow * first->seconds)
     return *exact;
-  const double about_the_same = margin(*by_table, *first, c, bytes, network);
-  return usual == offers.end() || usual->seconds > about_the_same * first->seconds ? *first
-                                                                                   : *usual;
+  if (usual == offers.end()) return *first;
+  const Offer* best = &*usual;
+  double least = usual->seconds;
+  for (auto offer = first; offer < usual; ++offer) {
+    const double seconds = margin(*by_table, *offer, c, bytes, network) * offer->seconds;
+    if (seconds < least && (offer == first || fills(*offer))) best = &*offer, least = seconds;
+  }
+  return *best;
 }
 
 }  // namespace

@@ -202,6 +202,26 @@ TEST(Copies, AreMadeByWhereTheirLinesComeFromAndGoTo) {
   EXPECT_FALSE(leaf.empty());
 }
 
+// After two laps of windows, each of `lap` calls of so many rounds; then the ways are timed.
+TEST(Trials, BeginWhereTheirPlanHasTouchedItsPages) {
+  struct Laps {
+    size_t bytes;
+    uint64_t lap, rounds, halves;
+  };
+  for (const Laps& c :
+       {Laps{64 << 10, 8, 1, 1}, Laps{128 << 10, 4, 2, 2}, Laps{1 << 20, 4, 16, 4}}) {
+    SimMedia world(2, 4 << 20);
+    const auto plan =
+        plan_of(world, Kind::broadcast, 2, 0, c.bytes, "window_one_shot", false, true);
+    ASSERT_TRUE(plan && plan->stores);
+    const auto is_timed = [&](uint64_t turn) { return plan->stores->begin(turn).timed; };
+    const uint64_t before = std::min(2 * c.lap * c.rounds, StoreTrial::kBeforeMost),
+                   first = before + c.lap * c.halves;
+    for (uint64_t turn = 0; turn < first; ++turn) EXPECT_FALSE(is_timed(turn)) << turn;
+    EXPECT_TRUE(is_timed(first)) << c.bytes;
+  }
+}
+
 // What rank 0 would claim for the call after this one, of so many ranks; `bytes` of each of its
 // blocks.
 struct Claims {

@@ -7,8 +7,11 @@ namespace {
 
 constexpr uint64_t kBytes = 1 << 20;
 constexpr uint64_t kLap = 20, kTurns = kLap + StoreTrial::kTimed;
-constexpr uint64_t kBegin = StoreTrial::kLapsBefore * kLap, kSecond = kBegin + kTurns;
+constexpr uint64_t kBegin = 40, kSecond = kBegin + kTurns;
 constexpr uint64_t kTrial = kSecond + kTurns;  // its end
+
+constexpr StoreTrial::Turns kTurnsOf1M{.before = kBegin, .untimed = kLap, .bytes = kBytes};
+constexpr StoreTrial::Turns kTurnsOf4K{.before = kBegin, .untimed = kLap, .bytes = 4096};
 
 // Turns [begin, end), which take so many ticks per byte each way.
 void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint64_t streamed) {
@@ -21,7 +24,7 @@ void play(StoreTrial& trial, uint64_t begin, uint64_t end, uint64_t cached, uint
 }
 
 TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   for (uint64_t number = 0; number < kTrial; ++number) {
     const StoreTrial::Turn turn = trial.begin(number);
     EXPECT_EQ(turn.streams, number >= kSecond);
@@ -37,28 +40,24 @@ TEST(StoreTrial, TriesBothWaysAndThenTakesTheFaster) {
   EXPECT_FALSE(trial.begin(kTrial).streams);
 }
 
-uint64_t first_timed(uint64_t lap, uint64_t turns_of_call) {
-  const StoreTrial trial(lap, turns_of_call, kBytes);
-  uint64_t number = 0;
-  while (!trial.begin(number).timed) ++number;
-  return number;
-}
-
-// A benchmark may make no more than a few dozen calls. Buffers that nobody has touched yet are
-// those of the first.
-TEST(StoreTrial, ComesSoonButNotWherePagesAreNew) {
-  EXPECT_EQ(first_timed(4, 1), 2 * 4 + 4u);
-  EXPECT_EQ(first_timed(4, 30), 30 + 4u);
-  EXPECT_EQ(first_timed(4, 1000), StoreTrial::kBeforeMost + 4);
-  EXPECT_EQ(first_timed(50, 1), StoreTrial::kBeforeMost + 50);
+// A benchmark may make no more than a few dozen calls.
+TEST(StoreTrial, ComesSoon) {
+  const auto is_timed = [](uint64_t before, uint64_t number) {
+    return StoreTrial({.before = before, .untimed = 4, .bytes = kBytes}).begin(number).timed;
+  };
+  for (const uint64_t before : {0, 8, 64}) {
+    EXPECT_FALSE(is_timed(before, before + 3));
+    EXPECT_TRUE(is_timed(before, before + 4));
+    EXPECT_EQ(is_timed(1000, before + 4), before == StoreTrial::kBeforeMost);
+  }
 }
 
 // Where a trial is that close, it may be wrong, and ways that differ are further apart.
 TEST(StoreTrial, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   play(trial, 0, kTrial, 10, 9);
   EXPECT_FALSE(trial.begin(kTrial).streams);
-  StoreTrial streaming(kLap, 1, kBytes);
+  StoreTrial streaming(kTurnsOf1M);
   play(streaming, 0, kTrial, 10, 8);
   EXPECT_TRUE(streaming.begin(kTrial).streams);
   play(streaming, kTrial, StoreTrial::kPeriodLeast + kTrial, 8, 12);  // in the mean 9 and 10
@@ -67,9 +66,9 @@ TEST(StoreTrial, KeepsItsWayUnlessTheOtherIsClearlyFaster) {
 
 // In small turns a lane would spend its time on trials.
 TEST(StoreTrial, ComesRarelyWhereTurnsAreSmall) {
-  EXPECT_EQ(StoreTrial(kLap, 1, kBytes).period(), StoreTrial::kPeriodLeast);
-  EXPECT_EQ(StoreTrial(kLap, 1, 4096).period(), 65536u);
-  StoreTrial trial(kLap, 1, 4096);
+  EXPECT_EQ(StoreTrial(kTurnsOf1M).period(), StoreTrial::kPeriodLeast);
+  EXPECT_EQ(StoreTrial(kTurnsOf4K).period(), 65536u);
+  StoreTrial trial(kTurnsOf4K);
   play(trial, 0, kTrial, 4, 5);
   EXPECT_FALSE(trial.begin(StoreTrial::kPeriodLeast + kSecond).streams);
   EXPECT_TRUE(trial.begin(trial.period() + kSecond).streams);
@@ -77,7 +76,7 @@ TEST(StoreTrial, ComesRarelyWhereTurnsAreSmall) {
 
 // An interruption makes one turn long, not a way slow.
 TEST(StoreTrial, IsNotFooledByAnInterruption) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   StoreTrial::Turn turn = trial.begin(kSecond + kLap);
   ASSERT_TRUE(turn.streams && turn.timed);
   turn.bytes = 1000;
@@ -88,7 +87,7 @@ TEST(StoreTrial, IsNotFooledByAnInterruption) {
 }
 
 TEST(StoreTrial, GoesByAllBytesOfATurn) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   for (uint64_t number = 0; number < kTrial; ++number) {
     StoreTrial::Turn turn = trial.begin(number);
     turn.bytes = turn.streams ? 2000 : 1000;
@@ -100,7 +99,7 @@ TEST(StoreTrial, GoesByAllBytesOfATurn) {
 
 // Where a rank moved nothing in a trial, or only part of it was run.
 TEST(StoreTrial, StaysWithTheCachesUntilBothWaysWereTimed) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   for (uint64_t number = 0; number < kTrial; ++number)
     if (trial.end(trial.begin(number), number)) trial.decide(trial.costs());
   EXPECT_FALSE(trial.begin(kTrial).streams);
@@ -112,7 +111,7 @@ TEST(StoreTrial, StaysWithTheCachesUntilBothWaysWereTimed) {
 
 // A reader for whom what lies in memory is slow outvotes a writer for whom it is fast.
 TEST(StoreTrial, GoesByTheSlowestRank) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   for (uint64_t number = 0; number < kTrial; ++number) {
     StoreTrial::Turn turn = trial.begin(number);
     turn.bytes = 1000;
@@ -130,7 +129,7 @@ TEST(StoreTrial, GoesByTheSlowestRank) {
 }
 
 TEST(StoreTrial, DoesNotWaitForEverForWhatOthersFound) {
-  StoreTrial trial(kLap, 1, kBytes);
+  StoreTrial trial(kTurnsOf1M);
   for (uint64_t number = 0; number < kTrial; ++number) trial.end(trial.begin(number), number);
   int turns = 1;
   while (trial.waits()) ++turns;

@@ -100,10 +100,14 @@ refused("export", "--algorithm", "ring", "--collective", "gather", saying="does 
 refused("export", "--algorithm", "ring", "-o", "/nowhere/x", saying="/nowhere/x")
 
 # What an algorithm does not take is not taken silently.
-for tool in (["show", "--ranks", "4"], ["export"], ["simulate", "--ranks", "4"]):
-    refused(*tool, "--collective", "all_reduce", "--algorithm", "ring", "--radix", "3", saying="--radix 3 means nothing to algorithm ring")
+ring = ("--collective", "all_reduce", "--algorithm", "ring", "--radix", "3")
+for tool in (["show", "--ranks", "4"], ["export"]):
+    refused(*tool, *ring, saying="--radix 3 means nothing to algorithm ring")
+refused("simulate", "--ranks", "4", *ring, saying="--radix 3 means nothing to any of these algorithms")
 well("simulate", "--ranks", "4", "--collective", "broadcast", "--algorithm", "double_tree,knomial", "--radix", "3")
 refused("verify", "--all", "--ranks", "8-4", saying='--ranks "8-4" ends before it begins; write 4-8')
+for range in ("8-0", "2000-8", "0-8"):
+    refused("verify", "--all", "--ranks", range, saying="is no range of rank counts")
 two.write_text("[]")
 refused("verify", two, saying="at the top: an object is expected")
 

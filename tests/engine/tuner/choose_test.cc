@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -69,10 +70,11 @@ TEST(Choose, LeavesWhatCostsAboutTheSame) {
 
 // A machine may have been measured while its cores were far from each other.
 TEST(Choose, LeavesMoreBesideLinksWhereBlocksAreShort) {
-  for (const int a_core_each : {0, 3}) {
-    expect_left_up_to(3, Kind::broadcast, 1024, a_core_each);
-    expect_left_up_to(1.2, Kind::broadcast, 1025, a_core_each);
+  for (const int cores : {0, 2, 3}) {
+    expect_left_up_to(3, Kind::broadcast, 1024, cores);
+    expect_left_up_to(cores == 2 ? 2 : 1.2, Kind::broadcast, 1025, cores);
   }
+  expect_left_up_to(1.2, Kind::all_gather, 1024, 0);
 }
 
 // Prices of links say less there.
@@ -252,6 +254,38 @@ TEST(Choose, ReadsWhereThatCostsALittleMore) {
 }
 
 TEST(Choose, LeavesReadingWhereItsPriceIsNotExact) { expect_pulled(false, 2, 0, 1.5); }
+
+// A link that is cheap, but not by enough, is no reason to leave what is cheaper by enough.
+TEST(Choose, WeighsEachOfferByItself) {
+  float x[2] = {};
+  Call call{.kind = Kind::all_to_all, .input = x, .output = x + 1, .count = 1 << 18};
+  call.type = DataType::float32;
+  Surroundings around{.ranks = 3, .windows = true, .readable = true};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  std::map<std::string_view, int> taken;
+  for (double read = 1e9; read < 3e10; read *= 1.1)
+    for (double links = 1e9; links < 3e10; links *= 1.5) {
+      Network n = network(kMicro, 0);
+      n.node_cores = 2;
+      n.inside.rank_rates = {{1, links}};
+      n.inside.window_rates = {{1, 2e9}};
+      n.inside.read_rates = {{1, read}};
+      Tuner tuner(n);
+      around.tuner = &tuner;
+      std::string_view best;
+      double least = 1e9;
+      for (const Offer& offer : *offers(call, around, {})) {
+        const Algorithm& a = *offer.algorithm;
+        const bool table = a.name == "window_round_trip";
+        const double weight = table ? 1 : !a.windows ? 2 : a.readable ? 1.5 : 1.2;
+        if (weight * offer.seconds < least) best = a.name, least = weight * offer.seconds;
+      }
+      ++taken[choose(call, around, {})->algorithm->name];
+      EXPECT_EQ(choose(call, around, {})->algorithm->name, best) << read << ' ' << links;
+    }
+  EXPECT_GE(taken.size(), 3u) << "the table's, pull, and links";
+}
 
 // Where all is about as dear, the table decides; and there it is known what is claimed.
 TEST(Choose, HandsSlotsBackEarlierOnTwoRanksThatClaimNothing) {
