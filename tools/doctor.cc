@@ -150,10 +150,11 @@ int main(int argc, char** argv) {
       "weft-doctor");
   app.set_version_flag("--version", "weft-doctor " WEFT_VERSION);
   weft::Asked asked;
-  app.add_option("DUMPS", asked.paths, "Dumps, or folders of dumps")->required();
+  app.add_option("DUMPS", asked.paths, "Dumps, or folders of dumps")->required()->type_name("");
   app.add_flag("--json", asked.json, "Findings as JSON");
-  app.add_option("--operations", asked.operations, "Print the last so many operations of each rank")
-      ->check(CLI::Range(1, 1'000'000))
+  weft::whole_number(app.add_option("--operations", asked.operations,
+                                    "Print the last so many operations of each rank"),
+                     1, 1'000'000)
       ->excludes("--json");
   app.footer(
       "Exit status: 0 where nothing is wrong, 1 where something is, 2 where nothing is in what "

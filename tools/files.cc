@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "engine/schedule/prove.h"
 #include "engine/schedule/verify.h"
+#include "tools/usage.h"
 
 namespace weft {
 namespace {
@@ -99,20 +100,28 @@ Result<ScheduleFile> merged(const ImportArguments& args) {
 }  // namespace
 
 void add_options(CLI::App& command, ExportArguments& a) {
-  command.add_option("--algorithm", a.algorithm, "See list")->required();
-  command.add_option("--collective", a.kind, "Only this one; all that it serves by default");
-  command.add_option("--ranks", a.ranks, "Such as 2-4, or 8")->capture_default_str();
-  command.add_option("--radix", a.radix, "Of trees and groups, where it has one (2)")
-      ->check(CLI::Range(2, 1024));
-  command.add_option("--name", a.name, "Of the algorithm in the file; its own by default");
-  command.add_option("-o,--output", a.output, "FILE.json; standard output by default");
+  command.add_option("--algorithm", a.algorithm, "See list")->required()->type_name("NAME");
+  command.add_option("--collective", a.kind, "Only this one; all that it serves by default")
+      ->type_name("KIND");
+  command.add_option("--ranks", a.ranks, "Such as 2-4, or 8")
+      ->type_name("RANGE")
+      ->capture_default_str();
+  whole_number(command.add_option("--radix", a.radix, "Of trees and groups, where it has one (2)"),
+               2, 1024);
+  command.add_option("--name", a.name, "Of the algorithm in the file; its own by default")
+      ->type_name("NAME");
+  command.add_option("-o,--output", a.output, "Standard output by default")->type_name("FILE.json");
 }
 
 void add_options(CLI::App& command, ImportArguments& a) {
-  command.add_option("files", a.files, "Algorithms, or single schedules, as JSON")->required();
-  command.add_option("--name", a.name, "Of the algorithm; that of the first file by default");
-  command.add_option("--summary", a.summary, "What it is, and from where");
-  command.add_option("-o,--output", a.output, "Writes all of them as one algorithm: FILE.json");
+  command.add_option("files", a.files, "Algorithms, or single schedules, as JSON")
+      ->required()
+      ->type_name("FILE.json");
+  command.add_option("--name", a.name, "Of the algorithm; that of the first file by default")
+      ->type_name("NAME");
+  command.add_option("--summary", a.summary, "What it is, and from where")->type_name("TEXT");
+  command.add_option("-o,--output", a.output, "Writes all of them as one algorithm")
+      ->type_name("FILE.json");
 }
 
 int export_algorithm(const ExportArguments& arguments, Shelf& shelf) {

@@ -22,6 +22,8 @@
 namespace weft {
 namespace {
 
+constexpr int kRanksMost = 1024;
+
 struct Arguments {
   std::string kind, algorithm, format = "text", file, ranks_range;
   int ranks = 4;
@@ -180,32 +182,42 @@ int verify_what_is_asked(const Arguments& args, Shelf& shelf) {
 }
 
 void add_show(CLI::App& command, Arguments& args) {
-  command.add_option("--collective", args.kind, "all_reduce, broadcast, ...")->required();
-  command.add_option("--algorithm", args.algorithm, "See list; or FILE.json")->required();
-  command.add_option("--ranks", args.ranks)->required()->check(CLI::Range(1, 1024));
-  command.add_option("--root", args.root, "Of a rooted collective")->check(CLI::NonNegativeNumber);
-  command.add_option("--rank", args.rank, "Only this rank's program (text)")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--radix", args.radix, "Of trees and groups, where it has one (2)")
-      ->check(CLI::Range(2, 1024));
-  command.add_option("--copies", args.copies, "Copies of every lane")->check(CLI::Range(1, 64));
+  command.add_option("--collective", args.kind, "all_reduce, broadcast, ...")
+      ->required()
+      ->type_name("KIND");
+  command.add_option("--algorithm", args.algorithm, "See list; or FILE.json")
+      ->required()
+      ->type_name("NAME");
+  whole_number(command.add_option("--ranks", args.ranks, "Of the job")->required(), 1, kRanksMost);
+  whole_number(command.add_option("--root", args.root, "Of a rooted collective (0)"), 0,
+               kRanksMost - 1);
+  whole_number(command.add_option("--rank", args.rank, "Only this rank's program (text)"), 0,
+               kRanksMost - 1);
+  whole_number(
+      command.add_option("--radix", args.radix, "Of trees and groups, where it has one (2)"), 2,
+      kRanksMost);
+  whole_number(command.add_option("--copies", args.copies, "Copies of every lane (1)"), 1, 64);
   command.add_flag("--in-place", args.in_place, "Input and Output are one");
-  command.add_option("--format", args.format, "How it is shown")
-      ->check(CLI::IsMember({"text", "json", "svg", "diagram"}));
+  one_of(command.add_option("--format", args.format, "How it is shown (text)"),
+         {"text", "json", "svg", "diagram"});
 }
 
 void add_verify(CLI::App& command, Arguments& args) {
-  command.add_option("file", args.file, "An algorithm, or a schedule, as JSON");
+  command.add_option("file", args.file, "An algorithm, or a schedule, as JSON")->type_name("FILE");
   command.add_flag("--all", args.all, "Everything in the catalog");
   command.add_flag("--sequences", args.sequences, "Every plan after every plan");
-  command.add_option("--ranks", args.ranks_range, "Such as 1-33 (1-9; all of a file)");
-  command.add_option("--collective", args.kind, "Only this one");
-  command.add_option("--algorithm", args.algorithm, "Only this one; or FILE.json");
-  command.add_option("--slots", args.slots, "Messages of room per link, such as 2,3,8")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024));
-  command.add_option("--threads", args.threads, "As many as there are cores by default")
-      ->check(CLI::Range(1, 256));
+  command.add_option("--ranks", args.ranks_range, "Such as 1-33 (1-9; all of a file)")
+      ->type_name("RANGE");
+  command.add_option("--collective", args.kind, "Only this one")->type_name("KIND");
+  command.add_option("--algorithm", args.algorithm, "Only this one; or FILE.json")
+      ->type_name("NAME");
+  whole_number(
+      command.add_option("--slots", args.slots, "Messages of room per link, such as 2,3,8")
+          ->delimiter(','),
+      1, 1024);
+  whole_number(
+      command.add_option("--threads", args.threads, "As many as there are cores by default"), 1,
+      256);
 }
 
 }  // namespace

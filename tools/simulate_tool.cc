@@ -21,6 +21,7 @@
 #include "tools/prove.h"
 #include "tools/spread.h"
 #include "tools/study.h"
+#include "tools/usage.h"
 
 namespace weft {
 namespace {
@@ -384,35 +385,35 @@ Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::str
 }
 
 void add_options(CLI::App& command, SimulateArguments& a) {
-  command.add_option("--collective", a.kind, "all_reduce, broadcast, ...")->capture_default_str();
+  const auto text = [&](const char* name, auto& to, const char* what, const char* type) {
+    return command.add_option(name, to, what)->type_name(type)->capture_default_str();
+  };
+  const auto number = [&](const char* name, int& to, const char* what, int least, int most) {
+    return whole_number(command.add_option(name, to, what), least, most);
+  };
+  text("--collective", a.kind, "all_reduce, broadcast, ...", "KIND");
   command
       .add_option("--algorithm", a.algorithms,
                   "ring,double_tree,... or FILE.json; all that suit by default")
+      ->type_name("NAME")
       ->delimiter(',');
-  command.add_option("--ranks", a.ranks, "8 or 8-65536")->capture_default_str();
-  command.add_option("--bytes", a.bytes, "Of the message; 1M or 8-1G")->capture_default_str();
-  command.add_option("--factor", a.factor, "From one size, or count, to the next")
-      ->check(CLI::Range(2, 1024))
+  text("--ranks", a.ranks, "8 or 8-65536", "RANGE");
+  text("--bytes", a.bytes, "Of the message; 1M or 8-1G", "SIZES");
+  number("--factor", a.factor, "From one size, or count, to the next", 2, 1024)
       ->capture_default_str();
-  command.add_option("--topology", a.topology, "node, nvlink, fat-tree, torus, or a FILE.json")
-      ->capture_default_str();
-  command.add_option("--segment", a.segment, "Bytes of a chunk in a round")->capture_default_str();
-  command.add_option("--slot", a.slot, "Bytes of a link's slot")->capture_default_str();
-  command.add_option("--slots", a.slots, "Of a link")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1024));
-  command.add_option("--lanes", a.lanes, "Copies of every lane")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 64));
-  command.add_option("--radix", a.radix, "Of trees and groups, where an algorithm has one (2)")
-      ->check(CLI::Range(2, 1024));
-  command.add_option("--budget", a.budget, "Steps to be played at most, per case")
-      ->capture_default_str();
+  text("--topology", a.topology, "node, nvlink, fat-tree, torus, or a FILE.json", "NAME");
+  text("--segment", a.segment, "Bytes of a chunk in a round", "SIZE");
+  text("--slot", a.slot, "Bytes of a link's slot", "SIZE");
+  number("--slots", a.slots, "Of a link", 2, 1024)->capture_default_str();
+  number("--lanes", a.lanes, "Copies of every lane", 1, 64)->capture_default_str();
+  number("--radix", a.radix, "Of trees and groups, where an algorithm has one (2)", 2, 1024);
+  text("--budget", a.budget, "Steps to be played at most, per case", "STEPS");
   command.add_flag("--every-rank", a.every_rank, "Play all ranks, not representatives");
-  command.add_option("--trace", a.trace, "One case: who did what when, as a file for Perfetto");
-  command.add_option("--plot", a.plot, "Time over size, and alpha against beta: FILE.svg or .png");
-  command.add_option("--format", a.format, "How it is printed")
-      ->check(CLI::IsMember({"table", "json"}));
+  command.add_option("--trace", a.trace, "One case: who did what when, as a file for Perfetto")
+      ->type_name("FILE");
+  command.add_option("--plot", a.plot, "Time over size, and alpha against beta: FILE.svg or .png")
+      ->type_name("FILE");
+  one_of(command.add_option("--format", a.format, "How it is printed (table)"), {"table", "json"});
 }
 
 int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {

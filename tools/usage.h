@@ -17,6 +17,22 @@ inline std::string command_list(const CLI::App& app) {
   return commands;
 }
 
+// The option takes a whole number of that range, which is what --help shows.
+inline CLI::Option* whole_number(CLI::Option* option, int least, int most) {
+  CLI::Range range(least, most);
+  range.description("");
+  return option->type_name(concat(least, "-", most))->check(range);
+}
+
+// Likewise one of these words.
+inline CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all.append(concat(all.empty() ? "" : "|", word));
+  CLI::IsMember among(words);
+  among.description("");
+  return option->type_name(all)->check(among);
+}
+
 // The exit status: 0 for help and the like, else 2.
 inline int say_usage(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return app.exit(error);
