@@ -106,8 +106,7 @@ void add_options(CLI::App& command, ExportArguments& a) {
   command.add_option("--ranks", a.ranks, "Such as 2-4, or 8")
       ->type_name("RANGE")
       ->capture_default_str();
-  whole_number(command.add_option("--radix", a.radix, "Of trees and groups, where it has one (2)"),
-               2, 1024);
+  add_radix(command, a.radix);
   command.add_option("--name", a.name, "Of the algorithm in the file; its own by default")
       ->type_name("NAME");
   command.add_option("-o,--output", a.output, "Standard output by default")->type_name("FILE.json");

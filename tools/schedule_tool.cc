@@ -22,8 +22,6 @@
 namespace weft {
 namespace {
 
-constexpr int kRanksMost = 1024;
-
 struct Arguments {
   std::string kind, algorithm, format = "text", file, ranks_range;
   int ranks = 4;
@@ -188,14 +186,13 @@ void add_show(CLI::App& command, Arguments& args) {
   command.add_option("--algorithm", args.algorithm, "See list; or FILE.json")
       ->required()
       ->type_name("NAME");
-  whole_number(command.add_option("--ranks", args.ranks, "Of the job")->required(), 1, kRanksMost);
-  whole_number(command.add_option("--root", args.root, "Of a rooted collective (0)"), 0,
-               kRanksMost - 1);
-  whole_number(command.add_option("--rank", args.rank, "Only this rank's program (text)"), 0,
-               kRanksMost - 1);
-  whole_number(
-      command.add_option("--radix", args.radix, "Of trees and groups, where it has one (2)"), 2,
-      kRanksMost);
+  whole_number(command.add_option("--ranks", args.ranks, "Of the job")->required(), 1, 1024);
+  constexpr int kAny = std::numeric_limits<int>::max();
+  whole_number(command.add_option("--root", args.root, "Of a rooted collective (0)"), 0, kAny)
+      ->type_name("RANK");
+  whole_number(command.add_option("--rank", args.rank, "Only this rank's program (text)"), 0, kAny)
+      ->type_name("RANK");
+  add_radix(command, args.radix);
   whole_number(command.add_option("--copies", args.copies, "Copies of every lane (1)"), 1, 64);
   command.add_flag("--in-place", args.in_place, "Input and Output are one");
   one_of(command.add_option("--format", args.format, "How it is shown (text)"),

@@ -406,7 +406,7 @@ void add_options(CLI::App& command, SimulateArguments& a) {
   text("--slot", a.slot, "Bytes of a link's slot", "SIZE");
   number("--slots", a.slots, "Of a link", 2, 1024)->capture_default_str();
   number("--lanes", a.lanes, "Copies of every lane", 1, 64)->capture_default_str();
-  number("--radix", a.radix, "Of trees and groups, where an algorithm has one (2)", 2, 1024);
+  add_radix(command, a.radix);
   text("--budget", a.budget, "Steps to be played at most, per case", "STEPS");
   command.add_flag("--every-rank", a.every_rank, "Play all ranks, not representatives");
   command.add_option("--trace", a.trace, "One case: who did what when, as a file for Perfetto")

@@ -19,18 +19,21 @@ inline std::string command_list(const CLI::App& app) {
 
 // The option takes a whole number of that range, which is what --help shows.
 inline CLI::Option* whole_number(CLI::Option* option, int least, int most) {
-  CLI::Range range(least, most);
-  range.description("");
-  return option->type_name(concat(least, "-", most))->check(range);
+  return option->type_name(concat(least, "-", most))
+      ->check(CLI::Range(least, most).description(""));
 }
 
 // Likewise one of these words.
 inline CLI::Option* one_of(CLI::Option* option, const std::vector<std::string>& words) {
   std::string all;
   for (const std::string& word : words) all.append(concat(all.empty() ? "" : "|", word));
-  CLI::IsMember among(words);
-  among.description("");
-  return option->type_name(all)->check(among);
+  return option->type_name(all)->check(CLI::IsMember(words).description(""));
+}
+
+// Where algorithms have one. 0 stays where nothing is said, for 2 (parameters_of).
+inline void add_radix(CLI::App& command, int& radix) {
+  whole_number(command.add_option("--radix", radix, "Of trees and groups that have one (2)"), 2,
+               1024);
 }
 
 // The exit status: 0 for help and the like, else 2.

@@ -35,16 +35,28 @@ TEST(Choose, AsksTheTuner) {
   EXPECT_EQ(choose(call, around, asked)->algorithm->name, "ring");
 }
 
+// Of floats; what is there is not looked at.
+Call out_of_place(Kind kind, size_t count) {
+  static float memory[2] = {};
+  Call call{.kind = kind, .input = memory, .output = memory + 1, .count = count};
+  call.type = DataType::float32;
+  return call;
+}
+
+// Of one host, with the usual links.
+Surroundings three_ranks() {
+  Surroundings around{.ranks = 3, .windows = true};
+  around.slot_bytes = 64 << 10;
+  around.slots = 8;
+  return around;
+}
+
 // The faster windows are, the less what the table takes costs beside the cheapest, or the more:
 // whether it is taken up to `limit` times that.
 void expect_left_up_to(double limit, Kind kind, size_t count, int cores,
                        std::string_view by_table = "window_one_shot", double links_rate = 1e9) {
-  float x[2] = {};
-  Call call{.kind = kind, .input = x, .output = x + 1, .count = count};
-  call.type = DataType::float32;
-  Surroundings around{.ranks = 3, .windows = true};
-  around.slot_bytes = 64 << 10;
-  around.slots = 8;
+  const Call call = out_of_place(kind, count);
+  Surroundings around = three_ranks();
   bool dear = false, about_the_same = false;
   for (double rate = 0.1e9; rate < 2e10; rate *= 1.08) {
     Network n = network(kMicro, kMicro);
@@ -221,12 +233,9 @@ TEST(Choose, FoldsAllAsLongAsItIsClaimedBefore) {
 // The faster the kernel copies, the less what it copies costs beside the cheapest of all else, or
 // the more what the table takes costs beside that: up to where it is left.
 void expect_pulled(bool claims, int cores, double from, double up_to) {
-  float x[2] = {};
-  Call call{.kind = Kind::all_to_all, .input = x, .output = x + 1, .count = 1 << 18};
-  call.type = DataType::float32;
-  Surroundings around{.ranks = 3, .windows = true, .readable = true};
-  around.slot_bytes = 64 << 10;
-  around.slots = 8;
+  const Call call = out_of_place(Kind::all_to_all, 1 << 18);
+  Surroundings around = three_ranks();
+  around.readable = true;
   int pulled = 0, not_pulled = 0;
   for (double rate = 1e8; rate < 1e11; rate *= 1.05) {
     Network n = network(kMicro, 0);
@@ -257,12 +266,9 @@ TEST(Choose, LeavesReadingWhereItsPriceIsNotExact) { expect_pulled(false, 2, 0, 
 
 // A link that is cheap, but not by enough, is no reason to leave what is cheaper by enough.
 TEST(Choose, WeighsEachOfferByItself) {
-  float x[2] = {};
-  Call call{.kind = Kind::all_to_all, .input = x, .output = x + 1, .count = 1 << 18};
-  call.type = DataType::float32;
-  Surroundings around{.ranks = 3, .windows = true, .readable = true};
-  around.slot_bytes = 64 << 10;
-  around.slots = 8;
+  const Call call = out_of_place(Kind::all_to_all, 1 << 18);
+  Surroundings around = three_ranks();
+  around.readable = true;
   std::map<std::string_view, int> taken;
   for (double read = 1e9; read < 3e10; read *= 1.1)
     for (double links = 1e9; links < 3e10; links *= 1.5) {
