@@ -18,14 +18,22 @@ inline void cpu_relax() {
 #endif
 }
 
+// What a thread waits for, where it knows.
+struct Waiting {
+  Rank whom = -1;          // where that is one rank
+  bool needs_cpu = false;  // one that has to run before the thread can go on needs its CPU
+};
+
 class Backoff {
  public:
   // `crowded`: more ranks on this host than CPUs that they may use; then spinning only keeps peers
   // from running, unless for one that runs meanwhile, and whoever found nothing in a few turns is
-  // better woken than asked again. Else spin for long, a millisecond where a pause takes 50 ns
-  // (Intel's since Skylake): to wake a core that has gone idle takes 40 us in a virtual machine.
-  // But yield now and then, and sleep after all: two ranks that were started on one core get in
-  // each other's way, and are told apart by the scheduler when it wakes one of them.
+  // better woken than asked again. And where one of the same CPU is needed at all, to look for
+  // others first is in vain, however soon they come. Else spin for long, a millisecond where a
+  // pause takes 50 ns (Intel's since Skylake): to wake a core that has gone idle takes 40 us in a
+  // virtual machine. But yield now and then, and sleep after all: two ranks that were started on
+  // one core get in each other's way, and are told apart by the scheduler when it wakes one of
+  // them.
   explicit Backoff(bool crowded)
       : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 20) {}
 
@@ -35,24 +43,24 @@ class Backoff {
   // Connections, deaths, notes and deadlines want a look: now and then, soon after going idle.
   bool look_around() const { return (idle_ & 127) == 32 || yielded_ >= yields_; }
 
-  // `awaited`: whom the caller waits for, where that is one rank; looked at where crowded().
-  void pause(Media& media, const Deadline& deadline, Rank awaited = kNobody) {
+  // `waiting`: looked at where crowded().
+  void pause(Media& media, const Deadline& deadline, Waiting waiting = {}) {
     ++idle_;
-    if (++spun_ <= patience(media, awaited)) return cpu_relax();
+    if (++spun_ <= patience(media, waiting)) return cpu_relax();
     spun_ = 0;
     if (crowded_) media.set_running(false);
     give_way(media, deadline);
     if (crowded_) media.set_running(true);
   }
 
-  static constexpr Rank kNobody = -1;
   // For a rank that has a core, so many: what it is to send comes sooner than this rank would get
   // its own core back, a microsecond or two later.
   static constexpr uint32_t kSpinsForRunning = 24;
 
  private:
-  uint32_t patience(const Media& media, Rank awaited) const {
-    if (crowded_ && yielded_ < yields_ && media.running(awaited)) return kSpinsForRunning;
+  uint32_t patience(const Media& media, Waiting waiting) const {
+    if (crowded_ && waiting.needs_cpu) return 0;
+    if (crowded_ && yielded_ < yields_ && media.running(waiting.whom)) return kSpinsForRunning;
     const bool spins = crowded_ ? yielded_ == 0 : yielded_ < yields_;
     return spins ? spins_ : 0;
   }

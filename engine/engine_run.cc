@@ -259,8 +259,9 @@ Status Engine::drive(Operation& op) {
           if (op.has_ended()) return how_ended(op);
           if (!status.ok()) return status;
         }
-        backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline(),
-                       backoff_.crowded() ? op.executor.awaited() : Backoff::kNobody);
+        Waiting waiting;
+        if (crowded_) waiting = {op.executor.awaited(), op.executor.needs_this_cpu()};
+        backoff_.pause(*media_, op.deadline ? *op.deadline : Deadline(), waiting);
         break;
     }
   }

@@ -61,6 +61,8 @@ class Media {
   bool running(Rank peer) const {
     return peer >= 0 && routes_[peer] && routes_[peer]->running(peer);
   }
+  // See Transport::shares_cpu(). REQUIRES: a peer
+  bool shares_cpu(Rank peer) const { return routes_[peer] && routes_[peer]->shares_cpu(peer); }
   void tell(Rank peer, NoteKind kind, std::string_view text);
   void abandon();  // see Transport::abandon()
   // See Transport::forget_memory(); on every call's way.

@@ -241,6 +241,9 @@ class Transport {
   // Whether `peer` is known to have a core, so that what it is to send may come any moment. A hint:
   // it may have lost it, be computing something else, or not say such things.
   virtual bool running(Rank) const { return false; }
+  // Whether `peer` had the same CPU as this rank when both last said that they run: as long as
+  // this one keeps it, it does nothing. A hint, too.
+  virtual bool shares_cpu(Rank) const { return false; }
   // Ends a wait() of this transport; the only call allowed from any thread at any time.
   virtual void wake_self() = 0;
 

@@ -64,6 +64,9 @@ class CpuExecutor {
   std::vector<Rank> blocked_peers() const;
   // One of those that the last poll found missing, where it was blocked.
   Rank awaited() const { return awaited_; }
+  // Whether one that this rank still needs something of, in this round or before the next, shares
+  // its CPU. REQUIRES: blocked
+  bool needs_this_cpu() const;
 
  private:
   struct Cursor {  // where a lane is
@@ -169,6 +172,9 @@ class CpuExecutor {
   inline void finish_call();
   Move fail(Status status);
   std::string place(const PlanLane& lane, const Cursor& at) const;
+  bool is_missing(const Signal& wait, const Cursor& at) const;
+  template <class Use>
+  bool any_source(const PlanLane& lane, size_t index, const Cursor& at, Use use) const;
   std::vector<Rank> waited_for(const PlanLane& lane, const Cursor& at) const;
 
   Media& media_;

@@ -19,6 +19,8 @@ Step step_of(const PlanStep& lowered) {
 
 // Where memory is posted, looking would claim the message that the next post is for.
 bool nothing_there(const PlanStep& step) { return step.receives_memory || !step.from->peek(); }
+// Nor of a step to come, where its link has memory posted.
+bool is_empty(RecvLink& link) { return !link.traits().recv_into_memory && !link.peek(); }
 
 }  // namespace
 
@@ -49,38 +51,66 @@ std::string CpuExecutor::place(const PlanLane& lane, const Cursor& at) const {
          "), round " + std::to_string(at.round + 1) + " of " + std::to_string(lane.rounds);
 }
 
+bool CpuExecutor::is_missing(const Signal& wait, const Cursor& at) const {
+  const uint64_t seen =
+      WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
+          .load(std::memory_order_acquire);
+  const uint64_t count = needed(wait, at);
+  return count > 0 && posts_missing(seen, count) > 0;
+}
+
+// Calls use(rank, missing) for those that the lane's step takes something from, where missing()
+// says whether it has not come; until one call is true, and returns whether one was. Of a step
+// that is not at hand yet: as far as that can be told.
+template <class Use>
+bool CpuExecutor::any_source(const PlanLane& lane, size_t index, const Cursor& at, Use use) const {
+  const PlanStep& step = lane.steps[index];
+  const bool at_hand = index == at.step;
+  if (!at_hand || !at.entered)
+    for (const Signal& wait : step.waits)
+      if (use(wait.peer, [&] { return is_missing(wait, at); })) return true;
+  if (at_hand && !at.entered) return false;
+  const auto serial = static_cast<uint32_t>(identity_.ll_serial + at.round);
+  const auto is_old = [&](const std::atomic<uint64_t>& flag) {
+    return signal_count(flag.load(std::memory_order_acquire)) != serial;
+  };
+  if (short_) {
+    for (const ShortPlace& place : plan_->short_steps[index].flags)
+      if (use(place.rank, [&] { return is_old(flag_at(place)); })) return true;
+  } else if (step.lines && at_hand) {
+    for (const Operand& o : step.sources)
+      if (o.buffer == Buffer::window && use(o.rank, [&] { return is_old(line(o, at)->flag); }))
+        return true;
+  } else if (step.pulls) {
+    return use(step.sources[0].rank, [&] { return at_hand; });
+  } else if (step.from) {
+    return use(step.from_peer,
+               [&] { return at_hand ? nothing_there(step) : is_empty(*step.from); });
+  }
+  return false;
+}
+
 std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at) const {
   std::vector<Rank> peers;
+  any_source(lane, at.step, at, [&](Rank peer, auto missing) {
+    if (missing()) peers.push_back(peer);
+    return false;
+  });
   const PlanStep& step = lane.steps[at.step];
-  if (!at.entered) {
-    for (const Signal& wait : step.waits) {
-      const uint64_t seen =
-          WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
-              .load(std::memory_order_acquire);
-      const uint64_t count = needed(wait, at);
-      if (count > 0 && posts_missing(seen, count) > 0) peers.push_back(wait.peer);
-    }
-    return peers;
-  }
-  if (short_) {
-    for (const ShortPlace& place : plan_->short_steps[at.step].flags)
-      if (signal_count(flag_at(place).load(std::memory_order_acquire)) !=
-          static_cast<uint32_t>(identity_.ll_serial))
-        peers.push_back(place.rank);
-    return peers;
-  }
-  if (step.lines) {
-    const auto serial = static_cast<uint32_t>(identity_.ll_serial + at.round);
-    for (const Operand& o : step.sources)
-      if (o.buffer == Buffer::window &&
-          signal_count(line(o, at)->flag.load(std::memory_order_acquire)) != serial)
-        peers.push_back(o.rank);
-    return peers;
-  }
-  if (step.pulls) return {step.sources[0].rank};
-  if (step.from && nothing_there(step)) peers.push_back(step.from_peer);
-  if (step.to && peers.empty()) peers.push_back(step.to_peer);
+  if (at.entered && step.to && peers.empty()) peers.push_back(step.to_peer);
   return peers;
+}
+
+bool CpuExecutor::needs_this_cpu() const {
+  if (!started_ || lanes_left_ == 0) return awaited_ >= 0 && media_.shares_cpu(awaited_);
+  const auto beside = [&](Rank peer, auto missing) { return media_.shares_cpu(peer) && missing(); };
+  for (size_t i = 0; i < cursors_.size(); ++i) {
+    if (cursors_[i].finished) continue;
+    const PlanLane& lane = plan_->lanes[i];
+    for (size_t step = cursors_[i].step; step < lane.steps.size(); ++step)
+      if (any_source(lane, step, cursors_[i], beside)) return true;
+  }
+  return false;
 }
 
 std::vector<Rank> CpuExecutor::blocked_peers() const {

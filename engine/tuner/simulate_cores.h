@@ -4,8 +4,9 @@
 // turn takes Network::switch_s, and a step and Medium::poll_s for finding nothing. The first time
 // since something was done it looks kSpins times more before (where patience_s says what a look is:
 // in shared memory). While it waits for one rank that has another core it keeps its own for up to
-// Medium::patience_s, as Backoff does. Ranks that have found nothing in kTurns turns sleep, until
-// one of them is ready.
+// Medium::patience_s, as Backoff does (which, in shared memory, gives way at once where the rank
+// needs something of another one of its core: not modelled). Ranks that have found nothing in
+// kTurns turns sleep, until one of them is ready.
 #pragma once
 
 #include <algorithm>

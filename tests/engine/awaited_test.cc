@@ -1,4 +1,5 @@
-// Whom a blocked executor waits for: what a thread that shares its core goes by.
+// Whom a blocked executor waits for, and whether one of them needs its CPU: what a thread that
+// shares its core goes by.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -12,10 +13,10 @@
 namespace weft::test {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kRanks = 4, kCpus = 2;  // which ranks have in turn
 constexpr size_t kCount = 4, kWindowBytes = 1 << 20;
 
-// All ranks in one all_reduce, driven by hand.
+// All ranks in one call, driven by hand.
 class Awaited : public testing::Test {
  protected:
   struct Member {
@@ -23,15 +24,18 @@ class Awaited : public testing::Test {
     SharedState shared;
     CpuExecutor executor;
     std::unique_ptr<Plan> plan;
-    std::vector<float> in = std::vector<float>(kCount, 1), out = std::vector<float>(kCount);
+    std::vector<float> in = std::vector<float>(kCount, 1),
+                       out = std::vector<float>(kRanks * kCount);
   };
 
-  void start(const char* algorithm, bool ll, size_t window_bytes) {
-    media_ = std::make_unique<SimMedia>(kRanks, window_bytes);
+  void start(const char* algorithm, bool ll, size_t window_bytes, Kind kind = Kind::all_reduce) {
+    members_.clear();
+    media_ =
+        std::make_unique<SimMedia>(kRanks, window_bytes, SimOptions{.traits = {}, .cpus = kCpus});
     for (Rank rank = 0; rank < kRanks; ++rank) {
       Media& media = media_->of(rank);
       Member& member = *members_.emplace_back(std::make_unique<Member>(media));
-      const Call call{.kind = Kind::all_reduce, .count = kCount, .type = DataType::float32};
+      const Call call{.kind = kind, .count = kCount, .type = DataType::float32};
       const Choice choice{.algorithm = find_algorithm(algorithm), .ll = ll, .segment_bytes = 1024};
       auto arranged = arrange(call, false, choice, kRanks, rank).take();
       arranged.request.links = Media::kUsualLinks;
@@ -41,7 +45,7 @@ class Awaited : public testing::Test {
       member.executor.binding() = {.input = reinterpret_cast<const std::byte*>(member.in.data()),
                                    .output = reinterpret_cast<std::byte*>(member.out.data())};
       CallIdentity& identity = member.executor.identity();
-      identity = {.tag = 7, .ll_serial = 1};
+      identity = {.tag = 7, .ll_serial = 1, .finished_before = finished_before_};
       if (window_bytes > 0) {
         const WindowLayout& layout = media.window_layout();
         identity.window_call = 1;
@@ -62,6 +66,8 @@ class Awaited : public testing::Test {
     }
     return executor;
   }
+
+  uint64_t finished_before_ = 0;
 
  private:
   std::unique_ptr<SimMedia> media_;
@@ -89,6 +95,43 @@ TEST_F(Awaited, IsWhoseLineHasNotCome) {
   drive(0);
   drive(3);
   EXPECT_EQ(drive(2).awaited(), 1);
+}
+
+TEST_F(Awaited, NeedsTheCpuUntilItHasWritten) {
+  for (const bool ll : {false, true}) {
+    start("window_one_shot", ll, kWindowBytes);
+    drive(3);
+    EXPECT_TRUE(drive(2).needs_this_cpu()) << "rank 0 has to run";
+    drive(0);
+    EXPECT_FALSE(drive(2).needs_this_cpu()) << "rank 1 is elsewhere";
+  }
+}
+
+// In a later step of the round: the one at hand is a peer's of another CPU.
+TEST_F(Awaited, NeedsTheCpuForWhatComesLater) {
+  start("window_one_shot", false, kWindowBytes, Kind::all_gather);
+  EXPECT_EQ(drive(2).awaited(), 3);
+  EXPECT_TRUE(drive(2).needs_this_cpu());
+  drive(0);
+  EXPECT_EQ(drive(2).awaited(), 3);
+  EXPECT_FALSE(drive(2).needs_this_cpu());
+}
+
+TEST_F(Awaited, NeedsTheCpuForAMessageThatComesLater) {
+  start("direct_one_shot", false, 0, Kind::all_gather);
+  EXPECT_EQ(drive(3).awaited(), 0);
+  EXPECT_TRUE(drive(3).needs_this_cpu());
+  drive(1);
+  EXPECT_EQ(drive(3).awaited(), 0);
+  EXPECT_FALSE(drive(3).needs_this_cpu());
+}
+
+TEST_F(Awaited, NeedsTheCpuForTheEndOfACallThatHadTheWindow) {
+  finished_before_ = 1;
+  start("window_one_shot", false, kWindowBytes);
+  EXPECT_EQ(drive(2).awaited(), 0);
+  EXPECT_TRUE(drive(2).needs_this_cpu());
+  EXPECT_FALSE(drive(1).needs_this_cpu());
 }
 
 }  // namespace

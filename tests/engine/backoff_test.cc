@@ -44,11 +44,11 @@ class Listener final : public Transport {
 class BackoffTest : public testing::Test {
  protected:
   // What is heard in so many pauses, "." for those spent on spinning.
-  std::string pauses(Backoff& backoff, int count, Rank awaited = kPeer) {
+  std::string pauses(Backoff& backoff, int count, Waiting waiting = {.whom = kPeer}) {
     std::string text;
     for (int i = 0; i < count; ++i) {
       heard_.clear();
-      backoff.pause(media_, Deadline::after(1), awaited);
+      backoff.pause(media_, Deadline::after(1), waiting);
       text += heard_.empty() ? "." : heard_;
     }
     return text;
@@ -84,9 +84,9 @@ TEST_F(BackoffTest, WhoHasACoreOfHisOwnSpinsForLongAndTellsNobody) {
 
 TEST_F(BackoffTest, WhoSharesACoreYieldsSoonAndSleepsSoon) {
   Backoff backoff(true);
-  for (const Rank awaited : {kPeer, Backoff::kNobody}) {
+  for (const Waiting waiting : {Waiting{.whom = kPeer}, Waiting{}}) {
     backoff.reset();
-    EXPECT_EQ(pauses(backoff, 2 + 16 + 2, awaited), ".." + repeated(16, "-r") + "-wr-wr");
+    EXPECT_EQ(pauses(backoff, 2 + 16 + 2, waiting), ".." + repeated(16, "-r") + "-wr-wr");
     EXPECT_TRUE(backoff.look_around());
   }
 }
@@ -99,7 +99,16 @@ TEST_F(BackoffTest, WhoSharesACoreSpinsForAPeerThatRuns) {
   EXPECT_EQ(pauses(backoff, 3),
             "-wr-wr-wr");  // it only computes: each look would cost a system call
   backoff.reset();
-  EXPECT_EQ(pauses(backoff, 25, Backoff::kNobody), ".." + repeated(16, "-r") + repeated(7, "-wr"));
+  EXPECT_EQ(pauses(backoff, 25, {}), ".." + repeated(16, "-r") + repeated(7, "-wr"));
+}
+
+TEST_F(BackoffTest, WhoIsNeededHereRunsAtOnce) {
+  Backoff backoff(true);
+  peer_runs_ = true;
+  const Waiting waiting{.whom = kPeer, .needs_cpu = true};
+  EXPECT_EQ(pauses(backoff, 2 + 16, waiting), repeated(16, "-r") + "-wr-wr");
+  backoff.reset();
+  EXPECT_EQ(pauses(backoff, 2, waiting) + pauses(backoff, 3), "-r-r...");
 }
 
 TEST_F(BackoffTest, LooksAtThePeerEveryTime) {

@@ -16,8 +16,8 @@ namespace weft::test {
 class SimMedia {
  public:
   // With windows where `window_bytes` are given.
-  explicit SimMedia(int ranks, size_t window_bytes = 0)
-      : net_(std::make_shared<SimNet>(ranks, SimOptions{.windows = window_bytes > 0})) {
+  explicit SimMedia(int ranks, size_t window_bytes = 0, SimOptions options = {})
+      : net_(std::make_shared<SimNet>(ranks, with_windows(options, window_bytes > 0))) {
     std::vector<std::unique_ptr<Transport>> transports;
     std::vector<std::string> addresses;
     for (Rank r = 0; r < ranks; ++r) {
@@ -46,6 +46,11 @@ class SimMedia {
   }
 
  private:
+  static SimOptions with_windows(SimOptions options, bool windows) {
+    options.windows = windows;
+    return options;
+  }
+
   std::shared_ptr<SimNet> net_;
   std::deque<Media> media_;
 };

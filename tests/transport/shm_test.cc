@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/socket.h"
+#include "bootstrap/cpus.h"
 #include "tests/transport/conformance.h"
 #include "tests/transport/shm_world.h"
 #include "transport/backends.h"
@@ -244,6 +245,25 @@ TEST(Shm, APeerRunsAsItLastSaid) {
   EXPECT_FALSE(ranks.b->running(0));
   ranks.b->set_running(false);
   EXPECT_FALSE(ranks.a->running(1));
+}
+
+TEST(Shm, APeerHasTheCpuThatItLastRanOn) {
+  const std::vector<int> cpus = usable_cpus();
+  Couple ranks;
+  bind_to_cpu(cpus[0]);
+  ranks.a->set_running(true);
+  EXPECT_FALSE(ranks.a->shares_cpu(1)) << "it has never said";
+  ranks.b->set_running(true);
+  EXPECT_TRUE(ranks.a->shares_cpu(1));
+  EXPECT_TRUE(ranks.b->shares_cpu(0));
+  ranks.b->set_running(false);
+  EXPECT_TRUE(ranks.a->shares_cpu(1));
+  if (cpus.size() > 1) {
+    bind_to_cpu(cpus[1]);
+    ranks.b->set_running(true);
+    EXPECT_FALSE(ranks.a->shares_cpu(1));
+  }
+  unbind_from_cpus();
 }
 
 TEST(Shm, WhatHasArrivedCountsBeforeTheLossOfItsSender) {

@@ -20,6 +20,19 @@ class alignas(64) RunningWord {
   std::atomic<uint32_t> word_{0};  // also what fresh shared memory says
 };
 
+// On which CPU a rank was when it last said that it runs: it seldom changes, so peers have the line
+// in their caches.
+class alignas(64) CpuWord {
+ public:
+  void set(int cpu) {
+    if (this->cpu() != cpu) word_.store(cpu + 1, std::memory_order_relaxed);
+  }
+  int cpu() const { return word_.load(std::memory_order_relaxed) - 1; }  // -1: not known
+
+ private:
+  std::atomic<int32_t> word_{0};
+};
+
 // What peers need to read the memory of a rank's process. It is written before peers have the home,
 // except for the flag: set before the rank's callers get their memory back (Transport::abandon).
 struct alignas(64) MemoryWord {
@@ -36,8 +49,9 @@ struct alignas(64) MemoryWord {
 struct Home {
   Bell bell;
   RunningWord running;
+  CpuWord cpu;
   MemoryWord memory;
 };
-static_assert(sizeof(Home) == 192);
+static_assert(sizeof(Home) == 256);
 
 }  // namespace weft::shm

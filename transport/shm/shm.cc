@@ -1,5 +1,6 @@
 #include "transport/shm/shm.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -379,9 +380,20 @@ void ShmTransport::wake(Rank peer) {
   if (const Peer* known = find(peer)) known->bell->ring();
 }
 
+void ShmTransport::set_running(bool running) {
+  own_home().running.set(running);
+  if (running) own_home().cpu.set(::sched_getcpu());
+}
+
 bool ShmTransport::running(Rank peer) const {
   const Peer* const known = find(peer);
   return known && known->home && home_of(*known).running.running();
+}
+
+bool ShmTransport::shares_cpu(Rank peer) const {
+  const Peer* const known = find(peer);
+  const int mine = own_home().cpu.cpu();
+  return mine >= 0 && known && known->home && home_of(*known).cpu.cpu() == mine;
 }
 
 // Not lost where it comes before a wait: with or without an announcement, the word then says awake,

@@ -51,8 +51,9 @@ class ShmTransport final : public Transport {
   void wait(const Deadline& deadline) override;
   void wake(Rank peer) override;
   void wake_self() override;
-  void set_running(bool running) override { own_home().running.set(running); }
+  void set_running(bool running) override;
   bool running(Rank peer) const override;
+  bool shares_cpu(Rank peer) const override;
 
   // Links move nothing by themselves and know no memory of callers; but peers may read that. A
   // forked child has no say in it.

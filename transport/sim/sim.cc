@@ -117,6 +117,10 @@ class SimTransport final : public Transport {
     map_windows();
   }
   void wait(const Deadline& deadline) override { state_.wait(rank_, deadline); }
+  bool shares_cpu(Rank peer) const override {
+    const int cpus = state_.options().cpus;
+    return cpus > 0 && peer % cpus == rank_ % cpus;
+  }
   void wake(Rank peer) override { state_.ring(peer); }
   void wake_self() override { state_.ring(rank_); }
   void abandon() override { state_.abandon(rank_); }

@@ -34,6 +34,7 @@ struct SimOptions {
   // With windows ranks can read each other's own memory, too, but for one that cannot, and one
   // whose memory cannot be read.
   Rank blind = -1, hidden = -1;
+  int cpus = 0;  // so many, that ranks have in turn (Transport::shares_cpu()); 0: one each
   // Called where a rank polls its transport: what others do between two of its looks. May be empty.
   std::function<void(Rank)> between = {};
 };
