@@ -28,8 +28,9 @@ constexpr size_t kRegisteredBytes = 32 * 1024;
 // Over links: trees below, algorithms that meet the bandwidth bound above.
 constexpr size_t kLinkSmallBytes = 32 * 1024;
 // all_reduce over links: above, what is under way between all ranks at once is in no cache, where
-// around a ring every link has its turn.
-constexpr size_t kAtOnceBytes = 1024 * 1024;
+// around a ring every link has its turn. On 2 ranks both are the same messages, but what a ring
+// passes on is written to a slot and to the Output, here to that alone.
+constexpr size_t kAtOnceBytes = 1 << 20, kPairAtOnceBytes = 2 << 20;
 // Of a block: up to here a logarithm of steps, of many blocks each, beats a step for each rank.
 constexpr size_t kTinyBlock = 4 * 1024;
 constexpr int kFewRanks = 8;    // up to here all others at once are as good
@@ -112,6 +113,7 @@ std::string_view over_links(const Collective& c, size_t bytes, const Surrounding
     case Kind::all_reduce:
       if (small) return "recursive_doubling";
       if (handful && bytes <= kAtOnceBytes) return "direct_two_shot";
+      if (ranks == 2 && bytes <= kPairAtOnceBytes) return "direct_two_shot";
       return ranks > kManyRanks ? "double_tree" : "ring";
     case Kind::barrier: return "recursive_doubling";
     case Kind::reduce:

@@ -135,26 +135,6 @@ TEST(Choose, LeavesWhatDealsOutLessThanThereIs) {
   }
 }
 
-// Few ranks exchange with all others at once, also where that seems dearer; what is reduced and
-// gathered only as long as caches hold it.
-TEST(Choose, LeavesDirectExchangesOfAFew) {
-  const float x = 0;
-  float y = 0;
-  Call call{.kind = Kind::all_reduce, .input = &x, .output = &y, .count = 1 << 18};
-  call.type = DataType::float32;
-  for (const int ranks : {2, 3, 4, 5}) {
-    Surroundings around{.ranks = ranks, .windows = false};
-    const bool few = ranks == 3 || ranks == 4;
-    EXPECT_EQ(choose(call, around, {})->algorithm->name, few ? "direct_two_shot" : "ring");
-    ++call.count;
-    EXPECT_EQ(choose(call, around, {})->algorithm->name, "ring");
-    call.kind = Kind::all_gather;
-    EXPECT_EQ(choose(call, around, {})->algorithm->name, few ? "direct_one_shot" : "ring");
-    call.kind = Kind::all_reduce;
-    --call.count;
-  }
-}
-
 Choice choice_of(Kind kind, size_t count, const Surroundings& around, const Options& options = {}) {
   const float x = 0;
   float y = 0;
@@ -332,6 +312,20 @@ TEST(Choose, TakesNoMoreOfWindowsThanThereIs) {
   EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "window_one_shot");
   asked.lanes = 2;
   EXPECT_EQ(chosen(Kind::all_to_all, kMuch, around, asked), "pairwise");
+}
+
+// Over links, few ranks exchange with all others at once, also where that seems dearer; what is
+// reduced and gathered only as long as caches hold it.
+TEST(Choose, LeavesDirectExchangesOfAFew) {
+  constexpr size_t kMebi = 1 << 18;  // of floats
+  for (const int ranks : {2, 3, 4, 5}) {
+    const Surroundings around{.ranks = ranks, .windows = false};
+    const size_t most = ranks == 2 ? 2 * kMebi : kMebi;
+    const bool few = ranks == 3 || ranks == 4;
+    EXPECT_EQ(chosen(Kind::all_reduce, most, around), ranks < 5 ? "direct_two_shot" : "ring");
+    EXPECT_EQ(chosen(Kind::all_reduce, most + 1, around), "ring");
+    EXPECT_EQ(chosen(Kind::all_gather, most + 1, around), few ? "direct_one_shot" : "ring");
+  }
 }
 
 // Over links, a logarithm of steps where a ring's would be what takes the time.
