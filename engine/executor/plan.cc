@@ -198,13 +198,26 @@ class Lowering {
 
   static bool is_shared(const Operand& o) { return o.buffer == Buffer::window || o.rank >= 0; }
 
+  // Whether what the step writes to the Output lies where this rank has just read its Input: in the
+  // same step, or since slots that come back went. Those lines are in the core's own cache, and to
+  // write past it has to take them out first.
+  bool writes_where_it_read(const PlanStep& lowered) const {
+    const Collective& c = request_.collective;
+    if (!c.in_place || !(reduces(c.kind) || c.kind == Kind::all_to_all)) return false;
+    return request_.hands_back || std::ranges::any_of(lowered.sources, [](const Operand& o) {
+             return o.buffer == Buffer::input && o.rank < 0;
+           });
+  }
+
   // Who reads next what the step writes, and who had it last.
   void add_readers(PlanStep& lowered) const {
+    const bool result_is_cached = writes_where_it_read(lowered);
     for (size_t t = 0; t < lowered.targets.size(); ++t) {
       const Operand& target = lowered.targets[t];
       const bool shared = is_shared(target);
       if (shared) lowered.shared |= PlanStep::bit(t);
-      if (!shared && target.buffer == Buffer::output) lowered.results |= PlanStep::bit(t);
+      if (!shared && target.buffer == Buffer::output && !result_is_cached)
+        lowered.results |= PlanStep::bit(t);
       if (std::ranges::find(lowered.sources, target) != lowered.sources.end())
         lowered.also_read |= PlanStep::bit(t);
     }

@@ -160,15 +160,20 @@ TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {
   EXPECT_EQ(of_copies(2, 8).size(), 0u);
 }
 
+struct As {
+  const char* algorithm = "window_one_shot";
+  bool ll = false, crowded = false, in_place = false;
+};
+
 // The plan of a call of so many bytes in each block, in chunks of 64 KiB.
 std::unique_ptr<Plan> plan_of(SimMedia& world, Kind kind, int ranks, Rank me, size_t bytes,
-                              const char* algorithm = "window_one_shot", bool ll = false,
-                              bool crowded = false) {
+                              const As& as = {}) {
   const Call call{.kind = kind, .count = bytes, .type = DataType::uint8, .op = ReduceOp::sum};
-  const Choice choice{.algorithm = find_algorithm(algorithm), .ll = ll, .segment_bytes = 64 << 10};
-  auto arranged = arrange(call, false, choice, ranks, me).take();
+  const Choice choice{
+      .algorithm = find_algorithm(as.algorithm), .ll = as.ll, .segment_bytes = 64 << 10};
+  auto arranged = arrange(call, as.in_place, choice, ranks, me).take();
   arranged.request.links = Media::kUsualLinks;
-  arranged.request.crowded = crowded;
+  arranged.request.crowded = as.crowded;
   auto plan = lower(arranged.request, std::move(arranged.program), std::move(arranged.layout),
                     world.of(me));
   EXPECT_TRUE(plan.ok()) << plan.status().to_string();
@@ -203,6 +208,36 @@ TEST(Copies, AreMadeByWhereTheirLinesComeFromAndGoTo) {
 }
 
 // After two laps of windows, each of `lap` calls of so many rounds; then the ways are timed.
+// Of a rank's writes to its Output: how many are results that large calls write past the caches,
+// and how many are not.
+std::pair<int, int> results_of(Kind kind, const As& as) {
+  SimMedia world(2, 4 << 20);
+  const auto plan = plan_of(world, kind, 2, 0, 1 << 20, as);
+  std::pair<int, int> count;
+  if (!plan) return count;
+  for (const PlanStep& step : plan->lanes[0].steps)
+    for (size_t k = 0; k < step.targets.size(); ++k)
+      if (step.targets[k].buffer == Buffer::output)
+        ++(step.results & PlanStep::bit(k) ? count.first : count.second);
+  return count;
+}
+
+TEST(Results, PassTheCachesUnlessTheyLieWhereTheInputWasJustRead) {
+  using Counts = std::pair<int, int>;
+  const As trip{.algorithm = "window_round_trip"},
+      trip_in_place{.algorithm = "window_round_trip", .in_place = true}, in_place{.in_place = true};
+  EXPECT_EQ(results_of(Kind::all_reduce, trip), Counts(2, 0));
+  EXPECT_EQ(results_of(Kind::all_reduce, trip_in_place), Counts(0, 2));
+  EXPECT_EQ(results_of(Kind::all_to_all, trip_in_place).first, 0);
+  // Nothing lies there before.
+  EXPECT_EQ(results_of(Kind::all_gather, trip_in_place), Counts(2, 0));
+  EXPECT_EQ(results_of(Kind::all_gather, in_place), Counts(1, 0));
+  // What has been read before slots that do not come back may have left the caches.
+  EXPECT_EQ(results_of(Kind::reduce_scatter, in_place), Counts(0, 1));
+  EXPECT_EQ(results_of(Kind::all_reduce, {.algorithm = "window_two_shot", .in_place = true}),
+            Counts(1, 1));
+}
+
 TEST(Trials, BeginWhereTheirPlanHasTouchedItsPages) {
   struct Laps {
     size_t bytes;
@@ -211,8 +246,7 @@ TEST(Trials, BeginWhereTheirPlanHasTouchedItsPages) {
   for (const Laps& c :
        {Laps{64 << 10, 8, 1, 1}, Laps{128 << 10, 4, 2, 2}, Laps{1 << 20, 4, 16, 4}}) {
     SimMedia world(2, 4 << 20);
-    const auto plan =
-        plan_of(world, Kind::broadcast, 2, 0, c.bytes, "window_one_shot", false, true);
+    const auto plan = plan_of(world, Kind::broadcast, 2, 0, c.bytes, {.crowded = true});
     ASSERT_TRUE(plan && plan->stores);
     const auto is_timed = [&](uint64_t turn) { return plan->stores->begin(turn).timed; };
     const uint64_t before = std::min(2 * c.lap * c.rounds, StoreTrial::kBeforeMost),
@@ -229,10 +263,9 @@ struct Claims {
   std::vector<Rank> windows{};
   std::vector<size_t> from{}, bytes{};  // in units of the call's lease, and bytes
 };
-Claims claims_of(Kind kind, int ranks, size_t bytes, const char* algorithm = "window_one_shot",
-                 bool ll = false, bool crowded = false) {
+Claims claims_of(Kind kind, int ranks, size_t bytes, const As& as = {}) {
   SimMedia world(ranks, 4 << 20);
-  const auto plan = plan_of(world, kind, ranks, 0, bytes, algorithm, ll, crowded);
+  const auto plan = plan_of(world, kind, ranks, 0, bytes, as);
   Claims claims;
   if (!plan) return claims;
   claims.lap = plan->window_lap / plan->window_bytes();
@@ -253,7 +286,7 @@ TEST(ShortClaims, AreWhatTheNextCallWritesForOthers) {
   EXPECT_EQ(simple.windows, std::vector<Rank>{0});
   EXPECT_EQ(simple.from, std::vector<size_t>{1}) << "not of this call's lease, but behind it";
   EXPECT_EQ(simple.bytes, std::vector<size_t>{1000});
-  const Claims lines = claims_of(Kind::all_reduce, 2, 300, "window_one_shot", true);
+  const Claims lines = claims_of(Kind::all_reduce, 2, 300, {.ll = true});
   EXPECT_EQ(lines.bytes, (std::vector<size_t>{248 + 8, 52 + 8})) << "payloads and their flags";
   const Claims several = claims_of(Kind::all_to_all, 4, 1000);
   EXPECT_EQ(several.bytes, std::vector<size_t>(3, 1000));
@@ -275,9 +308,9 @@ TEST(ShortClaims, AreFewBytes) {
 TEST(ShortClaims, AreNoneWhereNobodyWaitsOrSlotsComeBack) {
   EXPECT_TRUE(claims_of(Kind::broadcast, 2, 1000).bytes.empty());
   EXPECT_TRUE(claims_of(Kind::reduce, 2, 1000).bytes.empty());
-  EXPECT_TRUE(claims_of(Kind::all_reduce, 2, 1000, "window_round_trip").bytes.empty());
-  const bool ll = false, crowded = true;
-  EXPECT_TRUE(claims_of(Kind::all_reduce, 2, 1000, "window_one_shot", ll, crowded).bytes.empty());
+  EXPECT_TRUE(
+      claims_of(Kind::all_reduce, 2, 1000, {.algorithm = "window_round_trip"}).bytes.empty());
+  EXPECT_TRUE(claims_of(Kind::all_reduce, 2, 1000, {.crowded = true}).bytes.empty());
 }
 
 }  // namespace
