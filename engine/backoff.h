@@ -21,7 +21,7 @@ inline void cpu_relax() {
 // What a thread waits for, where it knows.
 struct Waiting {
   Rank whom = -1;          // where that is one rank
-  bool needs_cpu = false;  // one that has to run before the thread can go on needs its CPU
+  bool needs_cpu = false;  // one that has to run before the call can end needs its CPU
 };
 
 class Backoff {

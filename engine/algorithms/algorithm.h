@@ -42,10 +42,11 @@ struct Algorithm {
   std::function<int(const Collective& c, const Parameters& parameters)> turn = nullptr;
 };
 
-// Whether results are written past the caches: so large, they would only push more useful data out,
-// this rank's or that of those beside it, which share the last cache: where half of that, 32 MiB
-// say, does not hold the Inputs and Outputs of all of them. The rest is windows', and others'.
-// `block`: bytes of a call's count; `neighbours`: ranks of this host, with this one.
+// Whether results that lie in no cache of the core yet are written past them: so large, they would
+// only push more useful data out, this rank's or that of those beside it, which share the last
+// cache: where half of that, 32 MiB say, does not hold the Inputs and Outputs of all of them. The
+// rest is windows', and others'. `block`: bytes of a call's count; `neighbours`: ranks of this
+// host, with this one.
 inline bool results_stream(Kind kind, int ranks, int neighbours, double block) {
   constexpr double kBlock = 8 << 20, kAll = 15 << 20;
   return block >= kBlock || block * buffer_blocks(kind, ranks) * neighbours > kAll;

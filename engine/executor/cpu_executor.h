@@ -64,8 +64,8 @@ class CpuExecutor {
   std::vector<Rank> blocked_peers() const;
   // One of those that the last poll found missing, where it was blocked.
   Rank awaited() const { return awaited_; }
-  // Whether one that this rank still needs something of, in this round or before the next, shares
-  // its CPU. REQUIRES: blocked
+  // Whether one that this rank still takes something from, in this round or to begin or end the
+  // call, shares its CPU. REQUIRES: blocked
   bool needs_this_cpu() const;
 
  private:

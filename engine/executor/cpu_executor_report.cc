@@ -101,13 +101,16 @@ std::vector<Rank> CpuExecutor::waited_for(const PlanLane& lane, const Cursor& at
   return peers;
 }
 
+// A group's lanes are transfers with one peer each, of which the one at hand says all, and may be
+// very many.
 bool CpuExecutor::needs_this_cpu() const {
   if (!started_ || lanes_left_ == 0) return awaited_ >= 0 && media_.shares_cpu(awaited_);
   const auto beside = [&](Rank peer, auto missing) { return media_.shares_cpu(peer) && missing(); };
   for (size_t i = 0; i < cursors_.size(); ++i) {
     if (cursors_[i].finished) continue;
     const PlanLane& lane = plan_->lanes[i];
-    for (size_t step = cursors_[i].step; step < lane.steps.size(); ++step)
+    const size_t end = plan_->numbered ? cursors_[i].step + 1 : lane.steps.size();
+    for (size_t step = cursors_[i].step; step < end; ++step)
       if (any_source(lane, step, cursors_[i], beside)) return true;
   }
   return false;

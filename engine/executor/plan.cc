@@ -199,8 +199,8 @@ class Lowering {
   static bool is_shared(const Operand& o) { return o.buffer == Buffer::window || o.rank >= 0; }
 
   // Whether what the step writes to the Output lies where this rank has just read its Input: in the
-  // same step, or since slots that come back went. Those lines are in the core's own cache, and to
-  // write past it has to take them out first.
+  // same step, or earlier in the round where slots are handed back. Those lines are in the core's
+  // own cache, and to write past it has to take them out first.
   bool writes_where_it_read(const PlanStep& lowered) const {
     const Collective& c = request_.collective;
     if (!c.in_place || !(reduces(c.kind) || c.kind == Kind::all_to_all)) return false;

@@ -36,7 +36,7 @@ struct PlanRequest {
   Protocol protocol = Protocol::simple;
   size_t segment_bytes = 0;  // bytes of a chunk in one round, at most
   LinkShape links;           // of every link
-  bool streaming = false;    // results are written past the caches
+  bool streaming = false;    // results that lie in no cache yet are written past them
   bool crowded = false;      // ranks are more than the CPUs that they may use
 };
 
@@ -52,8 +52,9 @@ struct PlanStep {
   SendLink* to = nullptr;
   Rank from_peer = -1, to_peer = -1;
   std::vector<Operand> sources, targets;
-  // Bit k, of targets[k] and, after the last of them, what goes to `to`: it is of the call's
-  // results; read next by another rank, straight from there; one of the sources, too.
+  // Bit k, of targets[k] and, after the last of them, what goes to `to`: it is a result that lies
+  // in no cache of this core yet; read next by another rank, straight from there; one of the
+  // sources, too.
   uint64_t results = 0, shared = 0, also_read = 0;
   static constexpr uint64_t bit(size_t target) {  // beyond the last bit: none of these
     return target < 64 ? uint64_t{1} << target : 0;

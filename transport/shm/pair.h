@@ -47,7 +47,7 @@ enum class FrameKind : uint32_t {
 };
 
 struct Frame {
-  static constexpr uint64_t kMagic = 0x33306d6873746677;  // the version, too
+  static constexpr uint64_t kMagic = 0x34306d6873746677;  // the version, too
   uint64_t magic = kMagic;
   FrameKind kind = FrameKind::hello;
   Rank from = -1;
