@@ -37,13 +37,12 @@ class Backoff {
   explicit Backoff(bool crowded)
       : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 20) {}
 
-  bool crowded() const { return crowded_; }
   void reset() { idle_ = spun_ = yielded_ = 0; }
   uint32_t idle() const { return idle_; }
   // Connections, deaths, notes and deadlines want a look: now and then, soon after going idle.
   bool look_around() const { return (idle_ & 127) == 32 || yielded_ >= yields_; }
 
-  // `waiting`: looked at where crowded().
+  // `waiting`: looked at where ranks are crowded.
   void pause(Media& media, const Deadline& deadline, Waiting waiting = {}) {
     ++idle_;
     if (++spun_ <= patience(media, waiting)) return cpu_relax();

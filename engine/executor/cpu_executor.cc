@@ -142,16 +142,20 @@ uint64_t CpuExecutor::needed(const Signal& wait, const Cursor& at) const {
   return at.turn < lag ? 0 : shared_.expected(wait.peer, wait.cell) + at.turn - lag + 1;
 }
 
+// As the cell says: in it the poster counts.
+uint64_t CpuExecutor::seen(const Signal& wait) const {
+  return WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
+      .load(std::memory_order_acquire);
+}
+
 CpuExecutor::Move CpuExecutor::signalled(const PlanStep& step, const Cursor& at) {
   for (const Signal& wait : step.waits) {
     const uint64_t count = needed(wait, at);
     if (count == 0) continue;
-    const uint64_t seen =
-        WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
-            .load(std::memory_order_acquire);
-    const int32_t missing = posts_missing(seen, count);
+    const uint64_t posted = seen(wait);
+    const int32_t missing = posts_missing(posted, count);
     if (missing > 0) return blocked_by(wait.peer);
-    if (missing == 0 && !same_call(seen, identity_.tag))
+    if (missing == 0 && !same_call(posted, identity_.tag))
       return fail(Status(Code::mismatch,
                          "it is in a call with other arguments, or was in one before", wait.peer));
   }

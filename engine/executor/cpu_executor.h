@@ -137,6 +137,7 @@ class CpuExecutor {
   Move signalled(const PlanStep& step, const Cursor& at);
   Move blocked_by(Rank peer);
   uint64_t needed(const Signal& wait, const Cursor& at) const;
+  uint64_t seen(const Signal& wait) const;
   void leave(const PlanStep& step);
   void next(const PlanLane& lane, const PlanStep& step, Cursor& at);
 

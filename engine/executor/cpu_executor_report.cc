@@ -52,11 +52,8 @@ std::string CpuExecutor::place(const PlanLane& lane, const Cursor& at) const {
 }
 
 bool CpuExecutor::is_missing(const Signal& wait, const Cursor& at) const {
-  const uint64_t seen =
-      WindowLayout::cell(plan_->windows[media_.me()]->memory, wait.peer, wait.cell)
-          .load(std::memory_order_acquire);
   const uint64_t count = needed(wait, at);
-  return count > 0 && posts_missing(seen, count) > 0;
+  return count > 0 && posts_missing(seen(wait), count) > 0;
 }
 
 // Calls use(rank, missing) for those that the lane's step takes something from, where missing()

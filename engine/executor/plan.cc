@@ -205,7 +205,7 @@ class Lowering {
     const Collective& c = request_.collective;
     if (!c.in_place || !(reduces(c.kind) || c.kind == Kind::all_to_all)) return false;
     return request_.hands_back || std::ranges::any_of(lowered.sources, [](const Operand& o) {
-             return o.buffer == Buffer::input && o.rank < 0;
+             return o.buffer == Buffer::input && !is_shared(o);
            });
   }
 

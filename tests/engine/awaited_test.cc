@@ -67,6 +67,15 @@ class Awaited : public testing::Test {
     return executor;
   }
 
+  // Of a rank that waits for one of another CPU at first: until the one beside it has run.
+  void expect_needs_the_cpu(Rank rank, Rank elsewhere, Rank beside) {
+    EXPECT_EQ(drive(rank).awaited(), elsewhere);
+    EXPECT_TRUE(drive(rank).needs_this_cpu());
+    drive(beside);
+    EXPECT_EQ(drive(rank).awaited(), elsewhere);
+    EXPECT_FALSE(drive(rank).needs_this_cpu());
+  }
+
   uint64_t finished_before_ = 0;
 
  private:
@@ -110,20 +119,12 @@ TEST_F(Awaited, NeedsTheCpuUntilItHasWritten) {
 // In a later step of the round: the one at hand is a peer's of another CPU.
 TEST_F(Awaited, NeedsTheCpuForWhatComesLater) {
   start("window_one_shot", false, kWindowBytes, Kind::all_gather);
-  EXPECT_EQ(drive(2).awaited(), 3);
-  EXPECT_TRUE(drive(2).needs_this_cpu());
-  drive(0);
-  EXPECT_EQ(drive(2).awaited(), 3);
-  EXPECT_FALSE(drive(2).needs_this_cpu());
+  expect_needs_the_cpu(2, 3, 0);
 }
 
 TEST_F(Awaited, NeedsTheCpuForAMessageThatComesLater) {
   start("direct_one_shot", false, 0, Kind::all_gather);
-  EXPECT_EQ(drive(3).awaited(), 0);
-  EXPECT_TRUE(drive(3).needs_this_cpu());
-  drive(1);
-  EXPECT_EQ(drive(3).awaited(), 0);
-  EXPECT_FALSE(drive(3).needs_this_cpu());
+  expect_needs_the_cpu(3, 0, 1);
 }
 
 TEST_F(Awaited, NeedsTheCpuForTheEndOfACallThatHadTheWindow) {

@@ -251,6 +251,7 @@ TEST(Shm, APeerHasTheCpuThatItLastRanOn) {
   const std::vector<int> cpus = usable_cpus();
   Couple ranks;
   bind_to_cpu(cpus[0]);
+  EXPECT_FALSE(ranks.a->shares_cpu(1)) << "neither has ever said";
   ranks.a->set_running(true);
   EXPECT_FALSE(ranks.a->shares_cpu(1)) << "it has never said";
   ranks.b->set_running(true);
