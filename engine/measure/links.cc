@@ -120,12 +120,13 @@ double measure_patience(Watch& watch, double look_s) {
 Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
              const Network& network) {
   const auto bytes = static_cast<double>(flow.bytes);
-  // In sockets each message lies in memory, too.
-  const int copies = network.inside.mapped ? 1 : 2;
-  const double own_s =
-      copies * messages * bytes / network.memory_rate(messages * (kSpan + copies - 1) * bytes);
+  const double all = messages * bytes;
+  // In sockets each message lies in memory, too, beside what it is read from or written to.
+  const double socket = network.inside.mapped ? 0 : all;
+  double own_s = all / network.memory_rate(kSpan * all + socket);
+  if (socket > 0) own_s += socket / network.memory_rate(socket);
   const double moving_s = std::max(whole_s - messages_s - own_s, own_s / 10);
-  return {bytes, messages * bytes / moving_s};
+  return {bytes, all / moving_s};
 }
 
 // The first flow is of messages that are a line: what the others of those that are awaited take

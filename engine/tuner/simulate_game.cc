@@ -66,24 +66,27 @@ std::vector<Game::Touch> Game::touches() const {
       core_of(rank).windows += std::min<double>(lap, chunks * sizes_.chunk_bytes);
   }
   const double ring = trial_.slots * std::min(sizes_.round_bytes, trial_.slot_bytes);
-  std::vector<bool> senders(plan_.links.size()), receivers(plan_.links.size());
-  const auto is_new_inside = [&](int link, std::vector<bool>& seen) {
-    if (link < 0 || seen[static_cast<size_t>(link)]) return false;
-    seen[static_cast<size_t>(link)] = true;
-    return !plan_.links[static_cast<size_t>(link)].between;
+  const double message = sizes_.round_bytes * plan_.message_chunks;
+  struct End {
+    bool seen = false, slot_seen = false;
+  };
+  std::vector<End> ends(2 * plan_.links.size());
+  const auto add_link = [&](const Op& op, bool sends, Touch& core) {
+    const auto number = static_cast<size_t>(sends ? op.to : op.from);
+    const Link& link = plan_.links[number];
+    End& end = ends[2 * number + sends];
+    const bool is_new = !std::exchange(end.seen, true);
+    const bool new_slot = op.by_slots && !std::exchange(end.slot_seen, true);
+    if (link.socket) core.under_way += message * (is_new + new_slot);
+    if (link.between || !network_.inside.mapped || !is_new) return;
+    core.rings += ring;
+    if (sends && link.in_cache) core.own_rings += ring;
   };
   for (const PlayedLane& lane : plan_.lanes)
     for (int i = lane.begin; i < lane.end; ++i) {
       const Op& op = plan_.ops[static_cast<size_t>(i)];
-      const bool receives = is_new_inside(op.from, receivers),
-                 sends = is_new_inside(op.to, senders);
-      Touch& core = core_of(lane.rank);
-      if (!network_.inside.mapped) {
-        if (sends) core.sockets += sizes_.round_bytes * plan_.message_chunks;
-        continue;
-      }
-      core.rings += ring * (receives + sends);
-      if (sends && plan_.links[static_cast<size_t>(op.to)].in_cache) core.own_rings += ring;
+      if (op.from >= 0) add_link(op, false, core_of(lane.rank));
+      if (op.to >= 0) add_link(op, true, core_of(lane.rank));
     }
   return cores;
 }
@@ -121,8 +124,9 @@ void Game::set_rates() {
     ranks_[r].window_rate =
         rate_at(window_rates(network_.inside, windows_one_way), sizes_.round_bytes);
     ranks_[r].read_rate = rate_at(read_rates(network_.inside, one_pulls), core.call);
-    const double between = core.sockets + core.windows + core.own_rings;
+    const double between = core.under_way + core.windows + core.own_rings;
     ranks_[r].fresh_rate = network_.memory_rate(core.call + between);
+    ranks_[r].moved_rate = network_.memory_rate(core.under_way);
     ranks_[r].again_rate = network_.memory_rate(std::min(core.call, core.round) + between);
   }
 }
@@ -379,7 +383,9 @@ double Game::chunk_time(const Op& op, const RankState& rank) const {
   const double shared = op.shared + (claimed ? op.back / 2 : 0);
   const double again = op.again + (claimed ? op.back / 2 : op.back);
   if (rank.fresh_rate > 0)
-    time += ((op.fresh - streamed) / rank.fresh_rate + again / rank.again_rate) * bytes;
+    time += ((op.fresh - streamed) / rank.fresh_rate + again / rank.again_rate +
+             op.moved / rank.moved_rate) *
+            bytes;
   if (rank.window_rate > 0) time += shared * bytes / rank.window_rate;
   if (op.pulled > 0) time += op.pulled * (network_.inside.read_s + bytes / rank.read_rate);
   return time;

@@ -71,6 +71,7 @@ class Game {
     int ended = 0;                          // calls
     Rank awaited = kNobody;                 // for its window space
     double fresh_rate = 0, again_rate = 0;  // of memory, for what the rank touches in a call
+    double moved_rate = 0;                  // and for what is under way
     LinkRates one, several;                 // of messages of one chunk, and of more
     double window_rate = 0, read_rate = 0;
   };
@@ -82,7 +83,7 @@ class Game {
     double windows = 0;          // its own, and others', as far as they go round
     double rings = 0;            // of the slots of links inside a node, where memory is mapped
     double own_rings = 0;        // of those of them that both end on this core
-    double sockets = 0;          // under way in them, elsewhere
+    double under_way = 0;        // in the ends of sockets, and in slots beside them
   };
   std::vector<Touch> touches() const;
   void set_rates();

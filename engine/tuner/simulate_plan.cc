@@ -120,13 +120,13 @@ class Planner {
 
   void add_streams(const Step& step, Rank rank, Op& op) {
     const bool by_memory = only_sends(step) || (only_receives(step) && !step.finish);
-    const bool by_slots = !op.begins || !op.ends || !by_memory;  // as in executor/plan.cc
+    op.by_slots = !op.begins || !op.ends || !by_memory;  // as in executor/plan.cc
     if (step.from.used()) {
-      op.again += slot_streams(step.from.peer, rank, by_slots);
+      add_message(step.from.peer, rank, op);
       touched(rank).receives = true;
     }
     if (step.to.used()) {
-      op.again += slot_streams(rank, step.to.peer, by_slots);
+      add_message(rank, step.to.peer, op);
       touched(rank).sends = true;
     }
     if (trial_.algorithm->readable && step.sources.size() == 1 && step.sources[0].rank >= 0)
@@ -168,10 +168,16 @@ class Planner {
   // What a rank moves into or out of a slot. A medium's rate for ranks covers slots where memory is
   // mapped. Else what is under way is written to the socket's memory, and read there, and those
   // that have a slot are read and written there once more.
-  double slot_streams(Rank from, Rank to, bool by_slots) const {
+  void add_message(Rank from, Rank to, Op& op) const {
     const Medium& way = *path(network_, from, to, all_, plan_.ranks).medium;
-    if (way.rank_rates.empty() || in_cache(from, to)) return 1;
-    return way.mapped ? 0 : by_slots ? 3 : 1;
+    if (is_socket(way))
+      op.moved += op.by_slots ? 3 : 1;
+    else if (way.rank_rates.empty() || in_cache(from, to))
+      op.again += 1;
+  }
+
+  static bool is_socket(const Medium& medium) {
+    return !medium.mapped && !medium.rank_rates.empty();
   }
 
   bool in_cache(Rank a, Rank b) const {
@@ -209,6 +215,7 @@ class Planner {
       link.to = to % plan_.ranks;
     }
     link.in_cache = in_cache(from, to);
+    link.socket = is_socket(*way.medium);
     for (const Port port : way.ports) link.ports.push_back(number(port));
     return at->second;
   }

@@ -24,12 +24,14 @@ struct Op {
   // Chunks read and written: for the first time in a round, again (in a cache, then, if it holds a
   // round), and in windows, which other ranks write or read.
   double fresh = 0, again = 0, shared = 0;
-  double back = 0;     // and to be written to windows that this rank has read last
-  double pulled = 0;   // and through the kernel, from a peer's memory to where they go
-  double results = 0;  // of the fresh ones, those that large calls write past the caches
-  bool folds = false;  // several operands into one
-  int signals = 0;     // that it waits for, in lines too, or gives
-  bool lines = false;  // ll: windows are read or written in lines
+  double back = 0;        // and to be written to windows that this rank has read last
+  double moved = 0;       // and through sockets, and slots beside them
+  double pulled = 0;      // and through the kernel, from a peer's memory to where they go
+  double results = 0;     // of the fresh ones, those that large calls write past the caches
+  bool folds = false;     // several operands into one
+  int signals = 0;        // that it waits for, in lines too, or gives
+  bool lines = false;     // ll: windows are read or written in lines
+  bool by_slots = false;  // its messages lie in slots, also where links are sockets
   bool begins = true, ends = true;  // its messages
 };
 
@@ -43,6 +45,7 @@ struct Link {
   double latency_s = 0;
   bool between = false;   // nodes
   bool in_cache = false;  // of the core that both ends share
+  bool socket = false;    // ranks move bytes into memory of the system's, and out of it
   std::vector<int> ports;
 };
 
