@@ -16,7 +16,7 @@ using nlohmann::json;
 
 // Of what ranks tell each other here and on their connections, and of what each works out by itself
 // as all others do: which algorithm runs, where window space is leased.
-constexpr int kVersion = 10;
+constexpr int kVersion = 11;
 constexpr size_t kTextMax = 64 << 10;
 constexpr size_t kErrorMax = 4 << 10;
 

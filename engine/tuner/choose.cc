@@ -31,6 +31,9 @@ constexpr size_t kLinkSmallBytes = 32 * 1024;
 // around a ring every link has its turn. On 2 ranks both are the same messages, but what a ring
 // passes on is written to a slot and to the Output, here to that alone.
 constexpr size_t kAtOnceBytes = 1 << 20, kPairAtOnceBytes = 2 << 20;
+// Of a message: up to here a ring of few ranks goes both ways at once, and half as many hops are
+// waited for; above, bytes take the time, and those are as many. A GPU has a step more per hop.
+constexpr size_t kBothWaysBytes = 2 << 20;
 // Of a block: up to here a logarithm of steps, of many blocks each, beats a step for each rank.
 constexpr size_t kTinyBlock = 4 * 1024;
 constexpr int kFewRanks = 8;    // up to here all others at once are as good
@@ -109,18 +112,22 @@ std::string_view over_links(const Collective& c, size_t bytes, const Surrounding
     return tiny && links_have_room(by_logarithm, c, around, options) ? by_logarithm : else_by;
   };
   const bool at_once = (small && few) || handful;
+  const bool is_short =
+      bytes * static_cast<size_t>(message_blocks(c.kind, ranks)) <= kBothWaysBytes;
+  const bool both_ways = ranks > 2 && few && is_short && !around.device;
+  const std::string_view ring = both_ways ? "bidirectional_ring" : "ring";
   switch (c.kind) {
     case Kind::all_reduce:
       if (small) return "recursive_doubling";
       if (handful && bytes <= kAtOnceBytes) return "direct_two_shot";
       if (ranks == 2 && bytes <= kPairAtOnceBytes) return "direct_two_shot";
-      return ranks > kManyRanks ? "double_tree" : "ring";
+      return ranks > kManyRanks ? "double_tree" : ring;
     case Kind::barrier: return "recursive_doubling";
     case Kind::reduce:
     case Kind::broadcast: return small || ranks == 2 ? "knomial" : "double_tree";
-    case Kind::all_gather: return at_once ? "direct_one_shot" : few_steps("bruck", "ring");
+    case Kind::all_gather: return at_once ? "direct_one_shot" : few_steps("bruck", ring);
     case Kind::reduce_scatter:
-      return at_once ? "direct_one_shot" : few_steps("halving_doubling", "ring");
+      return at_once ? "direct_one_shot" : few_steps("halving_doubling", ring);
     case Kind::gather:
     case Kind::scatter: return "direct_one_shot";
     case Kind::all_to_all: return few_steps("bruck", "pairwise");
@@ -182,8 +189,11 @@ Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
   if (options.lanes > 0 && call.kind != Kind::exchange)
     choice.copies = copies_of(algorithm, options.lanes);
   choice.segment_bytes = asked_segment(options);
-  if (choice.segment_bytes == 0)
-    choice.segment_bytes = usual_segment_bytes(algorithm, c, around.slot_bytes);
+  if (choice.segment_bytes == 0) {
+    const bool shares_cores = around.tuner && around.tuner->network().shares_cores(around.ranks);
+    choice.segment_bytes =
+        usual_segment_bytes(algorithm, c, around.slot_bytes, message_bytes(call), shares_cores);
+  }
   if (algorithm.windows && algorithm.lines && may_ll(call))
     choice.ll = options.protocol == "ll" ||
                 (options.protocol == "auto" && usually_ll(algorithm, message_bytes(call)) &&

@@ -16,7 +16,8 @@ constexpr size_t kRefined = 3;     // algorithms whose parameters are chosen by 
 constexpr double kClearly = 0.95;  // of the price
 constexpr double kLlBytesMost = 4096;
 constexpr int kWindowLanesMax = 8;  // windows have 16 cells per peer, of which algorithms use 2
-constexpr size_t kPassedOnBytes = 64 * 1024;     // in a chunk
+// Of a message that passes rank after rank, in a chunk.
+constexpr size_t kPassedOnLeast = 64 * 1024, kPassedOnMost = 256 * 1024;
 constexpr size_t kWholeBytes = size_t{1} << 40;  // nothing lies between the ends: no rounds
 constexpr size_t kLargestOption = 1 << 30;       // of a chunk
 // What a rank's window cycles through: as much as a core's own cache holds (algorithms/window.cc).
@@ -37,6 +38,14 @@ bool suits(const Algorithm& algorithm, const Demand& demand) {
 bool can_ll(const Algorithm& algorithm, const Demand& demand) {
   return algorithm.windows && algorithm.lines &&
          slots_in_window(algorithm, demand.collective, demand.copies) <= demand.room.lines;
+}
+
+// The last rank of a chain has nothing to do until a chunk has passed all others, so chunks are a
+// sixteenth of the message. Where ranks share cores none is idle meanwhile: over TCP chunks of 64
+// KiB take 1.2 to 2 times as long as of 256 KiB.
+size_t passed_on_bytes(size_t block_bytes, bool shares_cores) {
+  if (shares_cores) return kPassedOnMost;
+  return std::clamp(std::bit_ceil(block_bytes) / 16, kPassedOnLeast, kPassedOnMost);
 }
 
 }  // namespace
@@ -65,15 +74,17 @@ int slots_in_window(const Algorithm& algorithm, const Collective& c, int lanes) 
   return program.window_slots * program.window_halves * copies_of(algorithm, std::max(1, lanes));
 }
 
-size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes) {
+size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes,
+                           size_t block_bytes, bool shares_cores) {
   if (algorithm.registered) return kWholeBytes;
   if (algorithm.readable) return kLargestOption;
   if (c.kind == Kind::exchange) return slot_bytes;
   const Program program = algorithm.build(c, 0, {});
   if (!algorithm.windows) {
-    // A chain of ranks is the longer busy the longer the chunks are that pass it.
-    const bool passes_on_all = blocks(c) * program.pieces < c.ranks;
-    return passes_on_all ? std::min(slot_bytes, kPassedOnBytes) : slot_bytes;
+    // On 2 ranks nothing is passed on.
+    const bool passes_on_all = c.ranks > 2 && blocks(c) * program.pieces < c.ranks;
+    if (!passes_on_all) return slot_bytes;
+    return std::min(slot_bytes, passed_on_bytes(block_bytes, shares_cores));
   }
   const auto slots = static_cast<size_t>(std::max(1, program.window_slots * program.window_halves));
   // All of a rank's slots within a lap. 4 ranks, all_reduce: 64 KiB take 0.88 to 1.03 of the time
@@ -95,6 +106,7 @@ const std::vector<Offer>& Tuner::offers(const Demand& demand, size_t bytes) {
 // All algorithms as they are run where nothing is asked for; then the best of them otherwise, too.
 std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
   std::vector<Offer> offers;
+  const int ranks = demand.collective.ranks;
   const double block = block_bytes(demand.collective, static_cast<double>(bytes));
   for (const Algorithm& algorithm : catalog()) {
     if (!suits(algorithm, demand)) continue;
@@ -103,7 +115,9 @@ std::vector<Offer> Tuner::price(const Demand& demand, size_t bytes) const {
     choice.ll &= can_ll(algorithm, demand);
     if (demand.copies > 0) choice.copies = copies_of(algorithm, demand.copies);
     if (choice.segment_bytes == 0)
-      choice.segment_bytes = usual_segment_bytes(algorithm, demand.collective, demand.slot_bytes);
+      choice.segment_bytes =
+          usual_segment_bytes(algorithm, demand.collective, demand.slot_bytes,
+                              static_cast<size_t>(block), network_.shares_cores(ranks));
     if (auto offer = price(demand, choice, bytes)) offers.push_back(*offer);
   }
   const auto sort = [&] {

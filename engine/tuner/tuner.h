@@ -92,7 +92,8 @@ int copies_of(const Algorithm& algorithm, int lanes);
 int slots_in_window(const Algorithm& algorithm, const Collective& c, int lanes);
 
 // Elements of a chunk in one round, in bytes, where nothing else is asked for; of links with slots
-// of `slot_bytes`.
-size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes);
+// of `slot_bytes`, for blocks of `block_bytes`, between ranks that are known to share cores or not.
+size_t usual_segment_bytes(const Algorithm& algorithm, const Collective& c, size_t slot_bytes,
+                           size_t block_bytes, bool shares_cores);
 
 }  // namespace weft

@@ -127,11 +127,11 @@ TEST(Greetings, OfAnotherTypeAreRefusedAndTheRankNamed) {
           replaced(good, json_text(nlohmann::json(full.options)), value), value})
       expect_refused(greet(text), "all ranks must run the same version of weft");
     if (value != "1")
-      expect_refused(greet(replaced(good, "\"version\":10", concat("\"version\":", value))),
+      expect_refused(greet(replaced(good, "\"version\":11", concat("\"version\":", value))),
                      "not a weft greeting");
   }
   for (const char* text :
-       {"", "{", "{}", "\"\"", R"({"version":10})", R"({"version":10,"host":"a"})"})
+       {"", "{", "{}", "\"\"", R"({"version":11})", R"({"version":11,"host":"a"})"})
     expect_refused(greet(text), "not a weft greeting");
   expect_refused(greet(std::string(60'000, '[')), "more than 64 deep");
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -322,10 +323,51 @@ TEST(Choose, LeavesDirectExchangesOfAFew) {
     const Surroundings around{.ranks = ranks, .windows = false};
     const size_t most = ranks == 2 ? 2 * kMebi : kMebi;
     const bool few = ranks == 3 || ranks == 4;
-    EXPECT_EQ(chosen(Kind::all_reduce, most, around), ranks < 5 ? "direct_two_shot" : "ring");
-    EXPECT_EQ(chosen(Kind::all_reduce, most + 1, around), "ring");
+    const char* const longer = ranks == 2 ? "ring" : "bidirectional_ring";
+    EXPECT_EQ(chosen(Kind::all_reduce, most, around), ranks < 5 ? "direct_two_shot" : longer);
+    EXPECT_EQ(chosen(Kind::all_reduce, most + 1, around), longer);
     EXPECT_EQ(chosen(Kind::all_gather, most + 1, around), few ? "direct_one_shot" : "ring");
   }
+}
+
+// Asked for by name, and priced: what passes rank after rank is cut by the message's length, and
+// where ranks share cores in 256 KiB.
+TEST(Choose, CutsWhatIsPassedOn) {
+  constexpr size_t kCount = (2 << 20) / sizeof(float);
+  Surroundings around{.ranks = 8, .windows = false, .slot_bytes = 512 << 10, .slots = 4};
+  Options asked;
+  asked.algorithm = "ring";
+  EXPECT_EQ(choice_of(Kind::broadcast, kCount, around, asked).segment_bytes, 128u << 10);
+  for (const int cores : {0, 2}) {
+    Network n = network(0, 0);
+    n.node_cores = cores;
+    n.inside.rank_rates = {{1, 1e9}};
+    Tuner tuner(n);
+    around.tuner = &tuner;
+    const size_t segment = (cores > 0 ? 256u : 128u) << 10;
+    EXPECT_EQ(choice_of(Kind::broadcast, kCount, around, asked).segment_bytes, segment);
+    const auto& all = *offers(out_of_place(Kind::broadcast, kCount), around, {});
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Offer& o) {
+      return o.algorithm->name == "knomial" && o.segment_bytes == segment;
+    })) << cores;
+  }
+}
+
+// Over links, on a few ranks, up to 2 MiB of a message; not on GPUs.
+TEST(Choose, GoesBothWaysRoundAShortRing) {
+  constexpr size_t kMost = size_t{2 << 20} / sizeof(float);
+  for (const int ranks : {5, 8, 9}) {
+    const Surroundings around{.ranks = ranks, .windows = false};
+    const char* const shorter = ranks > 8 ? "ring" : "bidirectional_ring";
+    EXPECT_EQ(chosen(Kind::all_reduce, kMost, around), shorter) << ranks;
+    EXPECT_EQ(chosen(Kind::all_reduce, kMost + 1, around), "ring") << ranks;
+    for (const Kind kind : {Kind::all_gather, Kind::reduce_scatter}) {
+      EXPECT_EQ(chosen(kind, kMost / ranks, around), shorter) << ranks;
+      EXPECT_EQ(chosen(kind, kMost / ranks + 1, around), "ring") << ranks;
+    }
+  }
+  const Surroundings device{.ranks = 8, .windows = false, .device = true};
+  EXPECT_EQ(chosen(Kind::all_reduce, kMost, device), "ring");
 }
 
 // Over links, a logarithm of steps where a ring's would be what takes the time.

@@ -147,19 +147,39 @@ TEST(Tuner, WindowsCycleThroughWhatACacheHolds) {
       const Algorithm& algorithm = *find_algorithm(name);
       const Collective c{Kind::all_reduce, ranks, 0, false};
       const Program program = algorithm.build(c, 0, {});
-      const size_t cycle = usual_segment_bytes(algorithm, c, 1) *
+      const size_t cycle = usual_segment_bytes(algorithm, c, 1, 1 << 20, false) *
                            static_cast<size_t>(program.window_slots * program.window_halves);
       EXPECT_GE(cycle, size_t{512} << 10) << name << " of " << ranks;
       EXPECT_LE(cycle, size_t{2} << 20) << name << " of " << ranks;
     }
 }
 
+// Chunks that pass rank after rank are a small part of the message, but for ranks that share cores;
+// all others fill slots.
+TEST(Tuner, PassesOnSmallPartsOfAMessage) {
+  constexpr size_t kKibi = 1024;
+  const auto usual = [](const char* name, int ranks, size_t block, bool shares_cores,
+                        size_t slot = 512 << 10) {
+    const Collective c{Kind::broadcast, ranks, 0, false};
+    return usual_segment_bytes(*find_algorithm(name), c, slot, block, shares_cores);
+  };
+  for (const char* name : {"ring", "knomial", "double_tree"}) {
+    EXPECT_EQ(usual(name, 8, 64 * kKibi, false), 64 * kKibi) << name;
+    EXPECT_EQ(usual(name, 8, 2048 * kKibi, false), 128 * kKibi) << name;
+    EXPECT_EQ(usual(name, 8, 3000 * kKibi, false), 256 * kKibi) << name;
+    EXPECT_EQ(usual(name, 8, 64 * 1024 * kKibi, false), 256 * kKibi) << name;
+    EXPECT_EQ(usual(name, 8, 64 * kKibi, true), 256 * kKibi) << name;
+    EXPECT_EQ(usual(name, 8, 64 * 1024 * kKibi, true, 64 * kKibi), 64 * kKibi) << name;
+    EXPECT_EQ(usual(name, 2, 64 * kKibi, false), 512 * kKibi) << name;
+  }
+}
+
 // Where steps cost much, long chunks are cheaper, as far as slots reach.
 TEST(Tuner, TakesTheChunkThatIsCheapest) {
   Tuner busy(network(0, 1000 * kMicro));
   Demand d = demand(Kind::reduce, 8);
-  const size_t usual =
-      usual_segment_bytes(*find_algorithm("ring"), {Kind::reduce, 8, 0, false}, 64 << 10);
+  const size_t usual = usual_segment_bytes(*find_algorithm("ring"), {Kind::reduce, 8, 0, false},
+                                           64 << 10, 1 << 20, false);
   const auto segment = [&](Tuner& tuner) {
     return offer_of(tuner.offers(d, size_t{1} << 20), "ring")->segment_bytes;
   };
@@ -183,7 +203,7 @@ TEST(Tuner, WindowsKeepTheirChunkWhereShortOnesSeemCheaper) {
   const Offer* windows = offer_of(offers, "window_two_shot");
   ASSERT_TRUE(windows);
   EXPECT_EQ(windows->segment_bytes,
-            usual_segment_bytes(*windows->algorithm, d.collective, d.slot_bytes));
+            usual_segment_bytes(*windows->algorithm, d.collective, d.slot_bytes, 1 << 20, false));
   EXPECT_TRUE(std::any_of(offers.begin(), offers.end(), [&](const Offer& o) {
     return !o.algorithm->windows && o.segment_bytes < d.slot_bytes;
   }));
