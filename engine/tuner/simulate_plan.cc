@@ -176,6 +176,7 @@ class Planner {
       op.again += 1;
   }
 
+  // Without rates ranks move nothing into the medium themselves.
   static bool is_socket(const Medium& medium) {
     return !medium.mapped && !medium.rank_rates.empty();
   }
