@@ -24,9 +24,7 @@ bool take_number(std::string_view& text, uint64_t& value) {
 
 }  // namespace
 
-std::string call_statement(const Recorder& recorder) {
-  const uint64_t sequence = recorder.sequence();
-  const Signature call = recorder.call(sequence).value_or(Signature{});
+std::string call_statement(uint64_t sequence, const Signature& call) {
   return concat(kMark, sequence, " ", fingerprint(call), " ", describe(call));
 }
 

@@ -14,8 +14,8 @@
 
 namespace weft {
 
-// What to tell a peer about the last collective call.
-std::string call_statement(const Recorder& recorder);
+// What to tell a peer about a collective call that waits for it.
+std::string call_statement(uint64_t sequence, const Signature& call);
 // What to tell a peer about a group of sends and receives that waits for it.
 std::string group_statement(std::string_view description);
 // What call a peer has stated to be in; empty where it is no statement.

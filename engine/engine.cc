@@ -259,8 +259,7 @@ void Engine::notify_all(NoteKind kind, std::string_view text) {
 
 void Engine::abort(std::string_view why) try {
   aborts_.fetch_add(1, std::memory_order_acq_rel);
-  (void)record_failure(
-      Status(Code::aborted, "rank " + std::to_string(rank()) + " aborted: " + std::string(why)));
+  (void)record_failure(Status(Code::aborted, concat("rank ", rank(), " aborted: ", why), rank()));
   media_->wake_self();
   stay_reachable();
   tell_when_free();

@@ -217,6 +217,7 @@ class Engine final : public Communicator {
   bool serve_queue();
   void admit();
   void look_at_waiting();
+  bool was_away(int64_t& looked_ns) const;
   bool poll_active();
   CpuExecutor::Progress poll_one(Operation& op, bool look, Status& status);
   void end(Operation& op, Status status);
@@ -334,6 +335,7 @@ class Engine final : public Communicator {
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   size_t waiting_groups_ = 0;                       // of those
   Deadline soonest_;                                // none of theirs is sooner
+  int64_t looked_at_waiting_ns_ = 0;                // 0: not since there are any
   bool admit_ = false;                              // one of them may perhaps start now
   Backoff backoff_;
   uint32_t polls_ = 0;  // of active_

@@ -187,7 +187,9 @@ void Engine::admit() {
 
 // Those that wait for others to end have deadlines, too, while nothing moves.
 void Engine::look_at_waiting() {
-  if (waiting_.empty() || !soonest_.expired() || failed_.load(std::memory_order_relaxed)) return;
+  if (waiting_.empty()) return void(looked_at_waiting_ns_ = 0);
+  if (was_away(looked_at_waiting_ns_)) moved_ = true;
+  if (!soonest_.expired() || failed_.load(std::memory_order_relaxed)) return;
   soonest_ = Deadline();
   const bool moved = std::exchange(moved_, false);
   for (const auto& op : waiting_) {

@@ -18,11 +18,21 @@ constexpr double kStatementOld_s = 3;  // what a peer said longer ago may not ho
 // A line on standard error says that a call waits; the next one comes when it has waited so many
 // times as long.
 constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
+// Who waits looks around every few milliseconds. Where it has not for so long, it did not run.
+constexpr double kAway_s = 1;
 // How long to wait for a peer's side of a disagreement before reporting without it.
 constexpr double kOtherSide_s = 0.5;
 constexpr double kLastWordsLeast_s = 0.2, kLastWordsMost_s = 1;
 
 }  // namespace
+
+// Whether this process was stopped since the last look (a debugger, a suspended job or machine).
+// That time counts for no deadline: peers were stopped, too, or their data is here, unread.
+bool Engine::was_away(int64_t& looked_ns) const {
+  const int64_t now_ns = media_->clock().now_ns();
+  const int64_t before_ns = std::exchange(looked_ns, now_ns);
+  return !config_.manual_progress && before_ns != 0 && now_ns - before_ns > kAway_s * 1e9;
+}
 
 // The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
 Status Engine::look_around(Operation& op) {
@@ -49,8 +59,17 @@ Status Engine::look_around(Operation& op) {
     if (op.has_ended()) return {};
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
   }
-  if (!op.deadline || std::exchange(op.moved, false)) op.deadline = deadline_of(op.call.timeout_s);
-  if (op.deadline->expired()) return time_out(op);
+  if (was_away(op.looked_ns)) op.moved = true, op.blocked_since_ns = 0;
+  const auto renewed = [&] {
+    const bool renews = !op.deadline || std::exchange(op.moved, false);
+    if (renews) op.deadline = deadline_of(op.call.timeout_s);
+    return renews;
+  };
+  if (!renewed() && op.deadline->expired()) {
+    end_what_can();
+    if (op.has_ended()) return {};
+    if (!renewed()) return time_out(op);
+  }
   const int64_t now_ns = media_->clock().now_ns();
   if (!config_.manual_progress && backoff_.idle() < 64) op.blocked_since_ns = 0;
   if (op.blocked_since_ns == 0) op.blocked_since_ns = now_ns;
@@ -85,7 +104,7 @@ void Engine::state_call(Operation& op, int64_t now_ns) {
   op.stated_ns = now_ns;
   const NoteKind kind = op.is_group ? NoteKind::group : NoteKind::call;
   const std::string statement =
-      op.is_group ? group_statement(op.text()) : call_statement(recorder_);
+      op.is_group ? group_statement(op.text()) : call_statement(op.sequence, op.signature());
   for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, kind, statement);
 }
 
@@ -107,7 +126,8 @@ Status Engine::hear_notes() {
     if (std::string what = stated_call(note->text); !what.empty())
       said_[note->from] = {std::move(what), media_->clock().now_ns()};
     if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok()) {
-      media_->tell(note->from, NoteKind::call, call_statement(recorder_));
+      if (const auto ours = recorder_.call(recorder_.sequence()))
+        media_->tell(note->from, NoteKind::call, call_statement(recorder_.sequence(), *ours));
       return fail(std::move(status), true);
     }
   }
@@ -147,7 +167,7 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
   if (failure.code() != Code::mismatch)
     return failure.within(op.text() + " on rank " + std::to_string(rank()));
   if (!op.is_group && peer >= 0) {
-    notify_all(NoteKind::call, call_statement(recorder_));
+    notify_all(NoteKind::call, call_statement(op.sequence, op.signature()));
     const Deadline patience = Deadline::after(kOtherSide_s, media_->clock());
     while (!patience.expired()) {
       media_->poll();

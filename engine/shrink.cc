@@ -12,7 +12,7 @@ namespace {
 constexpr double kLongestPause_s = 1;
 
 Status aborted_shrink(Rank me) {
-  return Status(Code::aborted, concat("rank ", me, " aborted while it shrank"));
+  return Status(Code::aborted, concat("rank ", me, " aborted while it shrank"), me);
 }
 
 Status kept_waiting(Rank me, double patience_s) {

@@ -39,6 +39,7 @@ TEST_P(Abort, EndsEveryoneQuickly) {
     });
     EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
     EXPECT_TRUE(contains(status, "the test says so")) << status.to_string();
+    EXPECT_EQ(status.peer(), 0);
     EXPECT_LT(took, 1.5);
   });
 }
@@ -58,6 +59,7 @@ TEST_P(Abort, IsHeardByRanksThatConnectLater) {
         [&] { status = c.rank() == 1 ? c.recv(0, &number, 1, DataType::float32) : c.barrier(); });
     EXPECT_EQ(status.code(), Code::aborted) << status.to_string();
     EXPECT_TRUE(contains(status, "rank 0 aborted: the test says so")) << status.to_string();
+    EXPECT_EQ(status.peer(), 0);
     EXPECT_LT(took, 1.5);
   });
 }

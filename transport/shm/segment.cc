@@ -63,7 +63,9 @@ Result<std::shared_ptr<Segment>> Segment::map(Fd fd, size_t bytes) {
 }
 
 Result<std::shared_ptr<Segment>> Segment::map_again(const Segment& segment) {
-  return map(Fd(::fcntl(segment.fd_.get(), F_DUPFD_CLOEXEC, 0)), segment.bytes_);
+  Fd again(::fcntl(segment.fd_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!again.valid()) return system_error("open shared memory once more");
+  return map(std::move(again), segment.bytes_);
 }
 
 Status Segment::populate(size_t bytes) {

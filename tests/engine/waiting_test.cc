@@ -1,0 +1,89 @@
+// What a call that waits says of itself, and what counts for its deadline.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/support/cluster.h"
+
+namespace weft::test {
+namespace {
+
+void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+// By transport.
+class Waiting : public testing::TestWithParam<std::string> {};
+
+// More groups than the recorder remembers operations run beside an all_reduce that waits for two
+// late ranks: what these are told of it is still that it is this one.
+TEST_P(Waiting, ACallIsNotTakenForAnotherBehindManyGroups) {
+  Cluster cluster{.ranks = 4, .mode = Mode::threads, .options = {}, .hosts = {}};
+  cluster.options.transport = GetParam();
+  cluster.options.timeout_s = 20;
+  run_ranks(cluster, [](Communicator& c) {
+    ASSERT_TRUE(c.barrier().ok());
+    if (c.rank() >= 2) sleep_ms(c.rank() == 2 ? 500 : 1000);
+    const float in = 1;
+    float out = 0;
+    Call call{.kind = Kind::all_reduce, .input = &in, .output = &out, .count = 1};
+    call.type = DataType::float32;
+    call.op = ReduceOp::sum;
+    Work work = c.start(call);
+    for (int i = 0; c.rank() < 2 && i < 300; ++i) {
+      char byte = 1;
+      const Status status = c.rank() == 0 ? c.send(1, &byte, 1, DataType::uint8)
+                                          : c.recv(0, &byte, 1, DataType::uint8);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+    }
+    const Status status = work.wait();
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    EXPECT_EQ(out, 4);
+  });
+}
+
+// Stops these processes for a while, twice, as a scheduler of jobs does; one goes on before the
+// other does.
+void suspend_twice(const std::vector<int>& processes) {
+  for (int i = 0; i < 2; ++i) {
+    sleep_ms(300);
+    for (const int process : processes) ::kill(process, SIGSTOP);
+    sleep_ms(1700);
+    for (const int process : processes) ::kill(process, SIGCONT), sleep_ms(200);
+  }
+}
+
+TEST_P(Waiting, TimeInWhichNobodyRanIsNobodysFault) {
+  Cluster cluster{.mode = Mode::processes, .options = {}, .hosts = {}};
+  cluster.options.transport = GetParam();
+  cluster.options.timeout_s = 1.2;
+  run_ranks(cluster, [](Communicator& c) {
+    const int mine = ::getpid();
+    std::vector<int> processes(2);
+    ASSERT_TRUE(c.all_gather(&mine, processes.data(), 1, DataType::int32).ok());
+    const pid_t scheduler = c.rank() == 0 ? ::fork() : -1;
+    if (scheduler == 0) {
+      suspend_twice(processes);
+      ::_exit(0);
+    }
+    const std::vector<float> in(1 << 20, 1);
+    std::vector<float> out(in.size());
+    Status status;
+    for (int going = 1; going != 0 && status.ok();) {
+      for (int i = 0; i < 20 && status.ok(); ++i)
+        status = c.all_reduce(in.data(), out.data(), in.size(), DataType::float32, ReduceOp::sum);
+      const int want = c.rank() == 0 ? ::waitpid(scheduler, nullptr, WNOHANG) == 0 : 1;
+      if (status.ok()) status = c.all_reduce(&want, &going, 1, DataType::int32, ReduceOp::min);
+    }
+    EXPECT_TRUE(status.ok()) << status.to_string();
+    if (scheduler > 0 && !status.ok()) ::waitpid(scheduler, nullptr, 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, Waiting, testing::Values("shm", "tcp"));
+
+}  // namespace
+}  // namespace weft::test
