@@ -1,4 +1,4 @@
-// discover_topology and host_identity of bootstrap/topology.h.
+// discover_topology, host_identity and machine_identity of bootstrap/topology.h.
 #include <unistd.h>
 
 #include <algorithm>
@@ -144,6 +144,10 @@ Topology discover_topology(const std::string& sysfs_root, const std::string& pro
   return Topology{{std::move(host)}};
 }
 
+std::string machine_identity(const std::string& procfs_root) {
+  return read_line(fs::path(procfs_root) / "sys/kernel/random/boot_id");
+}
+
 std::string host_identity(const Environment& env, std::string_view wanted,
                           const std::string& procfs_root) {
   if (!wanted.empty()) return std::string(wanted);
@@ -151,8 +155,8 @@ std::string host_identity(const Environment& env, std::string_view wanted,
   const fs::path procfs(procfs_root);
   std::error_code error;
   const fs::path network = fs::read_symlink(procfs / "self/ns/net", error);
-  return concat(read_line(procfs / "sys/kernel/hostname"), "/",
-                read_line(procfs / "sys/kernel/random/boot_id"), "/", network.string());
+  return concat(read_line(procfs / "sys/kernel/hostname"), "/", machine_identity(procfs_root), "/",
+                network.string());
 }
 
 }  // namespace weft

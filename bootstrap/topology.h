@@ -74,4 +74,8 @@ Result<Topology> topology_of(const Environment& env, const std::string& sysfs_ro
 std::string host_identity(const Environment& env, std::string_view wanted = {},
                           const std::string& procfs_root = "/proc");
 
+// Ranks with equal ones run under one kernel, so on the same CPUs, also where their hosts are
+// containers, or only played: its boot id; empty where that is not known.
+std::string machine_identity(const std::string& procfs_root = "/proc");
+
 }  // namespace weft

@@ -34,8 +34,13 @@ class Backoff {
   // virtual machine. But yield now and then, and sleep after all: two ranks that were started on
   // one core get in each other's way, and are told apart by the scheduler when it wakes one of
   // them.
-  explicit Backoff(bool crowded)
-      : crowded_(crowded), spins_(crowded ? 2 : 1000), yields_(crowded ? 16 : 20) {}
+  //
+  // `several_media`: who sleeps on one of them does not hear the others for half a millisecond, so
+  // where ranks are crowded, too, they give way to each other for longer.
+  explicit Backoff(bool crowded, bool several_media = false)
+      : crowded_(crowded),
+        spins_(crowded ? 2 : 1000),
+        yields_(crowded ? several_media ? 256 : 16 : 20) {}
 
   void reset() { idle_ = spun_ = yielded_ = 0; }
   uint32_t idle() const { return idle_; }

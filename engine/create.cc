@@ -6,6 +6,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "bootstrap/cpus.h"
+#include "bootstrap/topology.h"
 #include "engine/engine.h"
 #include "engine/greeting.h"
 #include "engine/tuner/tuning.h"
@@ -18,7 +19,7 @@ constexpr size_t kWindowBytes = 2 << 20;
 // What a rank has made so far.
 struct Made {
   std::vector<int> hosts;  // by rank
-  int cpus = 0;            // of this rank's, that its ranks may use
+  bool crowded = false;    // ranks of this machine share its CPUs
   Connecting transports;
   DeviceAgreement devices;
 };
@@ -85,6 +86,7 @@ DeviceAgreement agree_on_devices(const std::vector<Greeting>& greetings) {
 Greeting greet(CreateConfig& config, Rank rank) {
   Greeting greeting;
   greeting.host = config.host;
+  greeting.machine = machine_identity();
   greeting.cpus = usable_cpus();
   greeting.name = random_name();
   greeting.options = shared_options(config.options);
@@ -119,7 +121,7 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   const auto greetings = read_greetings(texts, options.algorithm);
   if (!greetings.ok()) return greetings.status();
   made.hosts = number_hosts(*greetings);
-  made.cpus = cpus_of_host(*greetings, meet.rank());
+  made.crowded = shares_cpus(*greetings, meet.rank());
   auto tuner = tuner_from(greetings->front(), made.hosts, options, config.tuner);
   if (!tuner.ok()) return tuner.status();
   config.tuner = tuner.take();
@@ -180,7 +182,7 @@ Result<std::unique_ptr<Communicator>> create(Rendezvous& meet, CreateConfig conf
   log_line(LogLevel::info, meet.rank(),
            concat("of ", meet.size(), " ranks, on host ", config.host, ", over ", media->names()));
   auto engine =
-      std::make_unique<Engine>(std::move(media), config, std::move(made.hosts), made.cpus);
+      std::make_unique<Engine>(std::move(media), config, std::move(made.hosts), made.crowded);
   WEFT_TRY(engine->join_devices(made.devices));
   return std::unique_ptr<Communicator>(std::move(engine));
 }

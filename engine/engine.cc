@@ -36,7 +36,7 @@ Lineage lineage_of(const CreateConfig& config, const std::shared_ptr<Origin>& ow
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank,
-               int cpus)
+               bool crowded)
     : config_(std::move(config)),
       host_of_rank_(std::move(host_of_rank)),
       own_(std::make_shared<Origin>(std::move(media))),
@@ -46,11 +46,11 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       no_memory_work_(Work::failed(no_memory_)),
       reserve_(new (std::nothrow) std::byte[kReserveBytes]),
       neighbours_(ranks_beside(host_of_rank_, media_->me())),
-      crowded_(neighbours_ > cpus),
+      crowded_(crowded),
       shared_(*media_),
       driver_(own_->driver),
       inline_(*media_, shared_),
-      backoff_(crowded_) {
+      backoff_(crowded_, media_->several()) {
   dump_on_signal();
 }
 

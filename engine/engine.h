@@ -96,9 +96,9 @@ void ask_for_room();
 
 class Engine final : public Communicator {
  public:
-  // `cpus`: those that the ranks of this rank's host may use, together.
+  // `crowded`: the ranks of this rank's machine are more than the CPUs that they may use.
   Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank,
-         int cpus);
+         bool crowded);
   ~Engine() override;
   // By all ranks, before any call: makes what calls on device memory need. An error where a rank's
   // options name a device and that cannot be; else such calls will say why not.
@@ -303,7 +303,7 @@ class Engine final : public Communicator {
   const Work no_memory_work_;
   std::unique_ptr<std::byte[]> reserve_;  // for what has to be said and done without memory
   const int neighbours_;                  // ranks of this host, with this one
-  const bool crowded_;                    // they are more than the CPUs that they may use
+  const bool crowded_;                    // those of this machine are more than its CPUs
   SharedState shared_;
   PlanCache plans_;
   PlanCache::Key key_;

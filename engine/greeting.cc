@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/json_object.h"
 #include "base/random.h"
@@ -16,7 +17,7 @@ using nlohmann::json;
 
 // Of what ranks tell each other here and on their connections, and of what each works out by itself
 // as all others do: which algorithm runs, where window space is leased.
-constexpr int kVersion = 11;
+constexpr int kVersion = 12;
 constexpr size_t kTextMax = 64 << 10;
 constexpr size_t kErrorMax = 4 << 10;
 
@@ -46,6 +47,7 @@ Versioned read_greeting(JsonObject& in) {
   for (const char* key : {"host", "cpus", "name", "options"}) in.required(key);
   Greeting& greeting = read.greeting;
   greeting.host = in.text("host");
+  greeting.machine = in.text("machine");
   const auto cpus = read_cpu_list(in.text("cpus"));
   if (cpus.ok())
     greeting.cpus = *cpus;
@@ -163,11 +165,8 @@ std::string shared_options(const Options& o) {
 }
 
 std::string to_text(const Greeting& g) {
-  json value{{"version", kVersion},
-             {"host", g.host},
-             {"cpus", cpu_list(g.cpus)},
-             {"name", g.name},
-             {"options", g.options}};
+  json value{{"version", kVersion},      {"host", g.host}, {"machine", g.machine},
+             {"cpus", cpu_list(g.cpus)}, {"name", g.name}, {"options", g.options}};
   if (!g.file.empty()) value["file"] = g.file;
   if (!g.tuning.empty()) value["tuning"] = g.tuning;
   if (g.device) value["device"] = true;
@@ -209,15 +208,16 @@ std::vector<int> number_hosts(const std::vector<Greeting>& greetings) {
   return numbers;
 }
 
-int cpus_of_host(const std::vector<Greeting>& greetings, Rank me) {
-  const std::string& host = greetings[static_cast<size_t>(me)].host;
-  std::vector<bool> usable;
-  for (const Greeting& greeting : greetings) {
-    if (greeting.host != host || greeting.cpus.empty()) continue;
-    usable.resize(std::max(usable.size(), static_cast<size_t>(greeting.cpus.back()) + 1));
-    for (const int cpu : greeting.cpus) usable[static_cast<size_t>(cpu)] = true;
-  }
-  return static_cast<int>(std::count(usable.begin(), usable.end(), true));
+bool shares_cpus(const std::vector<Greeting>& greetings, Rank me) {
+  const Greeting& mine = greetings[static_cast<size_t>(me)];
+  const auto beside = [&mine](const Greeting& other) {
+    return mine.machine.empty() ? other.host == mine.host : other.machine == mine.machine;
+  };
+  std::set<int> cpus;
+  for (const Greeting& greeting : greetings)
+    if (beside(greeting)) cpus.insert(greeting.cpus.begin(), greeting.cpus.end());
+  return std::count_if(greetings.begin(), greetings.end(), beside) >
+         static_cast<std::ptrdiff_t>(cpus.size());
 }
 
 std::string to_text(const Introduction& introduction) {

@@ -17,7 +17,8 @@ namespace weft {
 // In the first.
 struct Greeting {
   std::string host;
-  std::vector<int> cpus;      // of the host, those that this rank may use, ascending
+  std::string machine;        // machine_identity()
+  std::vector<int> cpus;      // of the machine, those that this rank may use, ascending
   std::string name;           // for the communicator; rank 0's is taken
   std::string options;        // shared_options()
   std::string file;           // digest of the algorithm's file; empty: there is none
@@ -40,8 +41,9 @@ Result<std::vector<Greeting>> read_greetings(const std::vector<std::string>& tex
 
 // By rank, the hosts numbered by first appearance.
 std::vector<int> number_hosts(const std::vector<Greeting>& greetings);
-// How many CPUs the ranks of `me`'s host may use, together.
-int cpus_of_host(const std::vector<Greeting>& greetings, Rank me);
+// Whether the ranks of `me`'s machine are more than the CPUs that they may use, together. Where its
+// identity is not known that goes by its host's ranks.
+bool shares_cpus(const std::vector<Greeting>& greetings, Rank me);
 
 // In the second.
 struct Introduction {

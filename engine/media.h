@@ -16,7 +16,7 @@ class Media {
   static constexpr LinkShape kUsualLinks{8, 64 << 10};
   // Sockets get long messages. The memory of what is under way goes round in them, too, and where
   // that is less than a core's cache holds, each line is still in that of the core that had it last
-  // (docs/performance.md).
+  // (docs/experiments.md).
   static constexpr LinkShape kSocketLinks{4, 512 << 10};
 
   // Transports in order of preference, joined; links' shape where options name none, the same on
@@ -75,6 +75,7 @@ class Media {
   double silence_s(Rank peer) const;  // see Transport::silence_s()
   const Clock& clock() const;
 
+  bool several() const { return transports_.size() > 1; }
   std::string names() const;  // "shm", "shm+tcp"
 
  private:

@@ -170,6 +170,8 @@ TEST(HostIdentity, IsBootAndNetworkNamespaceUnlessNamed) {
   EXPECT_EQ(host_identity(Environment(), "", proc), "node7/8e1f-boot/net:[4026531840]");
   EXPECT_EQ(host_identity(env_of("WEFT_HOST", "left"), "", proc), "left");
   EXPECT_EQ(host_identity(env_of("WEFT_HOST", "left"), "right", proc), "right");
+  EXPECT_EQ(machine_identity(proc), "8e1f-boot");
+  EXPECT_EQ(machine_identity(proc + "/none"), "");
   EXPECT_EQ(host_identity(Environment()), host_identity(Environment()));
   EXPECT_TRUE(contains(host_identity(Environment()), "/net:["));
 }

@@ -118,7 +118,7 @@ std::unique_ptr<Engine> engine_on(Seen& seen) {
   CreateConfig config;
   config.options.timeout_s = 20;
   return std::make_unique<Engine>(std::make_unique<Media>(0, 2, std::move(transports), 0), config,
-                                  std::vector<int>{0, 1}, 1);
+                                  std::vector<int>{0, 1}, false);
 }
 
 // The thread that drives a call finds that one beside it has failed, and lets go of the memory of

@@ -112,6 +112,13 @@ TEST_F(BackoffTest, WhoIsNeededHereRunsAtOnce) {
   EXPECT_EQ(pauses(backoff, 25), repeated(24, ".") + "-r") << "as if nothing had been";
 }
 
+TEST_F(BackoffTest, WhoListensToSeveralMediaGivesWayForLonger) {
+  Backoff backoff(true, true);
+  EXPECT_EQ(pauses(backoff, 2 + 256 + 1), ".." + repeated(256, "-r") + "-wr");
+  Backoff alone(false, true);
+  EXPECT_EQ(pauses(alone, 1000), repeated(1000, "."));
+}
+
 TEST_F(BackoffTest, LooksAtThePeerEveryTime) {
   Backoff backoff(true);
   EXPECT_EQ(pauses(backoff, 4), "..-r-r");

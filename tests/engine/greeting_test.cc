@@ -47,10 +47,12 @@ TEST(Greetings, ComeBackAsTheyWent) {
   first.file = second.file = "17";
   first.device = second.device_named = true;
   second.no_device = "it is \xfe full";
+  second.machine = "8e1f";
   const auto read = read_greetings({to_text(first), to_text(second), to_text(second)}, "my.json");
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ((*read)[0].tuning, first.tuning);
   EXPECT_EQ((*read)[1].host, "b");
+  EXPECT_EQ((*read)[1].machine, second.machine);
   EXPECT_EQ((*read)[1].name, second.name);
   EXPECT_EQ((*read)[2].options, second.options);
   EXPECT_TRUE((*read)[0].device && !(*read)[0].device_named);
@@ -60,15 +62,30 @@ TEST(Greetings, ComeBackAsTheyWent) {
   EXPECT_EQ((*read)[2].cpus, second.cpus);
 }
 
-TEST(Greetings, TellWhichCpusAHostsRanksMayUseTogether) {
+TEST(Greetings, TellWhetherAHostsRanksShareCpus) {
   std::vector<Greeting> all{greeting("a"), greeting("b"), greeting("a"), greeting("a")};
   all[0].cpus = {0, 1, 2};
   all[1].cpus = {0, 1, 2, 3, 4};
   all[2].cpus = {2, 70};
   all[3].cpus = {};
-  EXPECT_EQ(cpus_of_host(all, 0), 4);
-  EXPECT_EQ(cpus_of_host(all, 1), 5);
-  EXPECT_EQ(cpus_of_host(all, 3), 4);
+  EXPECT_FALSE(shares_cpus(all, 0)) << "three ranks, four CPUs";
+  all[2].cpus = {2};
+  EXPECT_FALSE(shares_cpus(all, 3));
+  all[0].cpus = {1, 2};
+  EXPECT_TRUE(shares_cpus(all, 0)) << "three ranks, two CPUs";
+  EXPECT_TRUE(shares_cpus(all, 3));
+  EXPECT_FALSE(shares_cpus(all, 1)) << "a host of its own";
+}
+
+TEST(Greetings, HostsOfOneMachineShareItsCpus) {
+  std::vector<Greeting> all{greeting("a"), greeting("b"), greeting("c"), greeting("c")};
+  for (Greeting& each : all) each.machine = "m";
+  EXPECT_TRUE(shares_cpus(all, 0)) << "four ranks, two CPUs";
+  all[1].cpus = {2, 3};
+  EXPECT_FALSE(shares_cpus(all, 0)) << "containers with CPUs of their own";
+  all[1].machine = "n";
+  EXPECT_TRUE(shares_cpus(all, 3));
+  EXPECT_FALSE(shares_cpus(all, 1));
 }
 
 TEST(Greetings, ThatDifferAreRefused) {
@@ -127,11 +144,11 @@ TEST(Greetings, OfAnotherTypeAreRefusedAndTheRankNamed) {
           replaced(good, json_text(nlohmann::json(full.options)), value), value})
       expect_refused(greet(text), "all ranks must run the same version of weft");
     if (value != "1")
-      expect_refused(greet(replaced(good, "\"version\":11", concat("\"version\":", value))),
+      expect_refused(greet(replaced(good, "\"version\":12", concat("\"version\":", value))),
                      "not a weft greeting");
   }
   for (const char* text :
-       {"", "{", "{}", "\"\"", R"({"version":11})", R"({"version":11,"host":"a"})"})
+       {"", "{", "{}", "\"\"", R"({"version":12})", R"({"version":12,"host":"a"})"})
     expect_refused(greet(text), "not a weft greeting");
   expect_refused(greet(std::string(60'000, '[')), "more than 64 deep");
 }

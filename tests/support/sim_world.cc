@@ -38,7 +38,7 @@ SimWorld::SimWorld(int ranks, const SimOptions& sim, const Options& options)
         std::make_unique<Media>(r, ranks, std::move(own), kWindowBytes),
         CreateConfig{
             .options = options, .host = "h", .names = {}, .make = {}, .manual_progress = true},
-        std::vector<int>(static_cast<size_t>(ranks), 0), kCpus));
+        std::vector<int>(static_cast<size_t>(ranks), 0), ranks > kCpus));
   }
 }
 
