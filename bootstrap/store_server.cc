@@ -296,10 +296,11 @@ class StoreServer final : public Rendezvous {
     std::vector<Rank> absent;
     for (Rank r = 0; r < config_.size; ++r)
       if (!here_[static_cast<size_t>(r)]) absent.push_back(r);
-    std::string text = concat(
-        absent.size() == 1 ? "Rank " : "Ranks ", wire::list_ranks(absent), " of ", config_.size,
-        " did not come to meeting ", round_, " of the job within the time given; start ",
-        absent.size() == 1 ? "it" : "them", " or allow more time with WEFT_TIMEOUT.");
+    std::string text =
+        concat(absent.size() == 1 ? "Rank " : "Ranks ", wire::list_ranks(absent), " of ",
+               config_.size, " did not come to meeting ", round_,
+               " of the job within the time given; start ", absent.size() == 1 ? "it" : "them",
+               " or allow more time (WEFT_TIMEOUT, or a program's own option).");
     for (const std::string& refused : refused_) text.append(" ").append(refused);
     return Status(Code::timeout, std::move(text), absent.front());
   }

@@ -300,7 +300,7 @@ class Lowering {
     return Status(Code::unsupported,
                   "no transport leads from rank " + std::to_string(media_.me()) + " to rank " +
                       std::to_string(peer) + " (available here: " + media_.names() +
-                      "); allow another one, for example WEFT_TRANSPORT=auto",
+                      "); allow another one, for example transport auto (WEFT_TRANSPORT)",
                   peer);
   }
 

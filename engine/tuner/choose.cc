@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+#include "engine/algorithms/imported.h"
 #include "engine/schedule/json.h"
 #include "kernels/claim.h"
 #include "kernels/reduce.h"
@@ -202,12 +204,19 @@ Choice usual(const Algorithm& algorithm, const Call& call, const Collective& c,
   return choice;
 }
 
-std::string those_that_suit(const Collective& c, const Surroundings& around) {
+bool must_be_canonical(const Collective& c, const Options& options) {
+  return options.deterministic && reduces(c.kind);
+}
+
+std::string those_that_suit(const Collective& c, const Surroundings& around,
+                            const Options& options) {
+  const auto suits = [&](const Algorithm& a) {
+    return a.suits(c) && (around.windows || !a.windows) && (around.registered || !a.registered) &&
+           (around.readable || !a.readable) && (a.canonical || !must_be_canonical(c, options));
+  };
   std::string text;
   for (const Algorithm& a : catalog())
-    if (a.suits(c) && (around.windows || !a.windows) && (around.registered || !a.registered) &&
-        (around.readable || !a.readable))
-      text += (text.empty() ? "" : ", ") + std::string(a.name);
+    if (suits(a)) text += (text.empty() ? "" : ", ") + std::string(a.name);
   return text;
 }
 
@@ -221,14 +230,17 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
   const std::string quoted = "algorithm \"" + std::string(asked) + "\" ";
   const std::string remedy = "; for " + std::string(name(c.kind)) + " on " +
                              std::to_string(c.ranks) + " ranks here there are " +
-                             those_that_suit(c, around);
+                             those_that_suit(c, around, options);
   if (!algorithm) return invalid_argument(quoted + "is not known" + remedy);
   if (!algorithm->suits(c) && around.own)
     return unsupported(quoted + "does not serve " + describe(c) + "; it has " +
                        std::string(around.own_serves));
   if (!algorithm->suits(c)) return unsupported(quoted + "does not serve this call" + remedy);
   if (algorithm->windows && !around.windows)
-    return unsupported(quoted + "needs all ranks to share memory, which they do not" + remedy);
+    return unsupported(quoted +
+                       "needs windows that all ranks share: all on one host, WEFT_TRANSPORT with "
+                       "shm, and WEFT_WINDOW, where it is set, large enough" +
+                       remedy);
   if (algorithm->registered && !around.registered)
     return unsupported(quoted +
                        "needs all ranks' input and output in memory that their communicator "
@@ -254,8 +266,10 @@ Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, con
     return unsupported(quoted +
                        "cannot serve counts that only two ranks know; leave the choice "
                        "to weft (algorithm \"auto\")");
-  if (options.deterministic && reduces(c.kind) && !algorithm->canonical)
-    return unsupported(quoted + "does not fold in rank order, which WEFT_DETERMINISTIC demands" +
+  if (must_be_canonical(c, options) && !algorithm->canonical)
+    return unsupported(quoted +
+                       "does not fold in rank order, which deterministic results "
+                       "(WEFT_DETERMINISTIC) need" +
                        remedy);
   return algorithm;
 }
@@ -270,6 +284,9 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
   std::string_view name = options.algorithm;
   const bool or_auto = name.ends_with(kOrAuto);
   if (or_auto) name.remove_suffix(kOrAuto.size());
+  if (or_auto && names_file(name))
+    return invalid_argument(concat("algorithm \"", options.algorithm, "\": a file serves or is an ",
+                                   "error; write \"", name, "\" alone"));
   auto asked = asked_for(name, call, c, around, options);
   if (or_auto && asked.status().code() == Code::unsupported) return none;
   return asked;

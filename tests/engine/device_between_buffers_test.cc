@@ -89,7 +89,7 @@ TEST_P(BetweenBuffers, RunBetweenBuffersWhatIsAsked) {
       for (const bool in_place : {false, true}) {
         const std::string what = algorithm_of(shape, in_place, here);
         if (!can) {
-          EXPECT_TRUE(contains(what, "needs all ranks to share memory")) << what;
+          EXPECT_TRUE(contains(what, "needs windows that all ranks share")) << what;
         } else if (shape.kind == Kind::all_to_all && in_place) {
           EXPECT_TRUE(contains(what, "zero_copy does not serve all_to_all")) << what;
         } else if (!kSanitized || shape.count == 37) {

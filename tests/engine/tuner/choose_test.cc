@@ -9,6 +9,7 @@
 
 #include "kernels/claim.h"
 #include "tests/engine/tuner/offers.h"
+#include "tests/support/contains.h"
 
 namespace weft {
 namespace {
@@ -438,6 +439,22 @@ TEST(Choose, TakesAWishWhereItServes) {
   EXPECT_EQ(choose(call, around, options).status().code(), Code::unsupported);
   options.algorithm = "no_such,auto";
   EXPECT_EQ(choose(call, around, options).status().code(), Code::invalid_argument);
+  options.algorithm = "mine.json,auto";
+  EXPECT_TRUE(test::contains(choose(call, around, options).status(), "write \"mine.json\" alone"));
+}
+
+TEST(Choose, OffersWhatWouldServe) {
+  const float x = 0;
+  float y = 0;
+  Call call{.kind = Kind::all_reduce, .input = &x, .output = &y, .count = 1};
+  call.type = DataType::float32;
+  Options options;
+  options.algorithm = "ring";
+  options.deterministic = true;
+  const Status refused = choose(call, {.ranks = 4, .windows = false}, options).status();
+  EXPECT_TRUE(test::contains(refused, "does not fold in rank order")) << refused.to_string();
+  EXPECT_TRUE(test::contains(refused, "there are direct_one_shot")) << refused.to_string();
+  EXPECT_FALSE(test::contains(refused, "knomial")) << refused.to_string();
 }
 
 }  // namespace
