@@ -15,12 +15,19 @@ class SteadyClock final : public Clock {
   }
 };
 
+// Never destroyed: threads outlive statics.
+union Kept {
+  constexpr Kept() : clock() {}
+  ~Kept() {}
+  SteadyClock clock;
+};
+
+// There before any thread is: a child of a fork while another thread made it would wait for that.
+constinit Kept kept;
+
 }  // namespace
 
-const Clock& steady_clock() {
-  static const SteadyClock* const clock = new SteadyClock;  // for ever: threads outlive statics
-  return *clock;
-}
+const Clock& steady_clock() { return kept.clock; }
 
 Deadline Deadline::after(double seconds, const Clock& clock) {
   constexpr double kNever = 3e8;  // ten years

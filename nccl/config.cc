@@ -73,7 +73,7 @@ Status check(const Fields& fields) {
                              {"minCTAs", c.minCTAs, 1, kAny},
                              {"maxCTAs", c.maxCTAs, 1, kAny},
                              {"splitShare", c.splitShare, 0, 1},
-                             {"trafficClass", c.trafficClass, 0, 255},
+                             {"trafficClass", c.trafficClass, -1, 255},
                              {"collnetEnable", c.collnetEnable, 0, 1},
                              {"CTAPolicy", c.CTAPolicy, 0, 3},
                              {"shrinkShare", c.shrinkShare, 0, 1},

@@ -36,10 +36,11 @@ struct Configured {
   bool once = false;
 };
 
-Debug& debug() {
-  static Debug* const kept = new Debug;  // never destroyed: threads may outlive main()
-  return *kept;
-}
+// Never destroyed: threads may outlive main(). Made before it: a child of a fork while another
+// thread made it would wait for that.
+Debug* const kept = new Debug;
+
+Debug& debug() { return *kept; }
 
 std::string upper(std::string text) {
   for (char& c : text)

@@ -235,7 +235,6 @@ Answer submit(Item item) {
 }
 
 Answer submit(Job job) {
-  const bool blocking = job.blocks();
   if (!in_group()) {
     Group alone;
     alone.jobs.push_back(std::move(job));
@@ -243,7 +242,7 @@ Answer submit(Job job) {
   }
   if (job.parent) job.before = take_calls_of(job.parent, group().items);
   group().jobs.push_back(std::move(job));
-  return blocking ? ncclSuccess : ncclInProgress;
+  return ncclSuccess;
 }
 
 }  // namespace weft::nccl

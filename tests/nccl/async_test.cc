@@ -17,6 +17,30 @@ using weft::test::not_blocking;
 using weft::test::on_threads;
 using weft::test::settled;
 
+// A group's end is what starts what is in it, and says how that went.
+TEST(NotBlocking, CommunicatorsAreMadeByTheGroupsEnd) {
+  ncclComm_t comms[2] = {};
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = not_blocking();
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 2; ++r)
+    EXPECT_EQ(ncclCommInitRankConfig(&comms[r], 2, id, r, &config), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInProgress);
+  for (ncclComm_t comm : comms) EXPECT_EQ(settled(comm), ncclSuccess);
+  ncclComm_t halves[2] = {};
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int r = 0; r < 2; ++r)
+    EXPECT_EQ(ncclCommSplit(comms[r], r, 0, &halves[r], nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInProgress);
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_EQ(settled(comms[r]), ncclSuccess);
+    EXPECT_EQ(settled(halves[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(halves[r]), ncclSuccess);
+    EXPECT_EQ(ncclCommAbort(comms[r]), ncclSuccess);
+  }
+}
+
 TEST(NotBlocking, OneThreadIsAllRanks) {
   constexpr int kRanks = 3;
   ncclComm_t comms[kRanks] = {};
