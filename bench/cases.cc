@@ -1,20 +1,30 @@
 #include "bench/cases.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "bench/sweep.h"
 
 namespace weft::bench {
 namespace {
 
+// Whether a message is the blocks of all ranks.
+bool by_rank(Operation operation) {
+  const Kind kind = info(operation).kind;
+  return kind != Kind::all_reduce && kind != Kind::reduce && kind != Kind::broadcast &&
+         kind != Kind::exchange;
+}
+
+// Bytes of the least message that has an element in every block.
+size_t unit_of(Operation operation, DataType type, int ranks) {
+  return size_of(type) * (by_rank(operation) ? static_cast<size_t>(ranks) : 1);
+}
+
 // Without repetitions of the same element count, which small sizes and large types have.
 std::vector<size_t> distinct_sizes(const BenchOptions& options, Operation operation, DataType type,
                                    int ranks) {
   if (operation == Operation::barrier) return {0};
-  const Kind kind = info(operation).kind;
-  const bool by_rank = kind != Kind::all_reduce && kind != Kind::reduce &&
-                       kind != Kind::broadcast && operation != Operation::sendrecv &&
-                       operation != Operation::groups;
-  const size_t unit = size_of(type) * (by_rank ? static_cast<size_t>(ranks) : 1);
+  const size_t unit = unit_of(operation, type, ranks);
   std::vector<size_t> sizes;
   for (const size_t size : message_sizes(options))
     if (sizes.empty() || size / unit != sizes.back() / unit) sizes.push_back(size);
@@ -40,7 +50,33 @@ std::vector<DataType> types(const BenchOptions& options, Operation operation) {
   return options.types;
 }
 
+// Of the types the smallest counts: others go along. V-forms draw an element even there.
+Status check_elements(const BenchOptions& options, Operation operation, int ranks) {
+  if (operation == Operation::barrier || info(operation).varying) return {};
+  const std::vector<size_t> sizes = message_sizes(options);
+  const DataType type = *std::ranges::min_element(options.types, {}, size_of);
+  const size_t least = unit_of(operation, type, ranks);
+  if (sizes.front() == 0 || sizes.back() >= least) return {};
+  return invalid_argument(concat("-b/--minbytes: ", name(operation), " of ", name(type), " takes ",
+                                 least, " bytes or more, an element",
+                                 by_rank(operation) ? concat(" for each of ", ranks, " ranks") : "",
+                                 ", and the largest size here is ", sizes.back(), "; give -b ",
+                                 least, " or more."));
+}
+
 }  // namespace
+
+Status check_cases(const BenchOptions& options, int ranks) {
+  if (options.root >= ranks)
+    return invalid_argument(concat("-r/--root: ", options.root,
+                                   " is no rank of this job; give 0 to ", ranks - 1, ", or all."));
+  for (const Operation operation : options.operations)
+    WEFT_TRY(check_elements(options, operation, ranks));
+  if (!list_cases(options, ranks).cases.empty()) return {};
+  return invalid_argument(
+      "-o/--op and -d/--datatype: none of these reductions has a meaning on these types; "
+      "booleans have band, bor and bxor, complex numbers no min and max, floats no band.");
+}
 
 CaseList list_cases(const BenchOptions& options, int ranks) {
   CaseList list;

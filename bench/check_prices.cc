@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "bench/cases.h"
 #include "bench/job.h"
 #include "bench/prices.h"
 #include "bench/report.h"
@@ -118,7 +119,7 @@ class Check {
     const Result<WatchedEnd> end = run_watched(spec, options_.engine.timeout_s, on_line);
     if (!end.ok()) return end.status();
     if (end->well()) return {};
-    return Status(Code::system,
+    return Status(end->exit_status == kExitUsage ? Code::invalid_argument : Code::system,
                   concat("the job of ", part.ranks, " ranks ", end->reason, ": ", end->errors));
   }
 
@@ -140,6 +141,11 @@ int check_prices(const BenchOptions& options, const Environment& environment) {
     complain("--check-prices starts its own ranks; call it without a launcher.");
     return kExitUsage;
   }
+  for (const Part& part : parts_of(options))
+    if (const Status valid = check_cases(options, part.ranks); !valid.ok()) {
+      complain(valid.message());
+      return kExitUsage;
+    }
   std::error_code error;
   const std::filesystem::path file =
       std::filesystem::temp_directory_path(error) / concat("weft-prices-", ::getpid(), ".json");
@@ -152,7 +158,7 @@ int check_prices(const BenchOptions& options, const Environment& environment) {
   std::filesystem::remove(file, error);
   if (!tally.ok()) {
     complain(tally.status().message());
-    return kExitFailed;
+    return exit_with(tally.status());
   }
   std::printf("# in all: %s\n", tally_text(*tally).c_str());
   return kExitOk;

@@ -65,7 +65,7 @@ Status Comparison::add_row(size_t library, const Json& row) {
   if (!operation) return invalid_argument("\"collective\" names none.");
   const Json& size = member(row, "size_bytes");
   if (!size.is_number_unsigned()) return invalid_argument("\"size_bytes\" is no size.");
-  if (size == 0) return {};  // less than an element for each: nothing is sent
+  if (size == 0 && *operation != Operation::barrier) return {};  // no element: nothing is sent
   const Json& root = member(row, "root");
   const Point point{*operation, text_of(member(row, "type")), text_of(member(row, "op")),
                     root.is_number() ? root.get<int>() : -1, size.get<size_t>()};

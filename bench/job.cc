@@ -28,18 +28,6 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-Status validate(const BenchOptions& options, int ranks) {
-  if (options.root >= ranks)
-    return invalid_argument(concat("-r/--root: ", options.root,
-                                   " is no rank of this job; give 0 to ", ranks - 1, ", or all."));
-  const CaseList list = list_cases(options, ranks);
-  if (list.cases.empty())
-    return invalid_argument(
-        "-o/--op and -d/--datatype: none of these reductions has a meaning on these types; "
-        "booleans have band, bor and bxor, complex numbers no min and max, floats no band.");
-  return {};
-}
-
 using Word = std::array<char, 64>;
 struct Card {  // fixed size, to be gathered
   Word host{};
@@ -209,8 +197,7 @@ RunInfo describe_run(const BenchOptions& options, const Job& job) {
 Result<int> run_all(const BenchOptions& options, const Job& job, bool& shared) {
   RunInfo info = describe_run(options, job);
   const bool reports = job.rank == 0;
-  if (reports) WEFT_TRY(check_writable(options));
-  if (reports && !options.plot_file.empty()) WEFT_TRY(find_gnuplot(job.environment).status());
+  if (reports) WEFT_TRY(check_results(options, job.environment));
   Result<Team> team = job.make_team(options);
   shared = !team.ok();
   if (!team.ok()) return team.status();
@@ -272,7 +259,7 @@ Result<Team> make_weft_team(Rendezvous& rendezvous, const BenchOptions& options)
 }
 
 int run_job(const BenchOptions& options, const Job& job) {
-  if (const Status valid = validate(options, job.size); !valid.ok()) {
+  if (const Status valid = check_cases(options, job.size); !valid.ok()) {
     if (job.speaks) complain(valid.message());
     return kExitUsage;
   }
@@ -280,12 +267,17 @@ int run_job(const BenchOptions& options, const Job& job) {
   const Result<int> status = run_all(options, job, shared);
   if (status.ok()) return *status;
   const std::string why = status.status().to_string();
-  const Code code = status.status().code();
-  const bool usage = code == Code::invalid_argument || code == Code::unsupported;
-  if (!usage || !shared)
+  const int ends = exit_with(status.status());
+  if (ends != kExitUsage || !shared)
     complain(concat("rank ", job.rank, ": ", why));
   else if (job.speaks)
     complain(why);
+  return ends;
+}
+
+int exit_with(const Status& failure) {
+  const Code code = failure.code();
+  const bool usage = code == Code::invalid_argument || code == Code::unsupported;
   return usage ? kExitUsage : kExitFailed;
 }
 

@@ -44,6 +44,9 @@ struct Job {
 // Prints the report on rank 0 and problems on every rank; gives the exit status.
 int run_job(const BenchOptions& options, const Job& job);
 
+// Of what ends with this failure: kExitUsage where arguments are to blame.
+int exit_with(const Status& failure);
+
 // "weft-bench: ..." on standard error.
 void complain(std::string_view message);
 

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/thread.h"
+#include "bench/cases.h"
 #include "bench/options_check.h"
 #include "bench/price_job.h"
 #include "bootstrap/local_job.h"
@@ -47,7 +48,7 @@ int join(const BenchOptions& options, const Membership& member, const Environmen
       make_rendezvous({member.rank, member.size, member.rendezvous, member.job}, environment);
   if (!rendezvous.ok()) {
     complain(concat("rank ", member.rank, ": ", rendezvous.status().to_string()));
-    return kExitFailed;
+    return exit_with(rendezvous.status());
   }
   const BenchOptions mine = options_of(options, member.rank);
   return run_here(mine, make_job(**rendezvous, member.local_rank == 0, mine, member.launcher,
@@ -80,7 +81,7 @@ int run_processes(const BenchOptions& options) {
                                                  : Meeting{{}, concat("tcp://", options.meet), {}};
   if (!meeting.ok()) {
     complain(meeting.status().message());
-    return kExitFailed;
+    return exit_with(meeting.status());
   }
   LocalJob job;
   job.ranks = ranks_to_start(options);
@@ -100,6 +101,20 @@ int run_processes(const BenchOptions& options) {
   if (outcome->first_failed >= 0 && outcome->exit_status != kExitUsage)
     complain(concat("rank ", job.first + outcome->first_failed, " ", outcome->reason, "."));
   return outcome->exit_status;
+}
+
+// What only ranks that are started here take. Peers of --vs have options.bind off by themselves.
+Status check_in_job_of_others(const BenchOptions& options, const Membership& member) {
+  const bool no_bind =
+      std::ranges::find(options.command_line, "--no-bind") != options.command_line.end();
+  const std::pair<bool, const char*> refused[] = {
+      {options.processes, "--processes"}, {no_bind, "--no-bind"}, {options.hosts > 1, "--hosts"}};
+  for (const auto& [is, flag] : refused)
+    if (is)
+      return invalid_argument(concat(
+          flag, " is for ranks that weft-bench starts, but this process is part of a job of ",
+          member.size, " ranks (", member.launcher, "); leave ", flag, " out."));
+  return {};
 }
 
 }  // namespace
@@ -123,19 +138,17 @@ Result<Start> how_to_start(const BenchOptions& options, const Membership& member
         concat("--threads starts ranks of its own, but this process is part of a "
                "job of ",
                member.size, " ranks (", member.launcher, "); leave --threads out."));
-  if (options.hosts > 1 && !ours)
-    return invalid_argument(
-        concat("--hosts is played by ranks that weft-bench starts, but this process is part of a "
-               "job of ",
-               member.size, " ranks (", member.launcher, "); leave --hosts out."));
+  if (!ours) WEFT_TRY(check_in_job_of_others(options, member));
   return Start::join;
 }
 
-Status fit_to_start(const BenchOptions& options) {
-  if (const int ranks = ranks_to_start(options); options.hosts > ranks)
+Status fit_to_start(const BenchOptions& options, const Environment& environment) {
+  const int ranks = ranks_to_start(options);
+  if (options.hosts > ranks)
     return invalid_argument(concat("--hosts ", options.hosts, " is more than there are ranks, ",
                                    ranks, "; give more --ranks."));
-  return check_writable(options);
+  if (!options.prices) WEFT_TRY(check_cases(options, ranks));  // of one size, which may be 0
+  return check_results(options, environment);
 }
 
 std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank) {
@@ -174,7 +187,7 @@ int launch(const BenchOptions& asked, const Environment& environment, const Make
   Result<Start> start = member.ok() ? how_to_start(options, *member) : member.status();
   if (start.ok() && options.gpu_memory) start = place_on_gpus(options, *start);
   if (start.ok() && *start != Start::join)
-    if (Status fits = fit_to_start(options); !fits.ok()) start = std::move(fits);
+    if (Status fits = fit_to_start(options, environment); !fits.ok()) start = std::move(fits);
   if (!start.ok()) {
     complain(start.status().message());
     return kExitUsage;

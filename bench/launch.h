@@ -11,12 +11,12 @@ namespace weft::bench {
 enum class Start : uint8_t { join, threads, processes };
 
 // Joins where a launcher has started this process, unless it is alone there and --ranks asks for
-// more. An error where --ranks or --threads contradict the job.
+// more. An error where what is said about ranks that are started here contradicts the job.
 Result<Start> how_to_start(const BenchOptions& options, const Membership& membership);
 
 // Before ranks are started, or anything is measured for them: whether they fit what is asked for,
-// and the files of results can be written. Of a job that others start, rank 0 looks (job.cc).
-Status fit_to_start(const BenchOptions& options);
+// and results can be written and drawn. Of a job that others start, rank 0 looks (job.cc).
+Status fit_to_start(const BenchOptions& options, const Environment& environment);
 
 // Name of the host that a local rank plays; empty where there is one host.
 std::string host_of_local_rank(const BenchOptions& options, int ranks, Rank rank);

@@ -14,6 +14,9 @@ struct Machine {
 
 Machine this_machine();
 
+// Of memory that it has in all.
+double memory_bytes();
+
 // "2026-03-01T12:00:00Z"
 std::string utc_now();
 

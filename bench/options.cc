@@ -14,7 +14,9 @@ namespace weft::bench {
 namespace {
 
 constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 64;
+constexpr size_t kMaxWindow = size_t{1} << 40;
 constexpr int kMaxRanks = 1 << 16;
+constexpr int kMaxLanes = 64;
 constexpr int kDefaultRanks = 2;
 constexpr std::string_view kBufferWords[] = {"malloc", "communicator"};
 
@@ -33,7 +35,8 @@ floor is what this machine could do at best, measured at the start of the run:
     hop    half a round trip of one byte over a loopback connection
     bytes  bytes that must leave some rank
     rate   bytes per second over loopback connections that use all cores
-Between hosts no floor is given. With --device cuda it is, of the GPU that takes longest, bytes / rate:
+Between machines no floor is given, nor for what goes over both shm and tcp; hosts that --hosts
+plays are one machine. With --device cuda it is, of the GPU that takes longest, bytes / rate:
     bytes  (bytes that its ranks must read + bytes that they must write) / 2
     rate   bytes copied per second within its memory
   and where each rank has a GPU of its own, if that is more, bytes / ranks / rate:
@@ -186,7 +189,7 @@ std::optional<ReduceOp> parse_op(std::string_view text) {
   return parse_reduce_op(text == "mulsum" ? "premulsum" : text);  // nccl-tests' name
 }
 
-// A comma-separated list of names, or "all".
+// A comma-separated list of names, or "all" by itself.
 template <class T, class Parse>
 Status store_list(const char* flag, const std::string& text, int count, Parse parse,
                   const std::string& accepted, std::vector<T>& list) {
@@ -198,6 +201,9 @@ Status store_list(const char* flag, const std::string& text, int count, Parse pa
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
+    if (word == "all")
+      return invalid_argument(
+          concat(flag, ": \"", text, "\": all stands alone; leave it or the others out."));
     const std::optional<T> value = parse(word);
     if (!value)
       return invalid_argument(concat(flag, ": \"", word, "\" is not one of ", accepted, "."));
@@ -218,6 +224,15 @@ template <class T>
 Status store_int(const char* flag, const std::string& text, int64_t at_least, int64_t at_most,
                  T& value) {
   return text.empty() ? Status() : store(flag, parse_int(text, at_least, at_most), value);
+}
+
+// 0, which leaves the choice to weft, or two and more.
+Status store_several(const char* flag, const std::string& text, int& value) {
+  constexpr int kMost = 1 << 16;
+  WEFT_TRY(store_int(flag, text, 0, kMost, value));
+  if (text.empty() || value != 1) return {};
+  return invalid_argument(
+      concat(flag, ": \"", text, "\" is neither 0 (choose) nor a number from 2 to ", kMost, "."));
 }
 
 Status store_bytes(const char* flag, const std::string& text, size_t at_most, size_t& value) {
@@ -270,6 +285,9 @@ Status store_measure(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_word("--buffers", f.buffers, kBufferWords, buffers));
   o.communicator_buffers = buffers == "communicator";
   WEFT_TRY(store_int("--digest", f.digest, 1, int64_t{1} << 40, o.digest_elements));
+  if (o.digest_elements > 0 && !f.checks.empty() && o.checks > 0)
+    return invalid_argument(concat(
+        "--digest hashes values and checks none; leave it or -c/--check ", f.checks, " out."));
   if (o.digest_elements > 0) o.checks = 0;
   o.floor = !f.no_floor;
   return {};
@@ -280,12 +298,12 @@ Status store_engine(const Flags& f, Options& o) {
   WEFT_TRY(store_word("--protocol", f.protocol, kProtocolWords, o.protocol));
   if (!f.algorithm.empty()) o.algorithm = f.algorithm;
   if (!f.tuning.empty()) o.tuning = f.tuning;
-  WEFT_TRY(store_int("--lanes", f.lanes, 0, 1 << 16, o.lanes));
-  WEFT_TRY(store_int("--slots", f.slots, 0, 1 << 16, o.slots));
-  WEFT_TRY(store_int("--radix", f.radix, 0, 1 << 16, o.radix));
+  WEFT_TRY(store_int("--lanes", f.lanes, 0, kMaxLanes, o.lanes));
+  WEFT_TRY(store_several("--slots", f.slots, o.slots));
+  WEFT_TRY(store_several("--radix", f.radix, o.radix));
   WEFT_TRY(store_bytes("--chunk", f.chunk, size_t{1} << 30, o.chunk_bytes));
   WEFT_TRY(store_bytes("--slot", f.slot, size_t{1} << 30, o.slot_bytes));
-  WEFT_TRY(store_bytes("--window", f.window, kMaxBytes, o.window_bytes));
+  WEFT_TRY(store_bytes("--window", f.window, kMaxWindow, o.window_bytes));
   if (!f.timeout.empty()) WEFT_TRY(store("-T/--timeout", parse_seconds(f.timeout), o.timeout_s));
   if (f.deterministic) o.deterministic = true;
   return validate(o);
@@ -307,12 +325,15 @@ Status store_here(const Flags& f, BenchOptions& o) {
   int last_here = 0;
   constexpr const char* kFlag = "--here (FIRST-LAST, ranks of the job)";
   WEFT_TRY(store(kFlag, parse_int(f.here.substr(0, dash), 0, o.ranks - 1), o.first_here));
+  if (parse_int(last, 0, o.first_here - 1).ok())
+    return invalid_argument(concat("--here: \"", f.here, "\" ends before it begins; write ", last,
+                                   "-", o.first_here, "."));
   WEFT_TRY(store(kFlag, parse_int(last, o.first_here, o.ranks - 1), last_here));
   o.ranks_here = last_here - o.first_here + 1;
   const size_t colon = o.meet.rfind(':');
-  if (colon == std::string::npos)
-    return invalid_argument(
-        concat("--meet: \"", o.meet, "\" has no port; give HOST:PORT, the same on all hosts."));
+  if (colon == std::string::npos || colon == 0)
+    return invalid_argument(concat("--meet: \"", o.meet, "\" has no ", colon == 0 ? "host" : "port",
+                                   "; give HOST:PORT, the same on all hosts."));
   int port = 0;
   return store("--meet (HOST:PORT, the same on all hosts)",
                parse_int(o.meet.substr(colon + 1), 1, 65535), port);
@@ -347,30 +368,6 @@ Status store_ranks(const Flags& f, BenchOptions& o) {
   o.processes = f.processes;
   WEFT_TRY(store_here(f, o));
   return store_device(f, o);
-}
-
-Status keep_one_form(BenchOptions& o) {
-  if (!o.one_form && o.peers.empty()) return {};
-  std::erase_if(o.operations, [](Operation operation) {
-    return info(operation).varying || info(operation).kind == Kind::exchange;
-  });
-  if (!o.operations.empty()) return {};
-  return invalid_argument(
-      "COLLECTIVE: v-forms, sends and receives are not compared with other libraries; name "
-      "another one, or all.");
-}
-
-// What is priced at all.
-Status keep_priced(BenchOptions& o) {
-  if (!o.check_prices) return {};
-  std::erase_if(o.operations, [](Operation operation) {
-    const Kind kind = info(operation).kind;
-    return info(operation).varying || kind == Kind::exchange || kind == Kind::barrier;
-  });
-  if (!o.operations.empty()) return {};
-  return invalid_argument(
-      "COLLECTIVE: --check-prices is for those that are chosen by price; name "
-      "another one, or all.");
 }
 
 Status store_comparison(const Flags& f, BenchOptions& o) {
@@ -409,6 +406,19 @@ Status store_all(const Flags& f, BenchOptions& o) {
   return store_comparison(f, o);
 }
 
+// The flags of a command line, as "-J/--output_file", and "collective".
+std::vector<std::string> given(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0) continue;
+    std::string name;
+    for (const std::string& letter : option->get_snames()) name.append(concat("-", letter, "/"));
+    for (const std::string& word : option->get_lnames()) name.append(concat("--", word));
+    names.push_back(name.empty() ? option->get_name(true) : name);
+  }
+  return names;
+}
+
 }  // namespace
 
 Result<BenchOptions> parse_options(std::span<const std::string> args, const Environment& env) {
@@ -443,6 +453,7 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
                                    ". weft-bench --help lists what there is."));
   }
   WEFT_TRY(store_all(flags, options));
+  if (options.tune) WEFT_TRY(check_for_tune(options, given(app)));
   return options;
 }
 

@@ -1,5 +1,7 @@
 #include "bench/options_check.h"
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "base/text.h"
 #include "plot/gnuplot.h"
@@ -30,9 +32,20 @@ std::vector<std::pair<const char*, std::string>> destinations(const BenchOptions
   return files;
 }
 
+// What is drawn is drawn over size.
+Status check_for_plot(const BenchOptions& o) {
+  const bool sizes = o.max_bytes > 0 && std::ranges::any_of(o.operations, [](Operation operation) {
+                       return operation != Operation::barrier;
+                     });
+  if (sizes) return check_plot_file(o.plot_file);
+  return invalid_argument(
+      "--plot draws times over size, and neither barriers nor calls of 0 bytes have one; leave it "
+      "out, or give a COLLECTIVE and an -e/--maxbytes that have.");
+}
+
 // Results are written at the end, each file by itself.
 Status check_destinations(const BenchOptions& o) {
-  if (!o.plot_file.empty()) WEFT_TRY(check_plot_file(o.plot_file));
+  if (!o.plot_file.empty() && !o.tune) WEFT_TRY(check_for_plot(o));
   const auto files = destinations(o);
   for (const auto& [flag, file] : files) {
     if (o.cycles == 0)
@@ -75,11 +88,6 @@ Status check_for_prices(const BenchOptions& o) {
 
 // What a call of weft-bench is for, and what goes with it.
 Status check_purposes(const BenchOptions& o) {
-  const bool more = o.check_prices || !o.peers.empty() || o.explain || !destinations(o).empty();
-  if (o.tune && more)
-    return invalid_argument(
-        "--tune measures the machine and nothing else; leave --check-prices, --vs, --explain, -J, "
-        "--plot and --trace out.");
   if (o.check_prices) WEFT_TRY(check_for_prices(o));
   if (o.check_prices && !o.peers.empty())
     return invalid_argument("--check-prices and --vs exclude each other; give one.");
@@ -88,11 +96,48 @@ Status check_purposes(const BenchOptions& o) {
   return {};
 }
 
-Status check_writable(const BenchOptions& o) {
+// All that it uses is a place for its file.
+Status check_for_tune(const BenchOptions& o, const std::vector<std::string>& given) {
+  std::string idle;
+  for (const std::string& flag : given)
+    if (flag != "--tune" && flag != "--tuning") idle.append(idle.empty() ? "" : ", ").append(flag);
+  if (!idle.empty())
+    return invalid_argument(
+        concat("--tune measures the machine and nothing else; leave ", idle, " out."));
+  if (o.engine.tuning != "off" || std::ranges::find(given, "--tuning") == given.end()) return {};
+  return invalid_argument(
+      "--tuning off: with --tune it is where prices are written; give a FILE, or leave it out.");
+}
+
+Status keep_one_form(BenchOptions& o) {
+  if (!o.one_form && o.peers.empty()) return {};
+  std::erase_if(o.operations, [](Operation operation) {
+    return info(operation).varying || info(operation).kind == Kind::exchange;
+  });
+  if (!o.operations.empty()) return {};
+  return invalid_argument(
+      "COLLECTIVE: v-forms, sends and receives are not compared with other libraries; name "
+      "another one, or all.");
+}
+
+// What is priced at all.
+Status keep_priced(BenchOptions& o) {
+  if (!o.check_prices) return {};
+  std::erase_if(o.operations, [](Operation operation) {
+    const Kind kind = info(operation).kind;
+    return info(operation).varying || kind == Kind::exchange || kind == Kind::barrier;
+  });
+  if (!o.operations.empty()) return {};
+  return invalid_argument(
+      "COLLECTIVE: --check-prices is for those that are chosen by price; name "
+      "another one, or all.");
+}
+
+Status check_results(const BenchOptions& o, const Environment& environment) {
   for (const auto& [flag, file] : destinations(o))
     if (const Status status = can_write(file); !status.ok())
       return invalid_argument(std::string(status.message())).within(flag);
-  return {};
+  return o.plot_file.empty() ? Status() : find_gnuplot(environment).status();
 }
 
 }  // namespace weft::bench

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/env.h"
 #include "bench/options.h"
 
 namespace weft::bench {
@@ -16,8 +17,14 @@ std::vector<std::pair<const char*, std::string>> destinations(const BenchOptions
 Status check_for_gpus(const BenchOptions& options);
 Status check_destinations(const BenchOptions& options);
 Status check_purposes(const BenchOptions& options);
+// `given`: the names of all flags on the command line.
+Status check_for_tune(const BenchOptions& options, const std::vector<std::string>& given);
 
-// Whether the files can be written; named by their flags where not.
-Status check_writable(const BenchOptions& options);
+// Leave out the collectives that the other options have no use for; an error where none is left.
+Status keep_one_form(BenchOptions& options);
+Status keep_priced(BenchOptions& options);
+
+// Before anything is measured: whether the files of results can be written, and --plot be drawn.
+Status check_results(const BenchOptions& options, const Environment& environment);
 
 }  // namespace weft::bench

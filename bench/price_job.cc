@@ -236,7 +236,7 @@ int run_price_job(const BenchOptions& options, const Job& job) {
   const Status status = PriceJob(options, job).run();
   if (status.ok()) return kExitOk;
   complain(concat("rank ", job.rank, ": ", status.to_string()));
-  return status.code() == Code::unsupported ? kExitUsage : kExitFailed;
+  return exit_with(status);
 }
 
 }  // namespace weft::bench

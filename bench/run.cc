@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "bench/machine.h"
 #include "bench/random.h"
 #include "bench/sweep.h"
 
@@ -46,6 +49,27 @@ bool measures_in_place(const Case& what, const BenchOptions& options) {
 }
 bool measures_out_of_place(const Case& what, const BenchOptions& options) {
   return !options.one_form || !measures_in_place(what, options);
+}
+
+// Bytes of the two buffers of a rank.
+struct Room {
+  size_t first = 0, second = 0;
+};
+
+Room room_for(const Case& what, const BenchOptions& options, int ranks, Rank me) {
+  const size_t size = size_of(what.type);
+  Room room;
+  // What a communicator allocates is as large on all ranks.
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    if (rank != me && !options.communicator_buffers) continue;
+    const Layout layout = make_layout(what, ranks, rank);
+    const size_t shared = std::max(layout.shared_input + layout.input_count,
+                                   layout.shared_output + layout.output_count);
+    room.first = std::max({room.first, layout.input_count * size,
+                           measures_in_place(what, options) ? shared * size : 0});
+    room.second = std::max(room.second, layout.output_count * size);
+  }
+  return room;
 }
 
 double average(Average how, const std::vector<double>& by_rank) {
@@ -99,6 +123,7 @@ Runner::Runner(const Setup& setup)
 Status Runner::run(const Sink& sink, Progress& progress) {
   const CaseList list = list_cases(options_, ranks_);
   totals_.skipped_undefined += list.skipped;
+  WEFT_TRY(check_memory(list.cases));
   for (size_t i = 0; i < list.cases.size(); ++i) {
     progress.show(concat("[", i + 1, "/", list.cases.size(), "] ", describe(list.cases[i])));
     WEFT_TRY(run_case(list.cases[i], [&](const Row& row) {
@@ -107,6 +132,38 @@ Status Runner::run(const Sink& sink, Progress& progress) {
              }).within(describe(list.cases[i])));
   }
   progress.clear();
+  return {};
+}
+
+// Of the largest case of each sweep, on all ranks of a host together: a system that promises more
+// than it has would end one of them in the middle. All ranks end alike.
+Status Runner::check_memory(const std::vector<Case>& cases) {
+  struct Memory {
+    double wanted = 0, has = 0;  // by this rank, by its machine
+  };
+  Room most;
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (i + 1 < cases.size() && cases[i + 1].bytes > cases[i].bytes) continue;
+    const Room room = room_for(cases[i], options_, ranks_, me_);
+    most = {std::max(most.first, room.first), std::max(most.second, room.second)};
+  }
+  const Memory mine{static_cast<double>(most.first) + static_cast<double>(most.second),
+                    memory_bytes()};
+  const Result<std::vector<Memory>> all = gather_values(setup_.control, mine);
+  if (!all.ok()) return all.status();
+  const std::vector<int>& host = setup_.measured.host_of_rank();
+  std::map<int, Memory> hosts;
+  for (size_t rank = 0; rank < all->size(); ++rank) {
+    Memory& memory = hosts[host[rank]];
+    memory = {memory.wanted + (*all)[rank].wanted, (*all)[rank].has};
+  }
+  constexpr double kGib = 1 << 30;
+  for (const auto& [number, memory] : hosts)
+    if (memory.wanted > memory.has)
+      return invalid_argument(concat("There is no memory for buffers of ",
+                                     std::llround(memory.wanted / kGib),
+                                     " GiB on all ranks of a host that has ",
+                                     std::llround(memory.has / kGib), "; lower -e/--maxbytes."));
   return {};
 }
 
@@ -141,21 +198,11 @@ Status Runner::run_case(const Case& what, const Sink& sink) {
 Status Runner::prepare_case(const Case& what) {
   what_ = what;
   layout_ = make_layout(what, ranks_, me_);
-  const size_t size = size_of(what.type);
-  size_t first = 0, second = 0;
-  // What a communicator allocates is as large on all ranks.
-  for (Rank rank = 0; rank < ranks_; ++rank) {
-    if (rank != me_ && !options_.communicator_buffers) continue;
-    const Layout layout = rank == me_ ? layout_ : make_layout(what, ranks_, rank);
-    const size_t shared = std::max(layout.shared_input + layout.input_count,
-                                   layout.shared_output + layout.output_count);
-    first = std::max({first, layout.input_count, measures_in_place(what, options_) ? shared : 0});
-    second = std::max(second, layout.output_count);
-  }
-  const Result<bool> has = setup_.place.reserve(input_, first * size, output_, second * size);
+  const auto [first, second] = room_for(what, options_, ranks_, me_);
+  const Result<bool> has = setup_.place.reserve(input_, first, output_, second);
   if (!has.ok() || *has) return has.status();
-  return Status(Code::system, concat("There is no memory for buffers of ", first * size, " and ",
-                                     second * size, " bytes; lower -e/--maxbytes."));
+  return Status(Code::system, concat("There is no memory for buffers of ", first, " and ", second,
+                                     " bytes; lower -e/--maxbytes."));
 }
 
 // Fills in what will run. False where this cannot be done, and such rows are skipped.

@@ -40,6 +40,7 @@ class Runner {
   struct Share;  // what a rank tells about a row
   struct Placed;
 
+  Status check_memory(const std::vector<Case>& cases);
   Status run_case(const Case& what, const Sink& sink);
   Status prepare_case(const Case& what);
   Result<bool> supported(Row& row);

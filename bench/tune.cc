@@ -70,7 +70,7 @@ bool starts_choosing_ranks(const BenchOptions& options, const Environment& envir
   const Result<Membership> member = membership_from(environment);
   return member.ok() && member->launcher == "none" && !options.gpu_memory &&
          ranks_to_start(options) > 1 && options.engine.tuning == "auto" &&
-         options.engine.algorithm == "auto" && fit_to_start(options).ok();
+         options.engine.algorithm == "auto" && fit_to_start(options, environment).ok();
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "bench/cases.h"
 #include "bench/comparison_report.h"
 #include "bench/floor.h"
 #include "bench/job.h"
@@ -77,6 +78,9 @@ Result<Library> find_library(const std::string& word, const std::string& folder)
 
 std::vector<std::string> arguments_for(const BenchOptions& options, bool weft) {
   std::vector<std::string> arguments = arguments_of_one(options.command_line);
+  // Peers start processes, and bind them, as they do.
+  constexpr std::string_view kWefts[] = {"--no-bind", "--processes"};
+  if (!weft) arguments = without(arguments, {}, kWefts);
   if (options.ranks == 0)
     arguments.insert(arguments.end(), {"--ranks", std::to_string(ranks_to_start(options))});
   arguments.insert(arguments.end(), {"--one-form", "--json-lines"});
@@ -145,7 +149,14 @@ class Rounds {
       give_up(index, "ended without totals", exit_status);
     } else if (!comparison_.has_figures(index)) {
       comparison_.libraries()[index].note = "skipped: it has none of these calls.";
+      over_ |= index == 0 || !anybody_left();
     }
+  }
+
+  bool anybody_left() const {
+    const std::vector<Library>& libraries = comparison_.libraries();
+    return std::any_of(libraries.begin() + 1, libraries.end(),
+                       [](const Library& peer) { return peer.note.empty(); });
   }
 
   // Of the failures the first one tells the exit status; without weft there is nothing to compare.
@@ -201,8 +212,8 @@ Status validate(const BenchOptions& options, const Environment& environment) {
     return invalid_argument(
         concat("--vs starts every library's ranks, but this process is part of a job of ",
                member->size, " ranks (", member->launcher, "); call it alone, with --ranks."));
-  WEFT_TRY(check_writable(options));
-  return options.plot_file.empty() ? Status() : find_gnuplot(environment).status();
+  WEFT_TRY(check_cases(options, ranks_to_start(options)));
+  return check_results(options, environment);
 }
 
 // An error where there is no peer at all.
@@ -213,6 +224,32 @@ Status complain_about_missing(const std::vector<Library>& libraries) {
                   [](const Library& peer) { return peer.note.empty(); }))
     return {};
   return invalid_argument("--vs: there is nothing to compare with.");
+}
+
+// An error where all went well and yet no figure of a peer is beside one of weft's.
+Status complain_about_nothing(const Comparison& comparison) {
+  const std::vector<Line>& lines = comparison.lines();
+  if (std::any_of(lines.begin(), lines.end(), [](const Line& line) { return best_peer(line); }))
+    return {};
+  if (!comparison.has_figures(0))
+    return invalid_argument(
+        "--vs: nothing was compared: weft has no figure of a call with elements; give "
+        "-b/--minbytes "
+        "and -e/--maxbytes above 0, or another --algorithm.");
+  return invalid_argument(
+      "--vs: nothing was compared: no library that is here has these calls; name another "
+      "COLLECTIVE, -d/--datatype or -o/--op, or more libraries.");
+}
+
+// Prints it, and writes the files that are asked for.
+Status report(const Comparison& comparison, const RunInfo& info, const Environment& environment) {
+  const BenchOptions& options = info.options;
+  std::fputs(comparison_text(comparison, info).c_str(), stdout);
+  std::fflush(stdout);
+  if (!options.output_file.empty())
+    WEFT_TRY(write_json(options.output_file, to_json(comparison, info)));
+  if (options.plot_file.empty()) return {};
+  return draw(chart_of(comparison, info), options.plot_file, environment);
 }
 
 }  // namespace
@@ -263,16 +300,16 @@ int compare(const BenchOptions& options, const Environment& environment) {
   const RunInfo info = describe_run(options, environment);
   Comparison comparison(libraries.take(), ranks_to_start(options));
   const int exit_status = Rounds(options, comparison).run();
-  if (comparison.lines().empty()) return exit_status;
-  std::fputs(comparison_text(comparison, info).c_str(), stdout);
-  std::fflush(stdout);
-  if (!options.output_file.empty())
-    status = write_json(options.output_file, to_json(comparison, info));
-  if (status.ok() && !options.plot_file.empty())
-    status = draw(chart_of(comparison, info), options.plot_file, environment);
-  if (status.ok()) return exit_status;
+  if (!comparison.lines().empty()) status = report(comparison, info, environment);
+  if (!status.ok()) {
+    complain(status.message());
+    return exit_status == kExitOk ? kExitFailed : exit_status;
+  }
+  if (exit_status != kExitOk) return exit_status;
+  status = complain_about_nothing(comparison);
+  if (status.ok()) return kExitOk;
   complain(status.message());
-  return exit_status == kExitOk ? kExitFailed : exit_status;
+  return kExitUsage;
 }
 
 }  // namespace weft::bench

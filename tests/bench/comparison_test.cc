@@ -13,10 +13,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string row(size_t bytes, double time_us, int wrong = 0, double floor_us = 0) {
+std::string row(size_t bytes, double time_us, int wrong = 0, double floor_us = 0,
+                const char* collective = "all_reduce") {
   const Json figure = {{"time_us", time_us}, {"wrong", wrong}, {"touched", 0}};
   return Json{{"row",
-               {{"collective", "all_reduce"},
+               {{"collective", collective},
                 {"size_bytes", bytes},
                 {"type", "float32"},
                 {"op", "sum"},
@@ -101,6 +102,8 @@ TEST(Comparison, MessagesOfNoBytesAreNone) {
   Comparison comparison = of_three();
   add(comparison, 0, row(0, 1));
   EXPECT_TRUE(comparison.lines().empty());
+  add(comparison, 0, row(0, 1, 0, 0, "barrier"));
+  EXPECT_EQ(comparison.lines().size(), 1u) << "which never has any";
 }
 
 TEST(Comparison, SaysWhatALineWas) {

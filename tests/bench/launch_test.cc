@@ -39,7 +39,11 @@ TEST(Launch, InAJobOfOneItMayStartRanks) {
 TEST(Launch, ContradictionsAreErrors) {
   EXPECT_EQ(start({"--ranks", "2"}, member_of("openmpi", 4)), std::nullopt);
   EXPECT_EQ(start({"--threads"}, member_of("openmpi", 4)), std::nullopt);
-  EXPECT_EQ(start({"--hosts", "2"}, member_of("openmpi", 4)), std::nullopt);
+  for (const std::vector<std::string>& ours :
+       {std::vector<std::string>{"--hosts", "2"}, {"--processes"}, {"--no-bind"}}) {
+    EXPECT_EQ(start(ours, member_of("openmpi", 4)), std::nullopt) << ours[0];
+    EXPECT_EQ(start(ours, member_of("weft", 4)), Start::join) << ours[0];
+  }
   EXPECT_EQ(start({"--ranks", "4", "--here", "0-1", "--meet", "a:1"}, member_of("openmpi", 4)),
             std::nullopt);
 }

@@ -183,6 +183,42 @@ TEST(Cases, EqualElementCountsAreListedOnce) {
   EXPECT_EQ(list_cases(options, 2).cases.size(), 5u);  // 0, 1, 2, 4 and 8 elements
 }
 
+std::string error_of(const BenchOptions& options, int ranks) {
+  return std::string(check_cases(options, ranks).message());
+}
+
+TEST(Cases, SizesThatAllComeToNothingAreAnError) {
+  BenchOptions options;
+  options.operations = {Operation::all_gather};
+  options.min_bytes = options.max_bytes = 4;
+  for (const char* part : {"all_gather of float32", "8 bytes", "each of 2 ranks", "give -b 8"})
+    EXPECT_NE(error_of(options, 2).find(part), std::string::npos) << error_of(options, 2);
+  EXPECT_TRUE(check_cases(options, 1).ok());
+  options.max_bytes = 8;  // which no step hits
+  EXPECT_FALSE(check_cases(options, 2).ok());
+  options.step_factor = 2;
+  EXPECT_TRUE(check_cases(options, 2).ok()) << "the first row may be empty";
+  options.types = {DataType::complex128, DataType::uint8};
+  EXPECT_TRUE(check_cases(options, 2).ok()) << "bytes have elements";
+  options.operations = {Operation::all_reduce};
+  options.types = {DataType::complex128};
+  EXPECT_NE(error_of(options, 2).find("16 bytes or more, an element,"), std::string::npos)
+      << error_of(options, 2);
+  options.operations = {Operation::barrier, Operation::gather_v};
+  EXPECT_TRUE(check_cases(options, 2).ok());
+  options.operations = {Operation::all_reduce};
+  options.min_bytes = options.max_bytes = 0;
+  EXPECT_TRUE(check_cases(options, 2).ok()) << "asked for";
+}
+
+TEST(Cases, RootsThatAreNoRankAreAnError) {
+  BenchOptions options;
+  options.operations = {Operation::broadcast};
+  options.root = 2;
+  EXPECT_NE(error_of(options, 2).find("-r/--root: 2"), std::string::npos) << error_of(options, 2);
+  EXPECT_TRUE(check_cases(options, 3).ok());
+}
+
 TEST(Operations, BusFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_reduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::all_gather, 4), 0.75);

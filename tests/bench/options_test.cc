@@ -124,13 +124,21 @@ TEST(Options, WordsThatNothingTakesAreNamed) {
                              "\"64\" belongs to no option"));
 }
 
+struct Wrong {
+  std::vector<std::string> args;
+  std::vector<std::string> parts;
+};
+
 // Each message names the flag, the value, and what would be right.
+void expect_refused(const std::vector<Wrong>& cases) {
+  for (const Wrong& wrong : cases)
+    for (const std::string& part : wrong.parts)
+      EXPECT_NE(error_of(wrong.args).find(part), std::string::npos)
+          << part << " is not in: " << error_of(wrong.args);
+}
+
 TEST(Options, ErrorsNameFlagValueAndRemedy) {
-  struct Wrong {
-    std::vector<std::string> args;
-    std::vector<std::string> parts;
-  };
-  const std::vector<Wrong> cases{
+  expect_refused({
       {{"all_reduced"}, {"COLLECTIVE", "all_reduced", "all_reduce", "barrier"}},
       {{""}, {"collective", "an empty value"}},
       {{"-o", ""}, {"--op", "an empty value"}},
@@ -139,7 +147,8 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"-N", "0", "-J", "x.json"}, {"-J/--output_file", "-N 0"}},
       {{"-J", "x", "--trace", "x"}, {"-J/--output_file and --trace are both x"}},
       {{"--plot", "x.svg", "--trace", "x.svg"}, {"--plot and --trace are both x.svg"}},
-      {{"--tune", "-J", "x"}, {"--tune", "-J"}},
+      {{"--plot", "x.svg", "barrier"}, {"--plot", "barriers", "COLLECTIVE"}},
+      {{"--plot", "x.svg", "-b", "0", "-e", "0"}, {"--plot", "-e/--maxbytes"}},
       {{"--check-prices", "--vs", "openmpi"}, {"--check-prices and --vs"}},
       {{"--explain", "--vs", "openmpi"}, {"--explain", "--vs"}},
       {{"-b", "12Q"}, {"-b/--minbytes", "12Q", "64K"}},
@@ -154,6 +163,10 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"-o", "plus"}, {"-o/--op", "plus", "premulsum"}},
       {{"-d", "float33"}, {"-d/--datatype", "float33", "bfloat16"}},
       {{"-d", "int8,"}, {"-d/--datatype", "\"\""}},
+      {{"-d", "all,float32"}, {"-d/--datatype", "\"all,float32\"", "all stands alone"}},
+      {{"-o", "sum,all"}, {"-o/--op", "\"sum,all\"", "all stands alone"}},
+      {{"all,all_reduce"}, {"COLLECTIVE", "\"all,all_reduce\"", "all stands alone"}},
+      {{"--digest", "2", "-c", "5"}, {"--digest", "-c/--check 5"}},
       {{"-r", "first"}, {"-r/--root", "first", "all"}},
       {{"-z", "2"}, {"-z/--blocking", "0 to 1"}},
       {{"-G", "2"}, {"-G/--cudagraph", "--device cuda"}},
@@ -162,10 +175,16 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--transport", "rdma"}, {"--transport", "rdma", "auto, shm, tcp"}},
       {{"--protocol", "ll128"}, {"--protocol", "ll128", "simple"}},
       {{"--lanes", "x"}, {"--lanes", "x"}},
-      {{"--lanes", "65"}, {"lanes is 65", "0 (choose) to 64"}},
-      {{"--slots", "1"}, {"slots is 1", "at least 2"}},
-      {{"--radix", "1"}, {"radix is 1", "at least 2"}},
+      {{"--lanes", "65"}, {"--lanes", "\"65\"", "0 to 64"}},
+      {{"--slots", "1"}, {"--slots", "\"1\"", "0 (choose)", "2 to 65536"}},
+      {{"--radix", "1"}, {"--radix", "\"1\"", "0 (choose)", "2 to 65536"}},
+      {{"--window", "2T"}, {"--window", "\"2T\"", "1099511627776"}},
       {{"--slot", "2T"}, {"--slot", "1073741824"}},
+  });
+}
+
+TEST(Options, ErrorsAboutRanksAndDevicesNameThemToo) {
+  expect_refused({
       {{"--ranks", "0"}, {"--ranks", "1 to"}},
       {{"--here", "0-1"}, {"--meet", "go together"}},
       {{"--meet", "a:1"}, {"--here", "go together"}},
@@ -173,8 +192,10 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--ranks", "4", "--here", "0", "--meet", "a:1", "--threads"}, {"--here", "--threads"}},
       {{"--threads", "--processes"}, {"--threads", "--processes"}},
       {{"--ranks", "4", "--here", "2-4", "--meet", "a:1"}, {"--here", "\"4\"", "2 to 3"}},
+      {{"--ranks", "4", "--here", "3-1", "--meet", "a:1"}, {"--here", "\"3-1\"", "write 1-3"}},
       {{"--ranks", "4", "--here", "two", "--meet", "a:1"}, {"--here", "two", "0 to 3"}},
       {{"--ranks", "4", "--here", "0", "--meet", "a"}, {"--meet", "HOST:PORT"}},
+      {{"--ranks", "4", "--here", "0", "--meet", ":1"}, {"--meet", "\":1\"", "no host"}},
       {{"--ranks", "4", "--here", "0", "--meet", "a:x"}, {"--meet", "\"x\"", "1 to 65535"}},
       {{"--device", "tpu"}, {"--device", "tpu", "cpu, cuda"}},
       {{"--gpus", "0"}, {"--gpus", "--device cuda"}},
@@ -189,11 +210,7 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"--frobnicate"}, {"--frobnicate", "--help"}},
       {{"-b"}, {"minbytes"}},
       {{"all", "8"}, {"8"}},
-  };
-  for (const Wrong& wrong : cases)
-    for (const std::string& part : wrong.parts)
-      EXPECT_NE(error_of(wrong.args).find(part), std::string::npos)
-          << part << " is not in: " << error_of(wrong.args);
+  });
 }
 
 // It has a loop and a report of its own.
@@ -210,6 +227,27 @@ TEST(Options, WhatCheckPricesWouldIgnoreIsRefused) {
     EXPECT_NE(error_of(args).find(part), std::string::npos) << error_of(args);
   }
   EXPECT_EQ(error_of({"--check-prices", "--rounds", "3", "-b", "8", "-e", "64M"}), "accepted");
+}
+
+TEST(Options, WhatTuneWouldIgnoreIsRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
+      {{"all_reduce"}, "collective"},     {{"-J", "x"}, "-J/--output_file"},
+      {{"--plot", "x.svg"}, "--plot"},    {{"--vs", "all"}, "--vs"},
+      {{"--check-prices"}, "--check"},    {{"--algorithm", "ring"}, "--algorithm"},
+      {{"-e", "1K", "-n", "5"}, "-n/"},   {{"--digest", "5"}, "--digest"},
+      {{"--threads"}, "--threads"},       {{"--json-lines"}, "--json-lines"},
+      {{"--no-bind"}, "leave --no-bind"}, {{"--tuning", "off"}, "--tuning off"}};
+  for (const auto& [more, part] : cases) {
+    std::vector<std::string> args{"--tune"};
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_NE(error_of(args).find("--tune"), std::string::npos) << error_of(args);
+    EXPECT_NE(error_of(args).find(part), std::string::npos) << part << "\n" << error_of(args);
+  }
+  EXPECT_EQ(error_of({"--tune"}), "accepted");
+  EXPECT_EQ(error_of({"--tune", "--tuning", "my.json"}), "accepted");
+  Environment off;
+  off.set("WEFT_TUNING", "off");
+  EXPECT_TRUE(parse({"--tune"}, off).ok()) << "said of jobs";
 }
 
 TEST(Options, OnGpusCallsAreEnqueued) {

@@ -169,7 +169,8 @@ TEST(Program, WrongArgumentsEndWithTwo) {
   for (const char* arguments :
        {"nonsense", "-b x", "--ranks 0", "--ranks 2 --hosts 3 -e 4", "--gpus 0",
         "reduce -r 9 --ranks 2 -e 4", "-d bool -o sum -e 4", "--threads -d bool -o sum -e 4",
-        "all --algorithm rung -e 4", "gather --algorithm ring -e 4 --threads"}) {
+        "all --algorithm rung -e 64", "gather --algorithm ring -b 64 -e 64 --threads",
+        "all_gather -e 4", "-d float64 -b 4 -e 4 --threads", "--no-floor -e 64T"}) {
     const Ended ended = weft_bench(arguments);
     EXPECT_EQ(ended.status, 2) << arguments << "\n" << ended.output;
     EXPECT_NE(ended.output.find("weft-bench: "), std::string::npos) << ended.output;
@@ -228,6 +229,16 @@ TEST_F(Tuned, MeasuresTheMachineOnce) {
   const Ended older = bench(small);
   EXPECT_TRUE(says(older, "version 1")) << older.output;
   EXPECT_NE(says(older, kMeasured), says(older, kBusy)) << older.output;
+}
+
+TEST_F(Tuned, MissesGnuplotBeforeItMeasures) {
+  const std::string plot = " --plot " + cache + "/x.svg";
+  const Ended ended =
+      run("PATH=" + cache + " XDG_CACHE_HOME=" + cache + " WEFT_TUNING=auto " + WEFT_BENCH_PROGRAM,
+          small + plot);
+  EXPECT_EQ(ended.status, 2) << ended.output;
+  EXPECT_TRUE(ended.output.starts_with("weft-bench: --plot draws with gnuplot")) << ended.output;
+  EXPECT_FALSE(says(ended, kMeasured) || says(ended, kBusy)) << ended.output;
 }
 
 TEST_F(Tuned, KeepsNothingOfAMachineThatOthersUse) {

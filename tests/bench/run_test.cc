@@ -130,6 +130,18 @@ TEST(Runner, WithoutChecksNothingIsClaimed) {
   EXPECT_EQ(ran.totals.faults, 0u);
 }
 
+TEST(Runner, WhatNoMachineHasMemoryForIsRefusedBeforeTheFirstRow) {
+  BenchOptions options = small();
+  options.max_bytes = size_t{1} << 50;
+  FakeCommunicator fake(Flaw::none);
+  const Ran ran = run(fake, options);
+  EXPECT_EQ(ran.status.code(), Code::invalid_argument);
+  EXPECT_NE(ran.status.message().find("There is no memory for buffers of "), std::string::npos);
+  EXPECT_NE(ran.status.message().find("lower -e/--maxbytes"), std::string::npos);
+  EXPECT_TRUE(ran.rows.empty());
+  EXPECT_EQ(fake.calls(), 0);
+}
+
 TEST(Runner, NonBlockingCallsAreStarted) {
   BenchOptions options = small();
   options.blocking = false;

@@ -53,10 +53,11 @@ class VersusProgram : public testing::Test {
   }
 
   // Compares all_reduce of 64 bytes in two rounds.
-  int compare(const std::string& peers, const std::string& more = "-T 60") {
-    const std::string command = std::string(WEFT_BENCH_PROGRAM) +
-                                " all_reduce -b 64 -e 64 -n 3 --no-floor --rounds 2 --vs " + peers +
-                                " " + more + " -J " + (folder_ / "out.json").string() + " > " +
+  int compare(const std::string& peers, const std::string& more = "-T 60",
+              const std::string& sizes = "-b 64 -e 64") {
+    const std::string command = std::string(WEFT_BENCH_PROGRAM) + " all_reduce " + sizes +
+                                " -n 3 --no-floor --rounds 2 --vs " + peers + " " + more + " -J " +
+                                (folder_ / "out.json").string() + " > " +
                                 (folder_ / "out").string() + " 2> " + (folder_ / "err").string();
     const int status = std::system(command.c_str());
     output_ = read(folder_ / "out");
@@ -153,6 +154,18 @@ TEST_F(VersusProgram, WhoHasNoneOfTheCallsIsSkipped) {
   EXPECT_EQ(status, 0) << errors_;
   EXPECT_EQ(calls("other"), 1);
   EXPECT_NE(output_.find("# other: skipped"), std::string::npos) << output_;
+}
+
+TEST_F(VersusProgram, WhereNobodyHasTheCallsNothingWasCompared) {
+  const int status = compare(script("other", "echo '{\"totals\":{}}'"));
+  EXPECT_EQ(status, 2);
+  expect_error("--vs: nothing was compared: no library that is here has these calls");
+  EXPECT_NE(output_.find("# other: skipped"), std::string::npos) << output_;
+  EXPECT_EQ(calls("other"), 1);
+  EXPECT_EQ(compare(script("good", answer(5e8)), "-T 60", "-b 0 -e 0"), 2);
+  expect_error("weft has no figure of a call with elements");
+  EXPECT_EQ(compare(script("good", answer(5e8)), "-T 60", "-b 3 -e 3"), 2);
+  expect_error("give -b 4 or more");
 }
 
 TEST_F(VersusProgram, WeftsOwnMistakesEndIt) {

@@ -36,6 +36,13 @@ TEST(Versus, WeftComesFirstAndAllGetTheSameSweep) {
   EXPECT_EQ((*found)[2].arguments, peers);
 }
 
+TEST(Versus, HowWeftsProcessesStartIsNotThePeers) {
+  const auto found = find({"reduce", "--no-bind", "--processes", "--vs", "a=/bin/sh"});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ((*found)[0].arguments[1], "--no-bind");
+  EXPECT_EQ((*found)[1].arguments[1], "--ranks");
+}
+
 TEST(Versus, MissingLibrariesSayWhatToInstall) {
   const auto found = find({"--vs", "all"});
   ASSERT_TRUE(found.ok());
