@@ -188,6 +188,9 @@ std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, do
   }
   const Note mine{digest_of(intent), intent.own.ok() ? 0u : 1u, intent.extra};
   std::vector<Note> notes(static_cast<size_t>(communicator.size()));
+  // Of that, told_briefly() would say that this call's time has passed.
+  if (const Status before = communicator.health(); !before.ok())
+    throw Error(before.within("the group failed earlier").within(shortened(intent.call)));
   const Status met = communicator.run({.kind = Kind::all_gather,
                                        .input = &mine,
                                        .output = notes.data(),

@@ -97,6 +97,23 @@ Result<ScheduleFile> merged(const ImportArguments& args) {
   return import_schedules(to_json(all), args.files.front());
 }
 
+// Whoever reads a built-in name in a table, or gives it to --algorithm, means another one.
+Status check_name(const std::string& name, const Shelf& shelf) {
+  if (name != "auto" && !find_algorithm(name, shelf.algorithms())) return {};
+  return invalid_argument(
+      concat("--name \"", name, "\" is ",
+             name == "auto" ? "weft's own choice of an algorithm" : "an algorithm that is built in",
+             "; give the file another name."));
+}
+
+// An empty name is no word left out.
+CLI::Option* some_name(CLI::Option* option) {
+  const auto why_not = [](std::string& text) {
+    return text.empty() ? "it is empty; give a name, or leave the option out" : std::string();
+  };
+  return option->type_name("NAME")->check(CLI::Validator(why_not, ""));
+}
+
 }  // namespace
 
 void add_options(CLI::App& command, ExportArguments& a) {
@@ -107,8 +124,8 @@ void add_options(CLI::App& command, ExportArguments& a) {
       ->type_name("RANGE")
       ->capture_default_str();
   add_radix(command, a.radix);
-  command.add_option("--name", a.name, "Of the algorithm in the file; its own by default")
-      ->type_name("NAME");
+  some_name(
+      command.add_option("--name", a.name, "Of the algorithm in the file; its own by default"));
   command.add_option("-o,--output", a.output, "Standard output by default")->type_name("FILE.json");
 }
 
@@ -116,8 +133,8 @@ void add_options(CLI::App& command, ImportArguments& a) {
   command.add_option("files", a.files, "Algorithms, or single schedules, as JSON")
       ->required()
       ->type_name("FILE.json");
-  command.add_option("--name", a.name, "Of the algorithm; that of the first file by default")
-      ->type_name("NAME");
+  some_name(
+      command.add_option("--name", a.name, "Of the algorithm; that of the first file by default"));
   command.add_option("--summary", a.summary, "What it is, and from where")->type_name("TEXT");
   command.add_option("-o,--output", a.output, "Writes all of them as one algorithm")
       ->type_name("FILE.json");
@@ -133,7 +150,8 @@ int export_algorithm(const ExportArguments& arguments, Shelf& shelf) {
   return status.ok() ? 0 : fail(status);
 }
 
-int import_files(const ImportArguments& arguments) {
+int import_files(const ImportArguments& arguments, const Shelf& shelf) {
+  if (const Status named = check_name(arguments.name, shelf); !named.ok()) return fail(named);
   const Result<ScheduleFile> file = merged(arguments);
   if (!file.ok()) return fail(file.status());
   if (const int wrong = verify_schedules(*file, {}); wrong != 0) return wrong;

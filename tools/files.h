@@ -25,8 +25,9 @@ struct ImportArguments {
   std::string name, summary, output;
 };
 void add_options(CLI::App& command, ImportArguments& arguments);
-// Proves the schedules of all the files, and writes them as one where that is asked for.
-int import_files(const ImportArguments& arguments);
+// Proves the schedules of all the files, and writes them as one where that is asked for, under no
+// name of the shelf's.
+int import_files(const ImportArguments& arguments, const Shelf& shelf);
 
 // Proves every schedule with links of so many slots; a line for each on standard output. 0, or 1
 // where one is wrong.

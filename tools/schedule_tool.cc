@@ -66,10 +66,10 @@ Result<Schedule> wanted_schedule(const Arguments& args, Shelf& shelf) {
     return invalid_argument("--root " + std::to_string(args.root) + " is not possible for " +
                             args.kind + " of " + std::to_string(args.ranks) + " ranks.");
   if (!(*algorithm)->suits(c))
-    return invalid_argument(
-        "Algorithm " + args.algorithm + " does not serve " + args.kind + " of " +
-        std::to_string(args.ranks) + " ranks" +
-        (args.in_place ? " in place; see weft-schedule list." : "; see weft-schedule list."));
+    return invalid_argument("Algorithm " + args.algorithm + " does not serve " + args.kind +
+                            " of " + std::to_string(args.ranks) + " ranks" +
+                            (args.in_place ? " in place; " : "; ") +
+                            what_serves(**algorithm, args.algorithm, *kind));
   const Result<Parameters> parameters = parameters_of(**algorithm, args.radix);
   if (!parameters.ok()) return parameters.status();
   Schedule schedule = schedule_of(**algorithm, c, *parameters);
@@ -145,22 +145,46 @@ Result<ProveScope> scope_of(const Arguments& args, Shelf& shelf) {
   return scope;
 }
 
+bool serves_some(const Algorithm& algorithm, const ProveScope& scope) {
+  for (int k = 0; k < kKinds; ++k)
+    for (int ranks = scope.first_ranks; ranks <= scope.last_ranks; ++ranks) {
+      const Collective c{static_cast<Kind>(k), ranks, 0, false};
+      if ((!scope.kind || *scope.kind == c.kind) && algorithm.suits(c)) return true;
+    }
+  return false;
+}
+
+// Whether there is anything to prove.
+Status check_served(const ProveScope& scope) {
+  const std::string what =
+      concat(scope.kind ? name(*scope.kind) : "any collective", " of ", scope.first_ranks,
+             scope.last_ranks > scope.first_ranks ? concat("-", scope.last_ranks) : "", " ranks");
+  if (const Algorithm* only = scope.algorithm)
+    return serves_some(*only, scope)
+               ? Status()
+               : invalid_argument(concat("--algorithm ", only->name, " does not serve ", what, "; ",
+                                         what_serves(*only, std::string(only->name), scope.kind)));
+  if (std::ranges::any_of(scope.algorithms, [&](auto& a) { return serves_some(a, scope); }))
+    return {};
+  return invalid_argument(
+      concat("No algorithm serves ", what, "; weft-schedule list says what each serves."));
+}
+
 int verify_catalog(const Arguments& args, Shelf& shelf) {
   const Result<ProveScope> scope = scope_of(args, shelf);
   if (!scope.ok()) return fail(scope.status());
+  if (const Status served = check_served(*scope); !served.ok()) return fail(served);
   int proven = 0, failed = 0;
   if (args.all || !args.sequences) {
     const std::vector<ProveRow> rows = prove_catalog(*scope);
     std::cout << to_table(rows, *scope);
     for (const ProveRow& row : rows) proven += row.cases - row.failures, failed += row.failures;
-    if (rows.empty()) return fail(invalid_argument("No algorithm serves that collective."));
     std::cout << '\n' << proven << " cases proven, " << failed << " failed\n";
   }
   if (args.sequences) {
     const std::vector<SequenceReport> reports = prove_sequences(*scope);
     std::cout << to_table(reports);
     for (const SequenceReport& report : reports) failed += report.failures;
-    if (reports.empty()) return fail(invalid_argument("No algorithm serves that collective."));
   }
   return failed ? 1 : 0;
 }
@@ -171,6 +195,13 @@ int verify_what_is_asked(const Arguments& args, Shelf& shelf) {
     return fail(invalid_argument(
         "--all and --sequences are of the algorithms that are built in; a file is verified by "
         "itself, without them."));
+  if (!args.file.empty() && !args.algorithm.empty())
+    return fail(
+        invalid_argument(concat("--algorithm ", args.algorithm, " means nothing beside the file ",
+                                args.file, ", which is the algorithm; leave one of them out.")));
+  if (args.all && !args.algorithm.empty())
+    return fail(invalid_argument(concat("--all is every algorithm, not only --algorithm ",
+                                        args.algorithm, "; leave one of them out.")));
   if (of_file) return verify_file(args.file.empty() ? args.algorithm : args.file, args);
   const bool asked = args.all || args.sequences || !args.kind.empty() || !args.algorithm.empty();
   if (!asked)
@@ -251,7 +282,7 @@ int schedule_tool(int argc, char** argv, std::span<const Algorithm> algorithms) 
   if (*show_command) return show(args, shelf);
   if (*verify_command) return verify_what_is_asked(args, shelf);
   if (*simulate_command) return simulate_what_is_asked(simulation, shelf);
-  return *export_command ? export_algorithm(exporting, shelf) : import_files(importing);
+  return *export_command ? export_algorithm(exporting, shelf) : import_files(importing, shelf);
 }
 
 }  // namespace weft

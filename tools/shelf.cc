@@ -8,6 +8,27 @@
 #include "base/text.h"
 
 namespace weft {
+namespace {
+
+constexpr int kMostListed = 1024;  // of a schedule that is shown, proven or written
+
+// "1-64", "2, 4, 8-9": the counts of ranks for which it serves the collective; empty: none.
+std::string ranks_served(const Algorithm& algorithm, Kind kind) {
+  std::string text;
+  const auto suits = [&](int ranks) {
+    return ranks <= kMostListed && algorithm.suits({kind, ranks, 0, false});
+  };
+  for (int first = 1; first <= kMostListed; ++first) {
+    if (!suits(first)) continue;
+    int last = first;
+    while (suits(last + 1)) ++last;
+    text += concat(text.empty() ? "" : ", ", first, last > first ? concat("-", last) : "");
+    first = last;
+  }
+  return text;
+}
+
+}  // namespace
 
 Result<ScheduleFile> read_schedules(const std::string& path) {
   const Result<std::string> text = read_text(path);
@@ -36,11 +57,33 @@ Result<Kind> kind_named(const std::string& text) {
   return invalid_argument(concat("There is no collective \"", text, "\"; there are ", known, "."));
 }
 
+std::string what_serves(const Algorithm& algorithm, const std::string& named,
+                        std::optional<Kind> kind) {
+  if (names_file(named)) {
+    const Result<ScheduleFile> file = read_schedules(named);
+    return file.ok() ? concat("it has ", list_served(*file), ".")
+                     : std::string(file.status().message());
+  }
+  if (const std::string ranks = kind ? ranks_served(algorithm, *kind) : ""; !ranks.empty())
+    return concat("it serves ", name(*kind), " of ", ranks, " ranks.");
+  std::string kinds;
+  for (int k = 0; k < kKinds; ++k)
+    if (!ranks_served(algorithm, static_cast<Kind>(k)).empty())
+      kinds += concat(kinds.empty() ? "" : ", ", name(static_cast<Kind>(k)));
+  return kinds.empty() ? "it serves nothing." : concat("it serves ", kinds, ".");
+}
+
 Result<Parameters> parameters_of(const Algorithm& algorithm, int radix) {
   if (radix == 0) return Parameters{};
   if (algorithm.radix) return Parameters{radix};
   return invalid_argument(concat("--radix ", radix, " means nothing to algorithm ", algorithm.name,
                                  "; weft-schedule list says which take one."));
+}
+
+Status backwards(const std::string& flag, const std::string& text, const std::string& first,
+                 const std::string& last) {
+  return invalid_argument(
+      concat(flag, " \"", text, "\" ends before it begins; write ", last, "-", first, "."));
 }
 
 Status parse_range(const std::string& text, int* first, int* last) {
@@ -50,10 +93,9 @@ Status parse_range(const std::string& text, int* first, int* last) {
   bool good = !in.fail();
   *last = *first;
   if (good && in >> dash) good = dash == '-' && in >> *last && (in >> std::ws).eof();
-  good = good && std::min(*first, *last) >= 1 && std::max(*first, *last) <= 1024;
+  good = good && std::min(*first, *last) >= 1 && std::max(*first, *last) <= kMostListed;
   if (good && *last < *first)
-    return invalid_argument(
-        concat("--ranks \"", text, "\" ends before it begins; write ", *last, "-", *first, "."));
+    return backwards("--ranks", text, std::to_string(*first), std::to_string(*last));
   if (good) return {};
   return invalid_argument(concat("--ranks \"", text,
                                  "\" is no range of rank counts; write one like 1-33 or 8, up to "

@@ -29,8 +29,18 @@ Result<ScheduleFile> read_schedules(const std::string& path);
 
 Result<Kind> kind_named(const std::string& text);
 
+// What an algorithm serves, for those who asked it for something else: "it has ..." of a file,
+// which `named` is the name of then; else "it serves ...", the ranks of that collective, or, where
+// it has none or none is given, its collectives.
+std::string what_serves(const Algorithm& algorithm, const std::string& named,
+                        std::optional<Kind> kind);
+
 // Parameters as --radix says; 0: nothing was said.
 Result<Parameters> parameters_of(const Algorithm& algorithm, int radix);
+
+// "--ranks "8-4" ends before it begins; write 4-8."
+Status backwards(const std::string& flag, const std::string& text, const std::string& first,
+                 const std::string& last);
 
 // "1-33" or "8".
 Status parse_range(const std::string& text, int* first, int* last);

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <mutex>
@@ -37,6 +38,16 @@ Result<int64_t> parse_end(const std::string& what, const std::string& text, int6
   if (size.ok() && static_cast<int64_t>(*size) >= at_least) return static_cast<int64_t>(*size);
   return invalid_argument(concat(what, ": \"", text, "\" is not a number from ", at_least, " to ",
                                  at_most, ", such as 8, 64K or 1M."));
+}
+
+Result<double> parse_budget(const std::string& text) {
+  double steps = 0;
+  const char* const end = text.data() + text.size();
+  const auto [read, error] = std::from_chars(text.data(), end, steps);
+  if (error == std::errc() && read == end && steps >= kLeastBudget && steps <= kMostBudget)
+    return steps;  // nor is it no number
+  return invalid_argument(
+      concat("--budget takes a number of steps from 1000 to 10^12, not \"", text, "\"."));
 }
 
 template <class From, class To>
@@ -98,12 +109,6 @@ bool suits_some(const Algorithm& algorithm, const Study& study) {
   });
 }
 
-std::string what_serves(const std::string& name) {
-  if (!names_file(name)) return "see weft-schedule list.";
-  const Result<ScheduleFile> file = read_schedules(name);
-  return file.ok() ? concat("it has ", list_served(*file), ".") : "";
-}
-
 // Those that are named, or else all of the shelf that suit.
 Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study& study) {
   const bool shared = shares_memory(study.network, static_cast<int>(study.ranks.front()));
@@ -117,7 +122,7 @@ Status add_algorithms(const std::vector<std::string>& names, Shelf& shelf, Study
     if (!suits_some(**algorithm, study))
       return invalid_argument(concat("--algorithm \"", name, "\" does not serve ",
                                      weft::name(study.kind), " of these counts of ranks; ",
-                                     what_serves(name)));
+                                     what_serves(**algorithm, name, study.kind)));
     if (names_file(name)) WEFT_TRY(prove_file(name, study.ranks));
     if (!names_file(name) && !find_algorithm(name)) WEFT_TRY(prove_few(**algorithm, study));
     auto& all = study.algorithms;
@@ -148,13 +153,10 @@ Result<Study> study_of(const SimulateArguments& a, Shelf& shelf) {
                                    "says which take one."));
   WEFT_TRY(store(parse_end("--segment", a.segment, 1, kMostBytes), study.trial.segment_bytes));
   WEFT_TRY(store(parse_end("--slot", a.slot, 1, kMostBytes), study.trial.slot_bytes));
-  if (!(a.budget >= kLeastBudget && a.budget <= kMostBudget))  // nor is it no number
-    return invalid_argument(
-        concat("--budget takes a number of steps from 1000 to 10^12, not ", a.budget, "."));
+  WEFT_TRY(store(parse_budget(a.budget), study.trial.step_budget));
   study.trial.slots = a.slots;
   study.trial.copies = a.lanes;
   if (a.radix > 0) study.trial.parameters.radix = a.radix;
-  study.trial.step_budget = a.budget;
   study.trial.representatives = !a.every_rank;
   return study;
 }
@@ -376,8 +378,9 @@ Result<std::vector<int64_t>> parse_steps(const std::string& flag, const std::str
   const Result<int64_t> first = parse_end(what, text.substr(0, dash), 1, at_most);
   if (!first.ok()) return first.status();
   if (dash == text.size()) return std::vector<int64_t>{*first};
-  const Result<int64_t> last = parse_end(what, text.substr(dash + 1), *first, at_most);
+  const Result<int64_t> last = parse_end(what, text.substr(dash + 1), 1, at_most);
   if (!last.ok()) return last.status();
+  if (*last < *first) return backwards(flag, text, text.substr(0, dash), text.substr(dash + 1));
   std::vector<int64_t> steps;
   for (int64_t step = *first; step < *last; step *= factor) steps.push_back(step);
   steps.push_back(*last);

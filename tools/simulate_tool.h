@@ -16,10 +16,9 @@ namespace weft {
 
 struct SimulateArguments {
   std::string kind = "all_reduce", topology = "nvlink", format = "table", trace, plot;
-  std::string ranks = "8", bytes = "8-1G", segment = "64K", slot = "64K";
+  std::string ranks = "8", bytes = "8-1G", segment = "64K", slot = "64K", budget = "4000000";
   std::vector<std::string> algorithms;  // none: all that suit
   int factor = 8, slots = 8, lanes = 1, radix = 0;
-  double budget = 4e6;
   bool every_rank = false;
 };
 

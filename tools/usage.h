@@ -19,8 +19,13 @@ inline std::string command_list(const CLI::App& app) {
 
 // The option takes a whole number of that range, which is what --help shows.
 inline CLI::Option* whole_number(CLI::Option* option, int least, int most) {
-  return option->type_name(concat(least, "-", most))
-      ->check(CLI::Range(least, most).description(""));
+  const CLI::Range range(least, most);
+  const auto why_not = [range, least, most](std::string& text) {
+    return range(text).empty()
+               ? std::string()
+               : concat("\"", text, "\" is not one whole number from ", least, " to ", most);
+  };
+  return option->type_name(concat(least, "-", most))->check(CLI::Validator(why_not, ""));
 }
 
 // Likewise one of these words.
@@ -49,8 +54,9 @@ inline int say_usage(const CLI::App& app, const CLI::ParseError& error) {
     what = concat("give one of ", commands);
   else if (lacks_command && words[0][0] != '-')
     what = concat("\"", words[0], "\" is none of ", commands);
-  else if (lacks_command || dynamic_cast<const CLI::ExtrasError*>(&error))
-    what = unexpected(words);
+  else if (lacks_command || dynamic_cast<const CLI::ExtrasError*>(&error) ||
+           (dynamic_cast<const CLI::RequiredError*>(&error) && !words.empty()))
+    what = unexpected(words);  // it may be what is missing, misspelt
   std::cerr << name << ": " << what << ". " << name << " --help lists what there is.\n";
   return 2;
 }

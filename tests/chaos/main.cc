@@ -8,6 +8,7 @@
 
 #include "tests/chaos/real.h"
 #include "tests/chaos/simulated.h"
+#include "tools/usage.h"
 
 namespace weft::chaos {
 namespace {
@@ -34,11 +35,15 @@ void repeat(const char* what, uint64_t first, uint64_t count, const Trial& trial
 int main(int argc, char** argv) {
   using namespace weft::chaos;
   uint64_t simulated = 0, real = 0, seed = 1;
-  CLI::App app("Breaks jobs, simulated and real ones, and counts what comes of it.");
+  CLI::App app("Breaks jobs, simulated and real ones, and counts what comes of it.", "weft-chaos");
   app.add_option("--simulated", simulated, "Trials on the simulated medium, in virtual time");
   app.add_option("--real", real, "Trials with real processes");
   app.add_option("--seed", seed, "Of the first trial of each");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return weft::say_usage(app, error);
+  }
   Tallies tallies;
   repeat("real", seed, real, try_real, tallies);
   repeat("simulated", seed, simulated, simulate, tallies);

@@ -4,6 +4,7 @@ algorithms.py examples/algorithms RECURSIVE_MULTIPLYING WEFT_BENCH
 """
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,8 +13,8 @@ sources, tool, bench = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 folder = pathlib.Path(tempfile.mkdtemp())
 
 
-def well(*command):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300)
+def well(*command, **where):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=300, **where)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout
 
@@ -30,6 +31,14 @@ page = (sources / "../../docs/your-algorithm.md").read_text()
 swap = folder / "swap.json"
 swap.write_text(page.split("```json\n")[1].split("```")[0])
 assert "all_reduce of 2 ranks: proven, in place too" in well(tool, "verify", swap)
+
+# The line in the page makes a program of a file outside the tree. It is of the release build.
+root = (sources / "../..").resolve()
+line = next(line for line in page.splitlines() if line.startswith("g++ "))
+if shutil.which("g++") and pathlib.Path(tool).resolve().parent == root / "build/release/bin":
+    mine = shutil.copy(sources / "recursive_multiplying.cc", folder / "mine.cc")
+    well(*({"mine.cc": mine, "mine": folder / "mine"}.get(word, word) for word in line.split()), cwd=root)
+    assert "\nrecursive_multiplying: recursive doubling in groups" in well(folder / "mine", "list")
 
 # Python writes the schedules that the C++ function makes.
 ranks = [1, 2, 3, 4, 9, 11, 27]

@@ -1,19 +1,31 @@
 // A job that ends as its arguments say; launch_test.cc looks at what comes of it.
-//   weft-launch-probe RANKS well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort
-//   [RANK [DEVICES]]
+//   weft-launch-probe RANKS
+//   well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort|caught [RANK [DEVICES]]
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "fabric/launch.h"
 
 namespace {
 
 constexpr int kStatus = 42;
+
+// All but the culprit wait in vain, and go on as if they had not.
+void wait_in_vain(weft::Fabric& fabric, int culprit) {
+  if (fabric.rank() == culprit) return std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  try {
+    fabric.barrier("epoch end", 0.3);
+  } catch (const weft::Error& error) {
+    std::printf("%s\n", error.what());
+  }
+}
 
 void act(weft::Fabric& fabric, const std::string& what, int culprit) {
   if (what == "throw" || what == "throw-threads") {
@@ -32,6 +44,7 @@ void act(weft::Fabric& fabric, const std::string& what, int culprit) {
     if (fabric.rank() % 2) ::pause();  // some wait in a call, some elsewhere
     fabric.barrier("that never is");
   }
+  if (what == "caught") return wait_in_vain(fabric, culprit);
   if (what == "stray" && fabric.rank() != culprit) return;  // leaves early, which is no failure
   if (what.starts_with("where")) {
     const std::string place = std::to_string(fabric.node_rank()) + "." +

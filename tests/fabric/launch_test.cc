@@ -102,6 +102,15 @@ TEST(Launch, AFailureBeforeTheFirstCallReachesAll) {
   }
 }
 
+// Whose end of the job says what it is that failed, and not how long it would have waited itself.
+TEST(Launch, WhoCatchesAFailureHearsOfItAtTheEnd) {
+  const Ran ran = probe("2 caught 1");
+  EXPECT_EQ(ran.status, 1) << ran.output;
+  EXPECT_TRUE(has(ran, "barrier(\"epoch end\") timed out after 0.3 s")) << ran.output;
+  EXPECT_TRUE(has(ran, "barrier(\"end of the job\"): the group failed earlier: ")) << ran.output;
+  EXPECT_FALSE(has(ran, "86400")) << ran.output;
+}
+
 TEST(Launch, WhoLeavesInTheMiddleIsNamed) {
   const Ran ran = probe("4 leave 1");
   EXPECT_EQ(ran.status, 1) << ran.output;

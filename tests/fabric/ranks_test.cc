@@ -177,6 +177,9 @@ TEST(Barrier, WhoComesTooLateFailsToo) {
       EXPECT_NE(status.message().find(": no word from rank 1, which"), std::string_view::npos)
           << status.message();
       EXPECT_EQ(status.message().find("WEFT_TIMEOUT"), std::string_view::npos);
+      expect_failure(Code::timeout,
+                     {"barrier(\"next\"): the group failed earlier: ", "no word from rank 1"},
+                     [&] { f.barrier("next", 5); });
     });
   }
 }

@@ -47,7 +47,7 @@ with open("/dev/full", "w") as full:
     lost = subprocess.run([sys.argv[1], good[0]], stdout=full, stderr=subprocess.PIPE, text=True)
 assert lost.returncode == 1 and "did not take all" in lost.stderr, lost  # that rank 1's is missing is the greater news
 for arguments, named in (([], "DUMPS"), (["--operations", "0", folder], "--operations"), (["--frob", folder], "--frob"),
-                         (["--json", "--operations", "2", folder], "--json")):
+                         (["--frob"], "there is no option --frob"), (["--json", "--operations", "2", folder], "--json")):
     status, out, err = run(*arguments)
     assert (status, out) == (2, "") and named in err, (arguments, status, out, err)
 

@@ -68,6 +68,10 @@ times = [[row["time_us"] for row in rows if row["algorithm"] == name] for name i
 assert times[0] == times[1] and len(times[0]) == 5, times
 refused("simulate", "--algorithm", one, "--ranks", "9", "--bytes", "8", saying="of these counts of ranks; it has all_reduce of ")
 
+refused("show", "--collective", "all_reduce", "--algorithm", one, "--ranks", "9",
+        saying="does not serve all_reduce of 9 ranks; it has all_reduce of 2, 3, 4, 5, 6, 7, 8 ranks")
+refused("verify", one, "--algorithm", "ring", saying="--algorithm ring means nothing beside the file ")
+
 # Single schedules become one algorithm.
 for ranks in (2, 3):
     (folder / f"{ranks}.json").write_text(
@@ -75,6 +79,9 @@ for ranks in (2, 3):
 out = well("import", folder / "2.json", folder / "3.json", "--name", "mine", "--summary", "of two", "-o", one)
 assert out.startswith("mine: all_reduce of 2, 3 ranks\n"), out
 assert json.loads(one.read_text())["summary"] == "of two"
+for name, why in (("", "it is empty"), ("ring", "an algorithm that is built in"), ("auto", "weft's own choice")):
+    refused("import", folder / "2.json", "--name", name, saying=why)
+refused("export", "--algorithm", "ring", "--name", "", saying="it is empty")
 refused("import", folder / "2.json", one, saying="two schedules for all_reduce of 2 ranks")
 
 # What is wrong is shown, but neither proven, imported nor simulated.
@@ -108,6 +115,17 @@ well("simulate", "--ranks", "4", "--collective", "broadcast", "--algorithm", "do
 refused("verify", "--all", "--ranks", "8-4", saying='--ranks "8-4" ends before it begins; write 4-8')
 for range in ("8-0", "2000-8", "0-8"):
     refused("verify", "--all", "--ranks", range, saying="is no range of rank counts")
+refused("show", "--ranks", "2-4", *ring[:4], saying='--ranks: "2-4" is not one whole number from 1 to 1024')
+refused("show", "--collective", "gather", "--algorithm", "ring", "--ranks", "4", saying="gather of 4 ranks; it serves all_reduce")
+refused("show", "--collective", "all_reduce", "--algorithm", "direct_two_shot", "--ranks", "65",
+        saying="all_reduce of 65 ranks; it serves all_reduce of 1-64 ranks.")
+
+# What proves nothing says so before a table.
+for flags in ([], ["--sequences"]):
+    ended, out, err = run("verify", "--algorithm", "bine", "--collective", "all_reduce", "--ranks", "2-4", *flags)
+    assert (ended, out) == (2, "") and "--algorithm bine does not serve all_reduce of 2-4 ranks; " \
+        "it serves reduce, broadcast, gather, scatter." in err, (ended, out, err)
+refused("verify", "--all", "--algorithm", "ring", saying="--all is every algorithm, not only --algorithm ring")
 two.write_text("[]")
 refused("verify", two, saying="at the top: an object is expected")
 
@@ -119,6 +137,7 @@ refused("--frob", saying="there is no option --frob. weft-schedule --help")
 refused("simulate", "--network", "nope", saying="there is no option --network. weft-schedule simulate --help")
 refused("simulate", "--radix", "abc", "junk", saying="--radix")
 refused("show", saying="--collective is required. weft-schedule show --help")
+refused("show", "--frob", saying="there is no option --frob. weft-schedule show --help")
 assert "--topology" in well("simulate", "--help")
 refused("list", "now", saying='"now" belongs to no option')
 assert well("--version").startswith("weft-schedule ")

@@ -70,11 +70,17 @@ if shutil.which("gnuplot"):
 refused("--bytes", "8", "--plot", "x.svg", saying="a range of --bytes")
 refused("--bytes", "8-64", "--plot", "x.gif", saying="neither in .svg nor in .png")
 
-for budget in "nan", "inf", "999", "-5":
-    refused("--budget", budget, saying="--budget takes")
+for budget in "nan", "inf", "999", "-5", "0", "1e4x", "":
+    refused("--budget", budget, saying=f'--budget takes a number of steps from 1000 to 10^12, not "{budget}"')
+assert cells("--ranks", "4", "--bytes", "8", "--budget", "1e4") == cells("--ranks", "4", "--bytes", "8", "--budget", "10000")
 refused("--topology", "/nowhere.json", saying="nvlink")
 refused("--collective", "all_deduce", saying="all_deduce")
 refused("--algorithm", "magic", saying="magic")
 refused("--ranks", "0", saying="--ranks")
-refused("--bytes", "1M-1K", saying="--bytes")
+refused("--bytes", "1M-1K", saying='--bytes "1M-1K" ends before it begins; write 1K-1M.')
+refused("--ranks", "100-8", saying='--ranks "100-8" ends before it begins; write 8-100.')
+refused("--ranks", "8-0", saying='"0" is not a number from 1 to')
+refused("--ranks", "100-128", "--algorithm", "direct_two_shot", saying="it serves all_reduce of 1-64 ranks.")
+refused("--collective", "gather", "--algorithm", "ring",
+        saying="it serves all_reduce, reduce, broadcast, all_gather, reduce_scatter.")
 refused("--topology", "torus", "--ranks", "8192", saying="too few")
