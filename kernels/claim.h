@@ -20,7 +20,7 @@ inline constexpr size_t kClaimAhead = 1024;  // bytes; by stretches, half of it 
 inline constexpr size_t kClaimedNextMost = 16 << 10;
 
 // Whether a call claims them at all: where that was measured to pay, on Intel's CPUs. On a Zen 4 it
-// takes up to 1.4 times as long (docs/performance.md).
+// takes up to 1.4 times as long (docs/experiments.md).
 inline bool claims_next() { return is_intels(); }
 
 // As Kit::claim(): the lines of `kBytes` bytes.

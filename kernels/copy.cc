@@ -19,7 +19,7 @@ constexpr size_t kMinStreamed = 4096;
 // times slower by it, as buffers happen to lie (glibc bug 30994).
 //
 // To claim what stays here, while lines come from another core's caches, is a gain on Intel's, be
-// it small; on a Zen 4 the two get in each other's way (docs/performance.md, "Claimed ahead").
+// it small; on a Zen 4 the two get in each other's way (docs/experiments.md, "Claimed ahead").
 CopyLoops copy_loops(Isa isa, bool intel) {
   CopyLoops loops;
 #if defined(__x86_64__)

@@ -9,7 +9,7 @@
 //   two hops, 2(n-1) of n chunks read per rank. The waits inside a round order reuse.
 // There are more halves than order needs, so that a core has done with as much as its own cache
 // holds before it writes a line again: what another core has just read or written there comes at
-// half the speed of what lies in the cache that both share (docs/performance.md).
+// half the speed of what lies in the cache that both share (docs/experiments.md).
 // Both are canonical: rank order, one rounding. n <= 64 where they fold.
 // Source for the two-shot form: S. Li, T. Hoefler, M. Snir, "NUMA-aware shared-memory collective
 // communication for MPI", HPDC 2013 (each thread reduces one part, all copy out).

@@ -5,7 +5,7 @@
 // others before it waits. (The ring of ll lines is as long, and LeaseRing tells as many leases
 // apart: more of one alone would change nothing.) What is longer goes round in more than a core's
 // own cache holds: a line that another core has written or read a moment ago comes at half the
-// speed of one that has left for the cache that both share (docs/performance.md, "Windows that come
+// speed of one that has left for the cache that both share (docs/experiments.md, "Windows that come
 // round too soon").
 //
 // But in the first two laps calls take up to half as long again: pages are mapped, and lines come
