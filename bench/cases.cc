@@ -57,11 +57,12 @@ Status check_elements(const BenchOptions& options, Operation operation, int rank
   const DataType type = *std::ranges::min_element(options.types, {}, size_of);
   const size_t least = unit_of(operation, type, ranks);
   if (sizes.front() == 0 || sizes.back() >= least) return {};
-  return invalid_argument(concat("-b/--minbytes: ", name(operation), " of ", name(type), " takes ",
-                                 least, " bytes or more, an element",
+  const bool too_small = options.max_bytes < least;  // else sizes step over what there is
+  return invalid_argument(concat(too_small ? "-e/--maxbytes: " : "-b/--minbytes: ", name(operation),
+                                 " of ", name(type), " takes ", least, " bytes or more, an element",
                                  by_rank(operation) ? concat(" for each of ", ranks, " ranks") : "",
-                                 ", and the largest size here is ", sizes.back(), "; give -b ",
-                                 least, " or more."));
+                                 ", and the largest size here is ", sizes.back(), "; give ",
+                                 too_small ? "-e " : "-b ", least, " or more."));
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ Status fit_to_start(const BenchOptions& options, const Environment& environment)
   if (options.hosts > ranks)
     return invalid_argument(concat("--hosts ", options.hosts, " is more than there are ranks, ",
                                    ranks, "; give more --ranks."));
-  if (!options.prices) WEFT_TRY(check_cases(options, ranks));  // of one size, which may be 0
+  // A price job is of one size, which may have no element.
+  if (!options.prices) WEFT_TRY(check_cases(options, ranks));
   return check_results(options, environment);
 }
 

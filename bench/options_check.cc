@@ -100,7 +100,8 @@ Status check_purposes(const BenchOptions& o) {
 Status check_for_tune(const BenchOptions& o, const std::vector<std::string>& given) {
   std::string idle;
   for (const std::string& flag : given)
-    if (flag != "--tune" && flag != "--tuning") idle.append(idle.empty() ? "" : ", ").append(flag);
+    if (flag != "--tune" && flag != "--tuning")
+      idle.append(idle.empty() ? "" : ", ").append(flag == "collective" ? "COLLECTIVE" : flag);
   if (!idle.empty())
     return invalid_argument(
         concat("--tune measures the machine and nothing else; leave ", idle, " out."));

@@ -8,10 +8,12 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "bench/machine.h"
 #include "bench/random.h"
 #include "bench/sweep.h"
+#include "bootstrap/topology.h"
 
 namespace weft::bench {
 namespace {
@@ -139,6 +141,7 @@ Status Runner::run(const Sink& sink, Progress& progress) {
 // than it has would end one of them in the middle. All ranks end alike.
 Status Runner::check_memory(const std::vector<Case>& cases) {
   struct Memory {
+    uint64_t machine = 0;        // 0: not known
     double wanted = 0, has = 0;  // by this rank, by its machine
   };
   Room most;
@@ -147,23 +150,26 @@ Status Runner::check_memory(const std::vector<Case>& cases) {
     const Room room = room_for(cases[i], options_, ranks_, me_);
     most = {std::max(most.first, room.first), std::max(most.second, room.second)};
   }
-  const Memory mine{static_cast<double>(most.first) + static_cast<double>(most.second),
+  const std::string machine = machine_identity();
+  const Memory mine{machine.empty() ? 0 : hash_of(machine),
+                    static_cast<double>(most.first) + static_cast<double>(most.second),
                     memory_bytes()};
   const Result<std::vector<Memory>> all = gather_values(setup_.control, mine);
   if (!all.ok()) return all.status();
   const std::vector<int>& host = setup_.measured.host_of_rank();
-  std::map<int, Memory> hosts;
+  std::map<std::pair<uint64_t, int>, Memory> machines;
   for (size_t rank = 0; rank < all->size(); ++rank) {
-    Memory& memory = hosts[host[rank]];
-    memory = {memory.wanted + (*all)[rank].wanted, (*all)[rank].has};
+    const Memory& one = (*all)[rank];
+    Memory& memory = machines[{one.machine, one.machine == 0 ? host[rank] : 0}];
+    memory = {one.machine, memory.wanted + one.wanted, one.has};
   }
   constexpr double kGib = 1 << 30;
-  for (const auto& [number, memory] : hosts)
+  for (const auto& [which, memory] : machines)
     if (memory.wanted > memory.has)
-      return invalid_argument(concat("There is no memory for buffers of ",
-                                     std::llround(memory.wanted / kGib),
-                                     " GiB on all ranks of a host that has ",
-                                     std::llround(memory.has / kGib), "; lower -e/--maxbytes."));
+      return invalid_argument(concat(
+          "There is no memory for buffers of ", std::llround(std::ceil(memory.wanted / kGib)),
+          " GiB on all ranks of a machine that has ", std::llround(std::floor(memory.has / kGib)),
+          " GiB; lower -e/--maxbytes."));
   return {};
 }
 

@@ -234,8 +234,7 @@ Status complain_about_nothing(const Comparison& comparison) {
   if (!comparison.has_figures(0))
     return invalid_argument(
         "--vs: nothing was compared: weft has no figure of a call with elements; give "
-        "-b/--minbytes "
-        "and -e/--maxbytes above 0, or another --algorithm.");
+        "-b/--minbytes and -e/--maxbytes above 0, or another --algorithm.");
   return invalid_argument(
       "--vs: nothing was compared: no library that is here has these calls; name another "
       "COLLECTIVE, -d/--datatype or -o/--op, or more libraries.");

@@ -41,12 +41,19 @@ std::string stated_call(std::string_view statement) {
   return concat(statement, ", collective call ", sequence);
 }
 
-Status compare_calls(const Recorder& recorder, Rank peer, std::string_view statement, Rank me) {
+uint64_t stated_sequence(std::string_view statement) {
+  uint64_t sequence = 0;
+  if (!statement.starts_with(kMark)) return 0;
+  statement.remove_prefix(kMark.size());
+  return take_number(statement, sequence) ? sequence : 0;
+}
+
+Status compare_calls(const std::optional<Signature>& ours, Rank peer, std::string_view statement,
+                     Rank me) {
   if (!statement.starts_with(kMark)) return {};
   statement.remove_prefix(kMark.size());
   uint64_t sequence = 0, theirs = 0;
   if (!take_number(statement, sequence) || !take_number(statement, theirs)) return {};
-  const std::optional<Signature> ours = recorder.call(sequence);
   if (!ours || fingerprint(*ours) == theirs) return {};
   return Status(Code::mismatch,
                 concat("collective call ", sequence, " is ", describe(*ours), " on rank ", me,

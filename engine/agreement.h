@@ -6,6 +6,8 @@
 // an error with both sides' arguments long before the deadline.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,7 +22,11 @@ std::string call_statement(uint64_t sequence, const Signature& call);
 std::string group_statement(std::string_view description);
 // What call a peer has stated to be in; empty where it is no statement.
 std::string stated_call(std::string_view statement);
-// A peer's statement, compared with the record: mismatch where they differ. `me` for the message.
-Status compare_calls(const Recorder& recorder, Rank peer, std::string_view statement, Rank me);
+// The number of that call, where it is a collective one; else 0.
+uint64_t stated_sequence(std::string_view statement);
+// A peer's statement, compared with this rank's call of that number, where it is known: mismatch
+// where they differ. `me` for the message.
+Status compare_calls(const std::optional<Signature>& ours, Rank peer, std::string_view statement,
+                     Rank me);
 
 }  // namespace weft

@@ -26,26 +26,30 @@ struct Waiting {
 
 class Backoff {
  public:
-  // `crowded`: more ranks on this host than CPUs that they may use; then spinning only keeps peers
-  // from running, unless for one that runs meanwhile, and whoever found nothing in a few turns is
-  // better woken than asked again. And where one of the same CPU is needed at all, to look for
-  // others first is in vain, however soon they come. Else spin for long, a millisecond where a
+  // `crowded`: more ranks on this machine than CPUs that they may use; then spinning only keeps
+  // peers from running, unless for one that runs meanwhile, and whoever found nothing in a few
+  // turns is better woken than asked again. And where one of the same CPU is needed at all, to look
+  // for others first is in vain, however soon they come. Else spin for long, a millisecond where a
   // pause takes 50 ns (Intel's since Skylake): to wake a core that has gone idle takes 40 us in a
   // virtual machine. But yield now and then, and sleep after all: two ranks that were started on
   // one core get in each other's way, and are told apart by the scheduler when it wakes one of
   // them.
   //
   // `several_media`: who sleeps on one of them does not hear the others for half a millisecond, so
-  // where ranks are crowded, too, they give way to each other for longer.
+  // where ranks are crowded, too, they give way to each other for longer, and look around
+  // meanwhile: each turn may be as long as the others' computing.
   explicit Backoff(bool crowded, bool several_media = false)
       : crowded_(crowded),
         spins_(crowded ? 2 : 1000),
-        yields_(crowded ? several_media ? 256 : 16 : 20) {}
+        yields_(crowded ? several_media ? 256 : 16 : 20),
+        look_every_(crowded && several_media ? 16 : 128) {}
 
   void reset() { idle_ = spun_ = yielded_ = 0; }
   uint32_t idle() const { return idle_; }
   // Connections, deaths, notes and deadlines want a look: now and then, soon after going idle.
-  bool look_around() const { return (idle_ & 127) == 32 || yielded_ >= yields_; }
+  bool look_around() const {
+    return (idle_ & (look_every_ - 1)) == look_every_ / 4 || yielded_ >= yields_;
+  }
 
   // `waiting`: looked at where ranks are crowded.
   void pause(Media& media, const Deadline& deadline, Waiting waiting = {}) {
@@ -82,9 +86,10 @@ class Backoff {
 
   const bool crowded_;
   const uint32_t spins_, yields_;
-  uint32_t idle_ = 0;     // pauses
-  uint32_t spun_ = 0;     // of them spent on spinning since the last yield or sleep
-  uint32_t yielded_ = 0;  // and on yielding
+  const uint32_t look_every_;  // pauses; a power of 2
+  uint32_t idle_ = 0;          // pauses
+  uint32_t spun_ = 0;          // of them spent on spinning since the last yield or sleep
+  uint32_t yielded_ = 0;       // and on yielding
 };
 
 }  // namespace weft

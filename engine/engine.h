@@ -96,7 +96,8 @@ void ask_for_room();
 
 class Engine final : public Communicator {
  public:
-  // `crowded`: the ranks of this rank's machine are more than the CPUs that they may use.
+  // `crowded`: the ranks of this rank's machine are more than the CPUs that they may use. The same
+  // for all of a host.
   Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<int> host_of_rank,
          bool crowded);
   ~Engine() override;
@@ -218,6 +219,7 @@ class Engine final : public Communicator {
   void admit();
   void look_at_waiting();
   bool was_away(int64_t& looked_ns) const;
+  std::optional<Signature> call_numbered(uint64_t sequence) const;
   bool poll_active();
   CpuExecutor::Progress poll_one(Operation& op, bool look, Status& status);
   void end(Operation& op, Status status);

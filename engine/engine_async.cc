@@ -81,6 +81,7 @@ Work Engine::queue(std::unique_ptr<Operation> op, Operations before) {
     next.work = std::make_shared<WorkState>();
     next.own();
     next.deadline = deadline_of(next.call.timeout_s);
+    next.looked_ns = media_->clock().now_ns();
   };
   for (const auto& next : before) get_ready(*next);
   get_ready(*op);

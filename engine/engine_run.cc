@@ -103,7 +103,8 @@ Status Engine::run_planned(Operation& op, PlanCache::Entry& entry) {
 void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.plan = &entry;
   op.plan->busy = true;
-  op.blocked_since_ns = op.looked_ns = op.stated_ns = 0;
+  op.blocked_since_ns = op.stated_ns = 0;
+  if (!op.deadline) op.looked_ns = 0;
   op.waited = false;
   op.ended = CpuExecutor::Progress::blocked;
   op.warn_after_s = 0;

@@ -18,8 +18,10 @@ constexpr double kStatementOld_s = 3;  // what a peer said longer ago may not ho
 // A line on standard error says that a call waits; the next one comes when it has waited so many
 // times as long.
 constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
-// Who waits looks around every few milliseconds. Where it has not for so long, it did not run.
+// Who waits, and sees nothing move, looks around every few milliseconds. Where it has not for so
+// long, it did not run.
 constexpr double kAway_s = 1;
+constexpr uint32_t kIdlePauses = 32;  // in which nothing moved
 // How long to wait for a peer's side of a disagreement before reporting without it.
 constexpr double kOtherSide_s = 0.5;
 constexpr double kLastWordsLeast_s = 0.2, kLastWordsMost_s = 1;
@@ -27,11 +29,14 @@ constexpr double kLastWordsLeast_s = 0.2, kLastWordsMost_s = 1;
 }  // namespace
 
 // Whether this process was stopped since the last look (a debugger, a suspended job or machine).
-// That time counts for no deadline: peers were stopped, too, or their data is here, unread.
+// That time counts for no deadline: peers were stopped, too, or their data is here, unread. Where
+// other calls move, it is they that may have taken so long, and this one must not miss its
+// deadline.
 bool Engine::was_away(int64_t& looked_ns) const {
   const int64_t now_ns = media_->clock().now_ns();
   const int64_t before_ns = std::exchange(looked_ns, now_ns);
-  return !config_.manual_progress && before_ns != 0 && now_ns - before_ns > kAway_s * 1e9;
+  return !config_.manual_progress && backoff_.idle() >= kIdlePauses && before_ns != 0 &&
+         now_ns - before_ns > kAway_s * 1e9;
 }
 
 // The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
@@ -108,6 +113,15 @@ void Engine::state_call(Operation& op, int64_t now_ns) {
   for (const Rank peer : op.executor.blocked_peers()) media_->tell(peer, kind, statement);
 }
 
+// The collective call of that number, where it is under way or still recorded.
+std::optional<Signature> Engine::call_numbered(uint64_t sequence) const {
+  if (sequence == 0) return std::nullopt;
+  if (inline_.plan && inline_.sequence == sequence) return inline_.signature();
+  for (const auto& op : active_)
+    if (op && op->sequence == sequence) return op->signature();
+  return recorder_.call(sequence);
+}
+
 Status Engine::hear_notes() {
   while (const auto note = media_->hear()) {
     if (auto failure = parse_failure_note(note->text)) {
@@ -125,9 +139,10 @@ Status Engine::hear_notes() {
     }
     if (std::string what = stated_call(note->text); !what.empty())
       said_[note->from] = {std::move(what), media_->clock().now_ns()};
-    if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok()) {
-      if (const auto ours = recorder_.call(recorder_.sequence()))
-        media_->tell(note->from, NoteKind::call, call_statement(recorder_.sequence(), *ours));
+    const uint64_t sequence = stated_sequence(note->text);
+    const std::optional<Signature> ours = call_numbered(sequence);
+    if (Status status = compare_calls(ours, note->from, note->text, rank()); !status.ok()) {
+      media_->tell(note->from, NoteKind::call, call_statement(sequence, *ours));
       return fail(std::move(status), true);
     }
   }
@@ -173,7 +188,8 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
       media_->poll();
       while (const auto note = media_->hear()) {
         if (auto theirs = parse_failure_note(note->text)) return theirs->status;
-        if (Status status = compare_calls(recorder_, note->from, note->text, rank()); !status.ok())
+        const std::optional<Signature> ours = call_numbered(stated_sequence(note->text));
+        if (Status status = compare_calls(ours, note->from, note->text, rank()); !status.ok())
           return status;
       }
       media_->wait(patience);

@@ -1,6 +1,7 @@
 #include "engine/greeting.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -209,9 +210,14 @@ std::vector<int> number_hosts(const std::vector<Greeting>& greetings) {
 }
 
 bool shares_cpus(const std::vector<Greeting>& greetings, Rank me) {
-  const Greeting& mine = greetings[static_cast<size_t>(me)];
-  const auto beside = [&mine](const Greeting& other) {
-    return mine.machine.empty() ? other.host == mine.host : other.machine == mine.machine;
+  std::map<std::string_view, std::string_view> machines;  // by host
+  for (const Greeting& greeting : greetings)
+    if (std::string_view& machine = machines[greeting.host]; machine.empty())
+      machine = greeting.machine;
+  const std::string_view host = greetings[static_cast<size_t>(me)].host;
+  const std::string_view machine = machines[host];
+  const auto beside = [&](const Greeting& other) {
+    return other.host == host || (!machine.empty() && machines[other.host] == machine);
   };
   std::set<int> cpus;
   for (const Greeting& greeting : greetings)

@@ -41,8 +41,9 @@ Result<std::vector<Greeting>> read_greetings(const std::vector<std::string>& tex
 
 // By rank, the hosts numbered by first appearance.
 std::vector<int> number_hosts(const std::vector<Greeting>& greetings);
-// Whether the ranks of `me`'s machine are more than the CPUs that they may use, together. Where its
-// identity is not known that goes by its host's ranks.
+// Whether the ranks of `me`'s machine are more than the CPUs that they may use, together; where no
+// rank of a host knows its machine, those of the host. The same for all ranks of a host: where they
+// lease space in each other's windows goes by it.
 bool shares_cpus(const std::vector<Greeting>& greetings, Rank me);
 
 // In the second.

@@ -56,9 +56,9 @@ struct Operation {
   std::optional<Deadline> deadline;
   bool moved = false;            // since then
   int64_t blocked_since_ns = 0;  // 0: not known to be blocked
-  int64_t looked_ns = 0;         // the last Engine::look_around(); 0: none yet
-  int64_t stated_ns = 0;         // when peers were last told which call this is
-  double warn_after_s = 0;       // of waiting, the next warning; 0: the first
+  int64_t looked_ns = 0;    // the last Engine::look_around(), or when deadline was set; 0: none
+  int64_t stated_ns = 0;    // when peers were last told which call this is
+  double warn_after_s = 0;  // of waiting, the next warning; 0: the first
 
   // What it does from now on, whatever it did before.
   void set(const Call& collective, Purpose why = Purpose::user) {

@@ -36,11 +36,12 @@ struct Configured {
   bool once = false;
 };
 
-// Never destroyed: threads may outlive main(). Made before it: a child of a fork while another
-// thread made it would wait for that.
-Debug* const kept = new Debug;
+// There before any thread is: a child of a fork while another thread made it would wait for that.
+// Nothing destroys it: threads may outlive main().
+static_assert(std::is_trivially_destructible_v<Debug>);
+constinit Debug kept;
 
-Debug& debug() { return *kept; }
+Debug& debug() { return kept; }
 
 std::string upper(std::string text) {
   for (char& c : text)

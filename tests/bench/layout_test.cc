@@ -191,7 +191,8 @@ TEST(Cases, SizesThatAllComeToNothingAreAnError) {
   BenchOptions options;
   options.operations = {Operation::all_gather};
   options.min_bytes = options.max_bytes = 4;
-  for (const char* part : {"all_gather of float32", "8 bytes", "each of 2 ranks", "give -b 8"})
+  for (const char* part :
+       {"all_gather of float32", "8 bytes", "each of 2 ranks", "-e/--maxbytes", "give -e 8"})
     EXPECT_NE(error_of(options, 2).find(part), std::string::npos) << error_of(options, 2);
   EXPECT_TRUE(check_cases(options, 1).ok());
   options.max_bytes = 8;  // which no step hits

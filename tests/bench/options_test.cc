@@ -231,7 +231,7 @@ TEST(Options, WhatCheckPricesWouldIgnoreIsRefused) {
 
 TEST(Options, WhatTuneWouldIgnoreIsRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"all_reduce"}, "collective"},     {{"-J", "x"}, "-J/--output_file"},
+      {{"all_reduce"}, "COLLECTIVE"},     {{"-J", "x"}, "-J/--output_file"},
       {{"--plot", "x.svg"}, "--plot"},    {{"--vs", "all"}, "--vs"},
       {{"--check-prices"}, "--check"},    {{"--algorithm", "ring"}, "--algorithm"},
       {{"-e", "1K", "-n", "5"}, "-n/"},   {{"--digest", "5"}, "--digest"},

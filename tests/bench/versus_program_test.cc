@@ -165,7 +165,7 @@ TEST_F(VersusProgram, WhereNobodyHasTheCallsNothingWasCompared) {
   EXPECT_EQ(compare(script("good", answer(5e8)), "-T 60", "-b 0 -e 0"), 2);
   expect_error("weft has no figure of a call with elements");
   EXPECT_EQ(compare(script("good", answer(5e8)), "-T 60", "-b 3 -e 3"), 2);
-  expect_error("give -b 4 or more");
+  expect_error("give -e 4 or more");
 }
 
 TEST_F(VersusProgram, WeftsOwnMistakesEndIt) {

@@ -114,6 +114,10 @@ TEST_F(BackoffTest, WhoIsNeededHereRunsAtOnce) {
 
 TEST_F(BackoffTest, WhoListensToSeveralMediaGivesWayForLonger) {
   Backoff backoff(true, true);
+  int looks = 0;
+  for (int i = 0; i < 2 + 256; ++i) looks += backoff.look_around(), (void)pauses(backoff, 1);
+  EXPECT_EQ(looks, 16);
+  backoff.reset();
   EXPECT_EQ(pauses(backoff, 2 + 256 + 1), ".." + repeated(256, "-r") + "-wr");
   Backoff alone(false, true);
   EXPECT_EQ(pauses(alone, 1000), repeated(1000, "."));

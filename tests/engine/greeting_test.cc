@@ -88,6 +88,16 @@ TEST(Greetings, HostsOfOneMachineShareItsCpus) {
   EXPECT_FALSE(shares_cpus(all, 1));
 }
 
+// They lease space in windows by it.
+TEST(Greetings, RanksOfAHostFindTheSameAlsoWhereOneKnowsNoMachine) {
+  std::vector<Greeting> all{greeting("a"), greeting("a"), greeting("b")};
+  all[1].machine = all[2].machine = "m";
+  EXPECT_TRUE(shares_cpus(all, 0)) << "three ranks of m, two CPUs";
+  EXPECT_TRUE(shares_cpus(all, 1));
+  all[0].machine = "virtual";
+  EXPECT_EQ(shares_cpus(all, 0), shares_cpus(all, 1));
+}
+
 TEST(Greetings, ThatDifferAreRefused) {
   Options options;
   options.lanes = 3;
