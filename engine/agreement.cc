@@ -22,6 +22,21 @@ bool take_number(std::string_view& text, uint64_t& value) {
   return true;
 }
 
+struct StatedCall {
+  uint64_t sequence = 0, fingerprint = 0;
+  std::string_view description;
+};
+
+std::optional<StatedCall> parse(std::string_view statement) {
+  if (!statement.starts_with(kMark)) return std::nullopt;
+  statement.remove_prefix(kMark.size());
+  StatedCall call;
+  if (!take_number(statement, call.sequence) || !take_number(statement, call.fingerprint))
+    return std::nullopt;
+  call.description = statement;
+  return call;
+}
+
 }  // namespace
 
 std::string call_statement(uint64_t sequence, const Signature& call) {
@@ -34,30 +49,22 @@ std::string group_statement(std::string_view description) {
 
 std::string stated_call(std::string_view statement) {
   if (statement.starts_with(kGroupMark)) return std::string(statement.substr(kGroupMark.size()));
-  if (!statement.starts_with(kMark)) return {};
-  statement.remove_prefix(kMark.size());
-  uint64_t sequence = 0, fingerprint = 0;
-  if (!take_number(statement, sequence) || !take_number(statement, fingerprint)) return {};
-  return concat(statement, ", collective call ", sequence);
+  const auto call = parse(statement);
+  return call ? concat(call->description, ", collective call ", call->sequence) : std::string();
 }
 
 uint64_t stated_sequence(std::string_view statement) {
-  uint64_t sequence = 0;
-  if (!statement.starts_with(kMark)) return 0;
-  statement.remove_prefix(kMark.size());
-  return take_number(statement, sequence) ? sequence : 0;
+  const auto call = parse(statement);
+  return call ? call->sequence : 0;
 }
 
 Status compare_calls(const std::optional<Signature>& ours, Rank peer, std::string_view statement,
                      Rank me) {
-  if (!statement.starts_with(kMark)) return {};
-  statement.remove_prefix(kMark.size());
-  uint64_t sequence = 0, theirs = 0;
-  if (!take_number(statement, sequence) || !take_number(statement, theirs)) return {};
-  if (!ours || fingerprint(*ours) == theirs) return {};
+  const auto theirs = parse(statement);
+  if (!theirs || !ours || fingerprint(*ours) == theirs->fingerprint) return {};
   return Status(Code::mismatch,
-                concat("collective call ", sequence, " is ", describe(*ours), " on rank ", me,
-                       " but ", statement, " on rank ", peer,
+                concat("collective call ", theirs->sequence, " is ", describe(*ours), " on rank ",
+                       me, " but ", theirs->description, " on rank ", peer,
                        "; all ranks must make the same calls in the same order"),
                 peer);
 }

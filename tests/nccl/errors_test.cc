@@ -482,9 +482,12 @@ TEST(Configs, NamesOfNetworksAreTold) {
   config.trafficClass = 256;
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
   expect_said("trafficClass is 256");
-  config.trafficClass = -1;  // as if not given
-  ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess);
-  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  for (const int given : {-1, 106}) {  // -1: as if it were not given
+    config.trafficClass = given;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess) << given;
+    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  }
 }
 
 TEST_F(Errors, SendsToOneselfNeedReceives) {
