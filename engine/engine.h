@@ -218,7 +218,13 @@ class Engine final : public Communicator {
   bool serve_queue();
   void admit();
   void look_at_waiting();
-  bool was_away(int64_t& looked_ns) const;
+  Look take_look() const;
+  bool was_away(Look& last) const;
+  void note_move();
+  // Of a counter with one writer at a time.
+  static void count_one(std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   std::optional<Signature> call_numbered(uint64_t sequence) const;
   bool poll_active();
   CpuExecutor::Progress poll_one(Operation& op, bool look, Status& status);
@@ -337,11 +343,12 @@ class Engine final : public Communicator {
   std::deque<std::unique_ptr<Operation>> waiting_;  // not started yet, in order
   size_t waiting_groups_ = 0;                       // of those
   Deadline soonest_;                                // none of theirs is sooner
-  int64_t looked_at_waiting_ns_ = 0;                // 0: not since there are any
+  Look looked_at_waiting_;                          // since there are any
   bool admit_ = false;                              // one of them may perhaps start now
   Backoff backoff_;
-  uint32_t polls_ = 0;  // of active_
-  bool moved_ = false;  // something has, since waiting_ was looked at
+  uint32_t polls_ = 0;              // of active_
+  bool moved_ = false;              // something has, since waiting_ was looked at
+  std::atomic<uint64_t> moves_{0};  // polls in which something of this rank's moved
 
   std::mutex queue_mutex_;
   std::deque<std::unique_ptr<Operation>> queue_;  // from callers, not yet seen by the driver

@@ -14,7 +14,7 @@ namespace weft {
 namespace {
 
 // Blocked operations beside moving ones are looked after once in that many polls, plus one.
-constexpr uint32_t kLookEvery = 255;
+constexpr uint32_t kLookEvery = 63;
 constexpr std::chrono::milliseconds kAnswerEvery{10};  // who calls a failed rank
 
 // What operations ahead of one occupy.
@@ -81,7 +81,7 @@ Work Engine::queue(std::unique_ptr<Operation> op, Operations before) {
     next.work = std::make_shared<WorkState>();
     next.own();
     next.deadline = deadline_of(next.call.timeout_s);
-    next.looked_ns = media_->clock().now_ns();
+    next.looked = take_look();
   };
   for (const auto& next : before) get_ready(*next);
   get_ready(*op);
@@ -188,8 +188,8 @@ void Engine::admit() {
 
 // Those that wait for others to end have deadlines, too, while nothing moves.
 void Engine::look_at_waiting() {
-  if (waiting_.empty()) return void(looked_at_waiting_ns_ = 0);
-  if (was_away(looked_at_waiting_ns_)) moved_ = true;
+  if (waiting_.empty()) return void(looked_at_waiting_ = {});
+  if (was_away(looked_at_waiting_)) moved_ = true;
   if (!soonest_.expired() || failed_.load(std::memory_order_relaxed)) return;
   soonest_ = Deadline();
   const bool moved = std::exchange(moved_, false);
@@ -219,7 +219,7 @@ bool Engine::poll_active() {
     end(op, std::move(status));
     active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  moved_ |= moved;
+  if (moved) note_move();
   return moved;
 }
 

@@ -14,12 +14,7 @@ namespace weft {
 namespace {
 
 // A blocked call beside others that move is looked after once in that many polls, plus one.
-constexpr uint32_t kLookEvery = 255;
-
-// Of a counter with one writer at a time.
-void count_one(std::atomic<uint64_t>& counter) {
-  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
+constexpr uint32_t kLookEvery = 63;
 
 WindowRoom room_in(const WindowLayout& layout) {
   if (!layout.fits()) return {};
@@ -104,7 +99,7 @@ void Engine::begin(Operation& op, PlanCache::Entry& entry) {
   op.plan = &entry;
   op.plan->busy = true;
   op.blocked_since_ns = op.stated_ns = 0;
-  if (!op.deadline) op.looked_ns = 0;
+  if (!op.deadline) op.looked = {};
   op.waited = false;
   op.ended = CpuExecutor::Progress::blocked;
   op.warn_after_s = 0;
@@ -244,7 +239,8 @@ Status Engine::drive(Operation& op) {
       case CpuExecutor::Progress::moved:
         if (failed_.load(std::memory_order_relaxed)) return health();
         backoff_.reset();
-        op.moved = moved_ = true;
+        op.moved = true;
+        note_move();
         break;
       case CpuExecutor::Progress::blocked:
         // What other threads started meanwhile may be what this call's peers wait for. However

@@ -21,22 +21,30 @@ constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
 // Who waits, and sees nothing move, looks around every few milliseconds. Where it has not for so
 // long, it did not run.
 constexpr double kAway_s = 1;
-constexpr uint32_t kIdlePauses = 32;  // in which nothing moved
 // How long to wait for a peer's side of a disagreement before reporting without it.
 constexpr double kOtherSide_s = 0.5;
 constexpr double kLastWordsLeast_s = 0.2, kLastWordsMost_s = 1;
 
 }  // namespace
 
+// What has been seen of this rank's operations by now.
+Look Engine::take_look() const {
+  return {media_->clock().now_ns(), moves_.load(std::memory_order_relaxed)};
+}
+
 // Whether this process was stopped since the last look (a debugger, a suspended job or machine).
 // That time counts for no deadline: peers were stopped, too, or their data is here, unread. Where
-// other calls move, it is they that may have taken so long, and this one must not miss its
-// deadline.
-bool Engine::was_away(int64_t& looked_ns) const {
-  const int64_t now_ns = media_->clock().now_ns();
-  const int64_t before_ns = std::exchange(looked_ns, now_ns);
-  return !config_.manual_progress && backoff_.idle() >= kIdlePauses && before_ns != 0 &&
-         now_ns - before_ns > kAway_s * 1e9;
+// anything moved meanwhile, it may be that which took so long, and a call beside it must not miss
+// its deadline.
+bool Engine::was_away(Look& last) const {
+  const Look now = take_look(), before = std::exchange(last, now);
+  return !config_.manual_progress && before.at_ns != 0 && before.moves == now.moves &&
+         now.at_ns - before.at_ns > kAway_s * 1e9;
+}
+
+void Engine::note_move() {
+  moved_ = true;
+  count_one(moves_);
 }
 
 // The slow path of waiting: connections, deaths, notes, abort, deadline, and peers in other calls.
@@ -64,7 +72,7 @@ Status Engine::look_around(Operation& op) {
     if (op.has_ended()) return {};
     return fail(status.within(op.text() + " on rank " + std::to_string(rank())), true);
   }
-  if (was_away(op.looked_ns)) op.moved = true, op.blocked_since_ns = 0;
+  if (was_away(op.looked)) op.moved = true, op.blocked_since_ns = 0;
   const auto renewed = [&] {
     const bool renews = !op.deadline || std::exchange(op.moved, false);
     if (renews) op.deadline = deadline_of(op.call.timeout_s);
@@ -162,7 +170,8 @@ void Engine::end_what_can() {
       const Progress progress = poll(op);
       if (progress == Progress::blocked) return;
       if (progress != Progress::moved) return void(op.ended = progress);
-      op.moved = moved_ = true;
+      op.moved = true;
+      note_move();
       op.blocked_since_ns = 0;
     }
   };

@@ -16,6 +16,12 @@
 
 namespace weft {
 
+// When what waits was last looked after, and how often anything of its rank had moved by then.
+struct Look {
+  int64_t at_ns = 0;  // 0: not yet
+  uint64_t moves = 0;
+};
+
 struct Operation {
   Operation(Media& media, SharedState& shared) : executor(media, shared) {}
 
@@ -56,9 +62,9 @@ struct Operation {
   std::optional<Deadline> deadline;
   bool moved = false;            // since then
   int64_t blocked_since_ns = 0;  // 0: not known to be blocked
-  int64_t looked_ns = 0;    // the last Engine::look_around(), or when deadline was set; 0: none
-  int64_t stated_ns = 0;    // when peers were last told which call this is
-  double warn_after_s = 0;  // of waiting, the next warning; 0: the first
+  Look looked;                   // the last Engine::look_around(), or when deadline was set
+  int64_t stated_ns = 0;         // when peers were last told which call this is
+  double warn_after_s = 0;       // of waiting, the next warning; 0: the first
 
   // What it does from now on, whatever it did before.
   void set(const Call& collective, Purpose why = Purpose::user) {
