@@ -76,6 +76,13 @@ int run_threads(const BenchOptions& options, const Environment& environment,
   return *std::max_element(statuses.begin(), statuses.end());
 }
 
+// In blocks where neighbours talk through the kernel; memory that ranks share is as near in turn
+// (docs/experiments.md, "Where ranks are placed").
+CpuBinding binding_of(const BenchOptions& options) {
+  if (!options.bind) return CpuBinding::none;
+  return options.engine.transport == "tcp" ? CpuBinding::in_blocks : CpuBinding::in_turn;
+}
+
 int run_processes(const BenchOptions& options) {
   Result<Meeting> meeting = options.meet.empty() ? make_meeting(options.engine.interfaces)
                                                  : Meeting{{}, concat("tcp://", options.meet), {}};
@@ -89,7 +96,7 @@ int run_processes(const BenchOptions& options) {
   job.count = options.meet.empty() ? job.ranks : options.ranks_here;
   job.name = "weft-bench";
   job.arguments = options.command_line;
-  job.bind = options.bind;
+  job.binding = binding_of(options);
   for (Rank rank = 0; rank < job.ranks && options.hosts > 1; ++rank)
     job.hosts.push_back(host_of_local_rank(options, job.ranks, rank));
   const Result<Outcome> outcome = run_local_job(job, *meeting);

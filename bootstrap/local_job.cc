@@ -10,6 +10,12 @@ namespace {
 
 constexpr double kGraceS = 3;  // from the first rank that fails until the others are killed
 
+int cpu_of(const LocalJob& job, const std::vector<int>& cpus, int local_rank) {
+  const auto rank = static_cast<size_t>(local_rank), ranks = static_cast<size_t>(job.count);
+  const bool blocks = job.binding == CpuBinding::in_blocks && ranks > cpus.size();
+  return cpus[blocks ? rank * cpus.size() / ranks : rank % cpus.size()];
+}
+
 ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std::vector<int>& cpus,
                          Rank rank) {
   const int local_rank = rank - job.first;
@@ -23,7 +29,7 @@ ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std:
                       {"WEFT_LOCAL_SIZE", std::to_string(job.count)},
                       {"WEFT_RENDEZVOUS", meeting.address},
                       {kSupervised, "1"}};
-  if (job.bind) spec.cpu = cpus[static_cast<size_t>(local_rank) % cpus.size()];
+  if (job.binding != CpuBinding::none) spec.cpu = cpu_of(job, cpus, local_rank);
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
   if (!job.hosts.empty())
     spec.environment.emplace_back("WEFT_HOST", job.hosts[static_cast<size_t>(rank)]);

@@ -20,8 +20,10 @@
 namespace weft {
 namespace {
 
-// Told to ranks: the CPUs, "N N ...", and whether a rank should have all of them.
+// Told to ranks: the CPUs, "N N ...", and whether a rank should have all of them, or is one of a
+// block, and which rank is the first block's last.
 constexpr const char *kExpected = "WEFT_TEST_CPUS", *kUnbound = "WEFT_TEST_UNBOUND";
+constexpr const char* kBlocks = "WEFT_TEST_BLOCKS";
 constexpr const char* kFolder = "WEFT_TEST_FOLDER";  // where each leaves a file
 
 std::string text_of(const std::vector<int>& cpus) {
@@ -30,12 +32,12 @@ std::string text_of(const std::vector<int>& cpus) {
   return text;
 }
 
-LocalJob job(int ranks, bool bind) {
+LocalJob job(int ranks, CpuBinding binding) {
   LocalJob job;
   job.ranks = job.count = ranks;
   job.arguments = {"--gtest_filter=Rank.DISABLED_HasTheCpusThatItShould",
                    "--gtest_also_run_disabled_tests"};
-  job.bind = bind;
+  job.binding = binding;
   return job;
 }
 
@@ -50,8 +52,10 @@ TEST(Rank, DISABLED_HasTheCpusThatItShould) {
   for (std::string word; words >> word;) cpus.push_back(word);
   ASSERT_FALSE(cpus.empty());
   const bool bound = !environment.get(kUnbound);
-  EXPECT_EQ(text_of(cpus_core_by_core()),
-            bound ? cpus[static_cast<size_t>(*rank) % cpus.size()] : *expected);
+  const auto blocks = environment.get(kBlocks);  // the last rank of the first CPU's
+  const size_t cpu = blocks ? (*rank > std::stoi(*blocks) ? cpus.size() - 1 : 0)
+                            : static_cast<size_t>(*rank) % cpus.size();
+  EXPECT_EQ(text_of(cpus_core_by_core()), bound ? cpus[cpu] : *expected);
   std::ofstream(concat(environment.get(kFolder).value(), "/", *rank));  // it was here
 }
 
@@ -69,7 +73,7 @@ class LocalJobTest : public testing::Test {
     ::setenv(kFolder, folder_.path().c_str(), 1);                  // NOLINT(concurrency-mt-unsafe)
   }
   void TearDown() override {
-    for (const char* name : {kExpected, kUnbound, kFolder})
+    for (const char* name : {kExpected, kUnbound, kBlocks, kFolder})
       ::unsetenv(name);  // NOLINT(concurrency-mt-unsafe)
     unbind_from_cpus();
   }
@@ -87,11 +91,21 @@ class LocalJobTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(LocalJobTest, RanksAreBoundToCpusInTurn) { expect_to_pass(job(5, true)); }
+TEST_F(LocalJobTest, RanksAreBoundToCpusInTurn) { expect_to_pass(job(5, CpuBinding::in_turn)); }
+
+TEST_F(LocalJobTest, OrInBlocks) {
+  ::setenv(kBlocks, "2", 1);  // NOLINT(concurrency-mt-unsafe)
+  expect_to_pass(job(5, CpuBinding::in_blocks));
+}
+
+TEST_F(LocalJobTest, BlocksAreOfOneRankWhereCpusSuffice) {
+  ::setenv(kBlocks, "0", 1);  // NOLINT(concurrency-mt-unsafe)
+  expect_to_pass(job(2, CpuBinding::in_blocks));
+}
 
 TEST_F(LocalJobTest, OrToNone) {
   ::setenv(kUnbound, "1", 1);  // NOLINT(concurrency-mt-unsafe)
-  expect_to_pass(job(3, false));
+  expect_to_pass(job(3, CpuBinding::none));
 }
 
 }  // namespace
