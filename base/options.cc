@@ -12,9 +12,6 @@ namespace weft {
 namespace {
 
 constexpr int kMaxCount = 1 << 20;  // of anything counted: larger is a typing error
-constexpr size_t kMaxSlot = 1u << 30;
-constexpr size_t kMaxWindow = size_t{1} << 40;
-constexpr int kMaxLanes = 64;
 constexpr int kMaxStreams = 64;
 constexpr int kMaxQueues = 8;
 constexpr std::string_view kDeviceEngineWords[] = {"auto", "persistent", "stream"};
@@ -113,20 +110,21 @@ Status validate(const Options& o) {
   const auto wrong = [](std::string_view option, const std::string& value, std::string_view rule) {
     return invalid_argument(concat("option ", option, " is ", value, "; it must be ", rule));
   };
-  if (o.lanes < 0 || o.lanes > kMaxLanes)
+  if (o.lanes < 0 || o.lanes > kLanesMax)
     return wrong("lanes", std::to_string(o.lanes), "0 (choose) to 64");
   if (o.slots < 0 || o.slots == 1)
     return wrong("slots", std::to_string(o.slots), "0 (choose) or at least 2");
   if (o.radix < 0 || o.radix == 1)
     return wrong("radix", std::to_string(o.radix), "0 (choose) or at least 2");
-  if (o.chunk_bytes > kMaxSlot)
+  if (o.chunk_bytes > kSlotBytesMax)
     return wrong("chunk", std::to_string(o.chunk_bytes), "at most 1 GiB");
-  if (o.slot_bytes > kMaxSlot) return wrong("slot", std::to_string(o.slot_bytes), "at most 1 GiB");
+  if (o.slot_bytes > kSlotBytesMax)
+    return wrong("slot", std::to_string(o.slot_bytes), "at most 1 GiB");
   if (o.tcp_streams < 0 || o.tcp_streams > kMaxStreams)
     return wrong("tcp_streams", std::to_string(o.tcp_streams), "0 (choose) to 64");
   if (!(o.timeout_s > 0))
     return wrong("timeout", std::to_string(o.timeout_s), "more than 0 seconds");
-  if (o.window_bytes > kMaxWindow)
+  if (o.window_bytes > kWindowBytesMax)
     return wrong("window", std::to_string(o.window_bytes), "at most 1 TiB");
   const auto one_of = [](std::span<const std::string_view> words, const std::string& word) {
     return std::ranges::find(words, word) != words.end();
@@ -151,11 +149,11 @@ Status read_options(const Environment& env, Options& options) {
   reader.read("WEFT_ALGORITHM", options.algorithm);
   reader.read_word("WEFT_PROTOCOL", options.protocol, kProtocolWords);
   reader.read("WEFT_LANES", options.lanes);
-  reader.read_size("WEFT_SLOT", options.slot_bytes, kMaxSlot);
+  reader.read_size("WEFT_SLOT", options.slot_bytes, kSlotBytesMax);
   reader.read("WEFT_SLOTS", options.slots);
-  reader.read_size("WEFT_CHUNK", options.chunk_bytes, kMaxSlot);
+  reader.read_size("WEFT_CHUNK", options.chunk_bytes, kSlotBytesMax);
   reader.read("WEFT_RADIX", options.radix);
-  reader.read_size("WEFT_WINDOW", options.window_bytes, kMaxWindow);
+  reader.read_size("WEFT_WINDOW", options.window_bytes, kWindowBytesMax);
   reader.read("WEFT_TCP_STREAMS", options.tcp_streams);
   read_verbs(reader, options.verbs);
   reader.read("WEFT_TIMEOUT", options.timeout_s);

@@ -37,6 +37,10 @@ struct VerbsOptions {
 inline constexpr std::string_view kTransportWords[] = {"auto",  "shm",     "tcp",
                                                        "verbs", "shm+tcp", "verbs+tcp"};
 inline constexpr std::string_view kProtocolWords[] = {"auto", "ll", "simple"};
+// The most that Options may ask for.
+inline constexpr int kLanesMax = 64;
+inline constexpr size_t kSlotBytesMax = size_t{1} << 30;  // and of a chunk
+inline constexpr size_t kWindowBytesMax = size_t{1} << 40;
 
 // See the top of this file; docs name them by their environment variables.
 struct Options {

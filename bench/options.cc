@@ -14,9 +14,7 @@ namespace weft::bench {
 namespace {
 
 constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 64;
-constexpr size_t kMaxWindow = size_t{1} << 40;
 constexpr int kMaxRanks = 1 << 16;
-constexpr int kMaxLanes = 64;
 constexpr int kDefaultRanks = 2;
 constexpr std::string_view kBufferWords[] = {"malloc", "communicator"};
 
@@ -298,12 +296,12 @@ Status store_engine(const Flags& f, Options& o) {
   WEFT_TRY(store_word("--protocol", f.protocol, kProtocolWords, o.protocol));
   if (!f.algorithm.empty()) o.algorithm = f.algorithm;
   if (!f.tuning.empty()) o.tuning = f.tuning;
-  WEFT_TRY(store_int("--lanes", f.lanes, 0, kMaxLanes, o.lanes));
+  WEFT_TRY(store_int("--lanes", f.lanes, 0, kLanesMax, o.lanes));
   WEFT_TRY(store_several("--slots", f.slots, o.slots));
   WEFT_TRY(store_several("--radix", f.radix, o.radix));
-  WEFT_TRY(store_bytes("--chunk", f.chunk, size_t{1} << 30, o.chunk_bytes));
-  WEFT_TRY(store_bytes("--slot", f.slot, size_t{1} << 30, o.slot_bytes));
-  WEFT_TRY(store_bytes("--window", f.window, kMaxWindow, o.window_bytes));
+  WEFT_TRY(store_bytes("--chunk", f.chunk, kSlotBytesMax, o.chunk_bytes));
+  WEFT_TRY(store_bytes("--slot", f.slot, kSlotBytesMax, o.slot_bytes));
+  WEFT_TRY(store_bytes("--window", f.window, kWindowBytesMax, o.window_bytes));
   if (!f.timeout.empty()) WEFT_TRY(store("-T/--timeout", parse_seconds(f.timeout), o.timeout_s));
   if (f.deterministic) o.deterministic = true;
   return validate(o);

@@ -1,5 +1,6 @@
 #include "engine/dump.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -125,6 +126,12 @@ Status write_dump(const Dump& dump, const std::string& folder) {
   return write_text_in_folder(
       concat(folder, "/weft-", dump.communicator.substr(0, 12), "-rank", dump.rank, ".json"),
       to_json(dump));
+}
+
+Status can_dump(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return can_write(folder + "/weft.json");  // says what was wrong
 }
 
 }  // namespace weft

@@ -45,5 +45,7 @@ Result<Dump> dump_from_json(std::string_view text);
 
 // Into the folder, by the names of communicator and rank.
 Status write_dump(const Dump& dump, const std::string& folder);
+// Whether that may be tried: makes the folder.
+Status can_dump(const std::string& folder);
 
 }  // namespace weft

@@ -51,7 +51,7 @@ Engine::Engine(std::unique_ptr<Media> media, CreateConfig config, std::vector<in
       driver_(own_->driver),
       inline_(*media_, shared_),
       backoff_(crowded_, media_->several()) {
-  dump_on_signal();
+  get_ready_to_dump();
 }
 
 Engine::~Engine() {

@@ -263,7 +263,7 @@ class Engine final : public Communicator {
   void dump_failure();
   void keep_waiting(const Operation& op);
   void serve_dump(const Operation& op);
-  void dump_on_signal();
+  void get_ready_to_dump();
 
   // engine_shortage.cc: what the entries do where something threw std::bad_alloc
   Status out_of_memory();

@@ -94,8 +94,12 @@ void Engine::serve_dump(const Operation& op) {
   blocked_ = {};
 }
 
-void Engine::dump_on_signal() {
+// After a failure it would be too late to say that it cannot be written.
+void Engine::get_ready_to_dump() {
   if (config_.options.dump.empty()) return;
+  if (const Status can = can_dump(config_.options.dump); !can.ok())
+    log_line(LogLevel::warning, rank(),
+             concat("no dump can be written: ", can.message(), "; see WEFT_DUMP"));
   on_signal_ = std::make_unique<DumpOnSignal>(
       config_.options.dump_signal,
       [this] {

@@ -124,6 +124,19 @@ TEST(Dump, SoundCommunicatorsLeaveNone) {
   EXPECT_TRUE(folder.dumps().empty());
 }
 
+TEST(Dump, AFolderThatCannotBeIsAWarningAtOnce) {
+  run_bare_ranks({.ranks = 1, .mode = Mode::processes, .options = {}, .hosts = {}},
+                 [](Rendezvous& rendezvous) {
+                   Options options;
+                   options.dump = "/dev/null/dumps";
+                   testing::internal::CaptureStderr();
+                   EXPECT_TRUE(Communicator::create(rendezvous, options).ok());
+                   const std::string log = testing::internal::GetCapturedStderr();
+                   EXPECT_NE(log.find("no dump can be written: /dev/null/dumps"), std::string::npos)
+                       << log;
+                 });
+}
+
 TEST(Dump, SurvivorsOfADeathWriteThem) {
   const Folder folder;
   run_ranks(cluster(folder, Mode::processes), [](Communicator& c) {
