@@ -99,7 +99,7 @@ int run_processes(const BenchOptions& options) {
   job.binding = binding_of(options);
   for (Rank rank = 0; rank < job.ranks && options.hosts > 1; ++rank)
     job.hosts.push_back(host_of_local_rank(options, job.ranks, rank));
-  const Result<Outcome> outcome = run_local_job(job, *meeting);
+  const Result<Outcome> outcome = run_local_job(job, meeting.take());
   if (!outcome.ok()) {
     complain(outcome.status().message());
     return kExitFailed;

@@ -16,6 +16,14 @@ int cpu_of(const LocalJob& job, const std::vector<int>& cpus, int local_rank) {
   return cpus[blocks ? rank * cpus.size() / ranks : rank % cpus.size()];
 }
 
+// Where the ranks meet that do not listen themselves. One of them may come before rank 0 does, but
+// not before the listener: where nobody listens, nobody is going to.
+std::string place_of(const Meeting& meeting) {
+  constexpr std::string_view kTcp = "tcp://";
+  if (!meeting.listener.valid() || !meeting.address.starts_with(kTcp)) return meeting.address;
+  return concat("open:", meeting.address.substr(kTcp.size()));
+}
+
 ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std::vector<int>& cpus,
                          Rank rank) {
   const int local_rank = rank - job.first;
@@ -27,7 +35,7 @@ ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std:
                       {"WEFT_WORLD_SIZE", std::to_string(job.ranks)},
                       {"WEFT_LOCAL_RANK", std::to_string(local_rank)},
                       {"WEFT_LOCAL_SIZE", std::to_string(job.count)},
-                      {"WEFT_RENDEZVOUS", meeting.address},
+                      {"WEFT_RENDEZVOUS", place_of(meeting)},
                       {kSupervised, "1"}};
   if (job.binding != CpuBinding::none) spec.cpu = cpu_of(job, cpus, local_rank);
   if (!meeting.job.empty()) spec.environment.emplace_back("WEFT_JOB", meeting.job);
@@ -42,12 +50,12 @@ ProcessSpec rank_process(const LocalJob& job, const Meeting& meeting, const std:
 
 }  // namespace
 
-Result<Outcome> run_local_job(const LocalJob& job, const Meeting& meeting) {
+Result<Outcome> run_local_job(const LocalJob& job, Meeting meeting) {
   const std::vector<int> cpus = cpus_core_by_core();
   std::vector<ProcessSpec> specs;
   for (Rank rank = job.first; rank < job.first + job.count; ++rank)
     specs.push_back(rank_process(job, meeting, cpus, rank));
-  return run_together(specs, kGraceS, job.on_loss);
+  return run_together(specs, kGraceS, job.on_loss, std::move(meeting.listener));
 }
 
 std::vector<std::string> own_arguments() {

@@ -34,9 +34,10 @@ struct LocalJob {
 };
 
 // Starts all, waits for all; when one fails, the others get a few seconds. Rank 0 gets the
-// meeting's listener where it has one. REQUIRES: the calling process has one thread, and no other
+// meeting's listener where it has one, and is then the only one to hold it: when it has ended, the
+// others see that nobody listens. REQUIRES: the calling process has one thread, and no other
 // children.
-Result<Outcome> run_local_job(const LocalJob& job, const Meeting& meeting);
+Result<Outcome> run_local_job(const LocalJob& job, Meeting meeting);
 
 // The arguments of this process, without the program.
 std::vector<std::string> own_arguments();

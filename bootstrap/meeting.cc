@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/parse.h"
+#include "base/process_wide.h"
 #include "base/text.h"
 #include "bootstrap/frame.h"
 #include "bootstrap/pmi.h"
@@ -41,6 +43,9 @@ Made server(const Wanted& config, std::string job, Fd listener,
 }
 
 Made meet_at(const Wanted& config, const std::string& targets, std::string_view interfaces) {
+  if (targets.empty())
+    return invalid_argument(
+        concat("The rendezvous \"", config.where, "\" names no address; write tcp://HOST:PORT."));
   if (config.rank != 0) return client(config, known_place(targets, config.job, config.advice));
   Result<Fd> listener = listen_at(targets, interfaces);
   if (!listener.ok()) return listener.status().within("Rank 0 cannot listen");
@@ -65,22 +70,49 @@ Made meet_by_id(const Wanted& config) {
   return server(config, place->job, listener.take(), known_place(*place));
 }
 
+Made meet_at_open(const Wanted& config, const std::string& text) {
+  const Result<SocketAddress> address = SocketAddress::parse(text);
+  if (!address.ok()) return address.status();
+  if (config.rank == 0)
+    return invalid_argument(concat("The rendezvous \"", config.where,
+                                   "\" is for the other ranks; rank 0 has the listener, fd:N."));
+  return client(config, listening_place({{*address}, config.job}));
+}
+
+// The numbers by which listeners of whoever started this process were taken over.
+struct InheritedNumbers {
+  std::set<int> taken;
+};
+
+// Each is there once: afterwards the number may be that of a listener of this process's own.
+Result<Fd> take_inherited(int fd, const std::string& where) {
+  ProcessWide<InheritedNumbers> numbers;
+  if (numbers->taken.contains(fd))
+    return invalid_argument(concat("This process has met the others by ", where,
+                                   " already, which can be done once; a further communicator "
+                                   "comes from split() of the first."));
+  int listens = 0;
+  socklen_t length = sizeof listens;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 || !listens)
+    return invalid_argument(concat("The rendezvous \"", where,
+                                   "\" names a descriptor that is not a listening socket of "
+                                   "this process."));
+  // Those that a process makes and hands to itself are closed on exec, and each is a new one.
+  const bool from_outside = (::fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+  if (from_outside) numbers->taken.insert(fd);
+  return Fd(fd);
+}
+
 Made meet_on_inherited(const Wanted& config, std::string_view number) {
   const Result<int64_t> fd = parse_int(number, 0, 1 << 30);
   if (!fd.ok() || config.rank != 0)
     return invalid_argument(concat("The rendezvous \"", config.where, "\" is not right for rank ",
                                    config.rank, "; fd:N is rank 0's, with N a descriptor."));
-  int listens = 0;
-  socklen_t length = sizeof listens;
-  if (::getsockopt(static_cast<int>(*fd), SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) != 0 ||
-      !listens)
-    return invalid_argument(concat("The rendezvous \"", config.where,
-                                   "\" names a descriptor that is ",
-                                   "not a listening socket of this process."));
-  Fd listener(static_cast<int>(*fd));
-  ::fcntl(listener.get(), F_SETFD, FD_CLOEXEC);
-  ::fcntl(listener.get(), F_SETFL, ::fcntl(listener.get(), F_GETFL) | O_NONBLOCK);
-  return server(config, config.job, std::move(listener), known_place(Place{}));
+  Result<Fd> listener = take_inherited(static_cast<int>(*fd), config.where);
+  if (!listener.ok()) return listener.status();
+  ::fcntl(listener->get(), F_SETFD, FD_CLOEXEC);
+  ::fcntl(listener->get(), F_SETFL, ::fcntl(listener->get(), F_GETFL) | O_NONBLOCK);
+  return server(config, config.job, listener.take(), known_place(Place{}));
 }
 
 Made meet_by_file(const Wanted& config, const std::string& path, std::string_view interfaces) {
@@ -112,6 +144,8 @@ Made meet_by_pmi(const Wanted& config, const Environment& env, std::string_view 
 // serves; of several that think so, the one that gets the port.
 Made meet_at_mpirun(const Wanted& config, const std::string& targets, const Environment& env,
                     std::string_view interfaces) {
+  if (targets.empty())
+    return invalid_argument("The rendezvous \"hnp:\" names no address; set WEFT_RENDEZVOUS.");
   auto place = known_place(targets, config.job,
                            " Where no rank runs on mpirun's host, set "
                            "WEFT_RENDEZVOUS=tcp://HOST:PORT for all ranks, HOST being rank 0's.");
@@ -150,6 +184,7 @@ Result<std::unique_ptr<Rendezvous>> make_rendezvous(const RendezvousConfig& aske
   const std::string interfaces = env.get("WEFT_SOCKET_IFNAME").value_or("");
   if (const auto targets = after(config.where, "tcp://"))
     return meet_at(config, *targets, interfaces);
+  if (const auto address = after(config.where, "open:")) return meet_at_open(config, *address);
   if (const auto name = after(config.where, "unix:"))
     return meet_at(config, local_names(*name), {});
   if (const auto path = after(config.where, "file://"))

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "base/parse.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "bootstrap/frame.h"
 
 namespace weft {
 namespace {
@@ -108,12 +110,24 @@ class KnownPlace final : public Announcement {
   int64_t look_again_ns_ = 0;
 };
 
-// Empty where there is none yet. Whatever else may lie there in a folder that others use, too, is
-// not waited for.
-Result<std::string> read_announcement(const std::string& path) {
+// Why a file cannot be opened, from errno as it is now.
+std::string cannot_open(const std::string& path) {
+  if (errno != ENOENT) return std::string(system_error(path).message());
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (::access(folder.c_str(), F_OK) != 0)
+    return concat("there is no folder ", folder, " on this host");
+  return concat("there is no file ", path, " on this host");
+}
+
+// Empty where there is none yet, with the reason. Whatever else may lie there in a folder that
+// others use, too, is not waited for.
+Result<std::string> read_announcement(const std::string& path, std::string& reason) {
   constexpr size_t kMost = 64 << 10;
   const Fd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-  if (!file.valid()) return std::string();
+  if (!file.valid()) {
+    reason = cannot_open(path);
+    return std::string();
+  }
   struct stat about {};
   if (::fstat(file.get(), &about) != 0) return system_error(path);
   if (!S_ISREG(about.st_mode))
@@ -162,21 +176,36 @@ class FileAnnouncement final : public Announcement {
 
   bool certain() const override { return false; }
   Result<std::optional<Place>> look(const Deadline&) override {
-    const Result<std::string> text = read_announcement(path_);
+    reason_.clear();
+    const Result<std::string> text = read_announcement(path_, reason_);
     if (!text.ok()) return text.status();
-    std::string_view rest = *text;
-    const std::string_view id = take_word(rest, '\n');
-    if (!text->ends_with('\n') || take_word(rest, '\n') != job_) return std::optional<Place>();
-    const Result<Place> place = parse_id(id);
-    return place.ok() ? std::optional<Place>(*place) : std::optional<Place>();
+    return reason_.empty() ? place_in(*text) : std::nullopt;
   }
+  std::string reason() const override { return reason_; }
 
  private:
+  std::optional<Place> place_in(std::string_view text) {
+    std::string_view rest = text;
+    const std::string_view id = take_word(rest, '\n');
+    const std::string_view job = take_word(rest, '\n');
+    const Result<Place> place = parse_id(id);
+    if (!text.ends_with('\n') || !place.ok()) {
+      reason_ = concat("the file ", path_, " is not one that rank 0 of a job has written");
+    } else if (job != job_) {
+      reason_ = concat("the file ", path_, " is of the job \"", job.substr(0, wire::kJobBytes),
+                       "\", this rank's is \"", job_, "\"");
+    } else {
+      return *place;
+    }
+    return std::nullopt;
+  }
+
   const std::string path_;
   const std::string job_;
   const Place place_;
   const OriginProcess process_;
   bool announced_ = false;
+  std::string reason_;
 };
 
 // On every address of this host, IPv4 and IPv6; where there is no IPv6, on every IPv4 one. Where

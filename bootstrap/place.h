@@ -40,6 +40,8 @@ class Announcement {
   // Whether somebody listened there before it was announced: where all addresses refuse, nobody is
   // going to.
   virtual bool listens() const { return false; }
+  // Why the last look() found nothing; no sentence, and empty where that says it all.
+  virtual std::string reason() const { return {}; }
   // What to tell a user where the store was not found; a sentence, or empty.
   virtual std::string advice() const { return {}; }
 };

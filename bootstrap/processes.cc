@@ -82,9 +82,26 @@ class Forwarding {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
+// While it lives, the kernel keeps how children ended: where SIGCHLD is ignored, which survives
+// exec, it does not, and whoever waits waits for all of them and learns nothing.
+class Waiting {
+ public:
+  Waiting() {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &action, &before_);
+  }
+  ~Waiting() { ::sigaction(SIGCHLD, &before_, nullptr); }
+
+ private:
+  struct sigaction before_ {};
+};
+
 class Group {
  public:
-  Group(size_t most, const OnLoss& on_loss) : on_loss_(on_loss) { pids_.reserve(most); }
+  Group(size_t most, const OnLoss& on_loss) : on_loss_(on_loss), most_(most) {
+    pids_.reserve(most);
+  }
   ~Group() {
     kill_rest();
     while (alive_ > 0 && reap(0)) continue;
@@ -92,7 +109,8 @@ class Group {
 
   Status start(const ProcessSpec& spec) {
     const Result<pid_t> pid = start_process(spec);
-    if (!pid.ok()) return pid.status().within(concat("start rank ", pids_.size()));
+    if (!pid.ok())
+      return pid.status().within(concat("start process ", pids_.size() + 1, " of ", most_));
     pids_.push_back(*pid);
     ++alive_;
     return {};
@@ -118,6 +136,7 @@ class Group {
   bool reap(int flags) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, flags);
+    if (pid < 0 && errno == ECHILD) lose_sight();
     if (pid < 0) return errno == EINTR;
     const auto it = std::find(pids_.begin(), pids_.end(), pid);
     if (pid == 0) return false;
@@ -145,12 +164,27 @@ class Group {
     outcome_.reason = describe_end(status);
   }
 
+  // Somebody else has waited for those that are left: how they ended is not known, and their
+  // numbers may be other processes' by now.
+  void lose_sight() {
+    const auto left = std::find_if(pids_.begin(), pids_.end(), [](pid_t pid) { return pid > 0; });
+    if (left != pids_.end() && outcome_.first_failed < 0) {
+      outcome_.first_failed = static_cast<int>(left - pids_.begin());
+      outcome_.exit_status = EXIT_FAILURE;
+      outcome_.reason = "ended, but how is not known: something else has waited for it";
+    }
+    std::fill(pids_.begin(), pids_.end(), 0);
+    alive_ = 0;
+  }
+
   void kill_rest() {
     for (const pid_t pid : pids_)
       if (pid > 0) ::kill(pid, SIGKILL);
   }
 
   const OnLoss& on_loss_;
+  const size_t most_;
+  const Waiting waiting_;
   std::vector<pid_t> pids_;  // 0: ended; stays where it is, as a handler reads it
   const Forwarding forwarding_{pids_};
   int alive_ = 0;
@@ -182,9 +216,12 @@ std::string describe_end(int wait_status) {
 }
 
 Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s,
-                             const OnLoss& on_loss) {
+                             const OnLoss& on_loss, Fd handed_on) {
   Group group(specs.size(), on_loss);
-  for (const ProcessSpec& spec : specs) WEFT_TRY(group.start(spec));
+  for (const ProcessSpec& spec : specs) {
+    WEFT_TRY(group.start(spec));
+    if (handed_on.valid() && spec.inherited_fd == handed_on.get()) handed_on.reset();
+  }
   return group.wait(grace_s);
 }
 

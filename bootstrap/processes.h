@@ -2,7 +2,8 @@
 //
 // When one fails, the others get a grace period to say what they know and end, then they are
 // killed. When the calling process dies, however it dies, the kernel kills them (PR_SET_PDEATHSIG).
-// SIGUSR1 and SIGUSR2 are handed on to them.
+// SIGUSR1 and SIGUSR2 are handed on to them, and SIGCHLD is as by default, while they are waited
+// for.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "base/status.h"
 
 namespace weft {
@@ -55,9 +57,10 @@ struct Outcome {
 using OnLoss = std::function<void(int, const std::string&)>;
 
 // Starts all, waits for all. With `on_loss`, a process that a signal ends does not count, as long
-// as others are left or have ended well: they go on. REQUIRES: the calling process has one thread,
+// as others are left or have ended well: they go on. `handed_on` is the inherited_fd of one of
+// them, closed here as soon as that one is started. REQUIRES: the calling process has one thread,
 // and no other children.
 Result<Outcome> run_together(const std::vector<ProcessSpec>& specs, double grace_s,
-                             const OnLoss& on_loss = nullptr);
+                             const OnLoss& on_loss = nullptr, Fd handed_on = {});
 
 }  // namespace weft

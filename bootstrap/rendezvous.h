@@ -75,7 +75,9 @@ struct Membership {
   //   "unix:NAME"          the same on an abstract Unix socket: ranks of one host and user
   //   "file:///path"       rank 0 leaves its addresses in a file that all ranks see
   //   "id:ADDRESSES/KEY"   a unique id (make_unique_id); rank 0 listens at one of the addresses
-  //   "fd:N"               a listener inherited from whoever made the meeting; rank 0 only
+  //   "fd:N"               a listener inherited from whoever made the meeting; rank 0 only, once
+  //   "open:ADDRESS"       where that listener listens: for the other ranks, which end soon where
+  //                        nobody does any more
   //   "hnp:ADDRESSES"      at mpirun's host; the first rank there serves, whichever rank it is
   //   "pmi"                rank 0's address goes through the process manager
   std::string rendezvous;

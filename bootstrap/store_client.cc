@@ -306,21 +306,43 @@ class StoreClient final : public Rendezvous {
   }
 
   Status gone() const {
-    std::string where;
-    for (const Attempt& attempt : attempts_)
-      where.append(where.empty() ? "" : ", ").append(attempt.address.to_string());
+    const std::string where = addresses_where([](const Attempt&) { return true; });
     return Status(
         Code::peer_lost,
         concat("Rank ", config_.rank, " could not meet the other ranks: nobody listens at ", where,
-               " any more, so who did has ended or died; see its output for the reason."),
+               " any more, so who did has ended or died, or has met the others already; see its "
+               "output for the reason."),
         0);
+  }
+
+  // "10.0.0.1:4000, [fd00::1]:4000": the addresses of those attempts.
+  std::string addresses_where(bool (*is)(const Attempt&)) const {
+    std::string text;
+    for (const Attempt& attempt : attempts_)
+      if (is(attempt)) text.append(text.empty() ? "" : ", ").append(attempt.address.to_string());
+    return text;
+  }
+
+  // Why nobody has welcomed us, as far as can be seen from here.
+  std::string obstacle() const {
+    const std::string silent = addresses_where(
+        [](const Attempt& attempt) { return attempt.connection.open() && !attempt.connecting; });
+    if (!silent.empty())
+      return concat(silent, " accepted the connection but does not answer; is rank 0 stopped, or ",
+                    "not yet at this call?", problem_.empty() ? "" : " Before that: ", problem_);
+    if (!problem_.empty()) return problem_;
+    const std::string asked =
+        addresses_where([](const Attempt& attempt) { return attempt.connecting; });
+    if (!asked.empty()) return concat(asked, ": nothing there takes the connection or refuses it");
+    const std::string reason = announcement_->reason();
+    return reason.empty() ? "no address was announced" : reason;
   }
 
   Status nobody_there() const {
     return Status(
         Code::timeout,
         concat("Rank ", config_.rank, " could not meet the other ranks within the time given (",
-               problem_.empty() ? "no address was announced" : problem_,
+               obstacle(),
                "). Check that rank 0 runs, that it did not start without this rank, and that "
                "all ranks have the same rendezvous and job.",
                announcement_->advice()),

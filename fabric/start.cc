@@ -112,7 +112,7 @@ int supervise(const LocalJob& job, const std::string& meet) {
   LocalJob started = job;
   started.arguments = own_arguments();
   const Result<Outcome> outcome =
-      meeting.ok() ? run_local_job(started, *meeting) : meeting.status();
+      meeting.ok() ? run_local_job(started, meeting.take()) : meeting.status();
   if (!outcome.ok()) {
     complain(outcome.status().to_string());
     return kExitCannotStart;

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "tests/support/seconds.h"
+#include "tests/support/thread_limit.h"
 
 namespace weft {
 namespace {
@@ -140,6 +141,56 @@ TEST(Processes, EnvironmentAndDescriptorAreHandedOn) {
   EXPECT_STREQ(text, "handed on\n");
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+TEST(Processes, ADescriptorCanBeGivenAway) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ProcessSpec spec = shell("sleep 0.3; echo here >&" + std::to_string(ends[1]));
+  spec.inherited_fd = ends[1];
+  const ProcessSpec later = shell("sleep 0.1; test ! -e /proc/$PPID/fd/" + std::to_string(ends[1]));
+  const Result<Outcome> outcome = run_together({spec, later}, 1, nullptr, Fd(ends[1]));
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->first_failed, -1) << "it stays open here: " << outcome->reason;
+  char text[32] = {};
+  EXPECT_EQ(::read(ends[0], text, sizeof text), 5);
+  ::close(ends[0]);
+}
+
+// As a parent may leave it, across exec. SIGCHLD is signal 17.
+TEST(Processes, WhoIgnoresTheEndOfChildrenSeesTheirFailures) {
+  struct sigaction before {
+  }, after{};
+  ASSERT_EQ(::sigaction(SIGCHLD, nullptr, &before), 0);
+  ::signal(SIGCHLD, SIG_IGN);
+  const auto failed = run_together({shell("exit 3"), shell("exec sleep 5")}, 0.1);
+  const auto usual = run_together(
+      {shell("mask=$(sed -n 's/SigIgn:.//p' /proc/$$/status); exit $((0x$mask >> 16 & 1))")}, 1);
+  ::sigaction(SIGCHLD, &before, &after);
+  ASSERT_TRUE(failed.ok() && usual.ok());
+  EXPECT_EQ(failed->exit_status, 3);
+  EXPECT_EQ(failed->first_failed, 0);
+  EXPECT_EQ(usual->exit_status, 0) << "they ignore it, too";
+  EXPECT_TRUE(after.sa_handler == SIG_IGN) << "it is not as it was before";
+}
+
+TEST(Processes, AnEndThatOthersHaveSeenIsAFailure) {
+  const OnLoss steal = [](int, const std::string&) { ::waitpid(-1, nullptr, 0); };
+  const auto outcome =
+      run_together({shell("kill -KILL $$"), shell("sleep 0.2; exit 0")}, 0.1, steal);
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(outcome->first_failed, 1);
+  EXPECT_EQ(outcome->exit_status, 1);
+  EXPECT_NE(outcome->reason.find("how is not known"), std::string::npos) << outcome->reason;
+}
+
+TEST(Processes, WhichCannotBeStartedIsSaid) {
+  const test::ThreadLimit none(0);
+  if (!none.holds()) GTEST_SKIP() << "this limit needs root";
+  const auto outcome = run_together({shell("exit 0"), shell("exit 0")}, 1);
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_TRUE(outcome.status().message().starts_with("start process 1 of 2: fork"))
+      << outcome.status().message();
 }
 
 TEST(Processes, AMissingProgramIsAFailure) {

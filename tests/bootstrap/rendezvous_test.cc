@@ -1,10 +1,10 @@
 // Ranks that meet, and jobs that cannot: over every kind of rendezvous, as threads and as
 // processes.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,12 +13,10 @@
 #include <fstream>
 #include <thread>
 
-#include "base/random.h"
 #include "base/socket.h"
 #include "base/text.h"
 #include "bootstrap/place.h"
 #include "tests/bootstrap/ranks.h"
-#include "tests/support/child.h"
 #include "tests/support/contains.h"
 
 namespace weft {
@@ -345,30 +343,6 @@ TEST(Rendezvous, OfSeveralPortsTheOneThatIsFreeServes) {
   for (const std::string& text : said) EXPECT_EQ(text, "ok: 0,1,2");
 }
 
-TEST(Rendezvous, AStaleFileMisleadsNobody) {
-  Ways ways("file");
-  const std::string path = ways.address().substr(7);
-  // Left by a run whose port is now somebody else's, and who never answers.
-  const auto stranger = listen_on(*SocketAddress::parse("127.0.0.1:0"));
-  std::ofstream(path) << id_text({{*local_address(*stranger)}, random_name()}) << "\nthe job\n";
-  const auto said = test::run(Mode::threads, 3, [&](Rank r) {
-    if (r == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    return test::join(ways, r, 3, 20);
-  });
-  for (const std::string& text : said) EXPECT_EQ(text, test::expected_table(3, 0));
-  EXPECT_NE(::access(path.c_str(), F_OK), 0) << "the file was not removed";
-}
-
-TEST(Rendezvous, WhatIsNoFileIsNotWaitedFor) {
-  Ways ways("file");
-  const std::string path = ways.address().substr(7);
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const int64_t begin_ns = steady_clock().now_ns();
-  EXPECT_TRUE(contains(test::join(ways, 1, 2, 20), "is not a file"));
-  EXPECT_LT(steady_clock().now_ns() - begin_ns, 10'000'000'000);
-  EXPECT_EQ(::unlink(path.c_str()), 0);
-}
-
 TEST(Rendezvous, ALocalNameThatIsTakenIsPassedOver) {
   const std::string name = concat("rendezvous-taken-", ::getpid());
   const auto taken = listen_on(*SocketAddress::parse(concat("@weft-", ::geteuid(), "-", name)));
@@ -398,23 +372,39 @@ TEST(Rendezvous, ListensOnTheChosenInterfaceOnly) {
   EXPECT_EQ(local_address(*listener)->to_string(), concat("127.0.0.1:", port));
 }
 
-TEST(Rendezvous, AForkedChildDoesNotWithdrawTheFile) {
-  Ways ways("file");
-  const std::string path = ways.address().substr(7);
-  auto announced = file_announcement(path, "j", {{*SocketAddress::parse("127.0.0.1:1")}, "key"});
-  ASSERT_TRUE(announced->announce(Deadline::after(20)).ok());
-  ASSERT_EQ(test::in_child([&] { announced.reset(); }), 0);
-  EXPECT_TRUE(std::filesystem::exists(path));
-  announced.reset();
-  EXPECT_FALSE(std::filesystem::exists(path));
+TEST(Rendezvous, WhoListensAndSaysNothingIsNamed) {
+  const auto silent = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  const std::string address = local_address(*silent)->to_string();
+  auto meeting = make_rendezvous({1, 2, concat("tcp://", address), "j"}, Environment());
+  const auto said = test::describe((*meeting)->all_gather("x", Deadline::after(0.2)));
+  EXPECT_TRUE(contains(said, concat(address, " accepted the connection but does not answer")))
+      << said;
 }
 
-TEST(Rendezvous, AFileOfAnotherJobIsLeftAlone) {
-  Ways ways("file");
-  const std::string path = ways.address().substr(7);
-  std::ofstream(path) << "id:127.0.0.1:1/key\nanother job\n";
-  EXPECT_TRUE(contains(test::join(ways, 1, 2, 0.2), "no address was announced"));
-  EXPECT_EQ(::unlink(path.c_str()), 0);
+// Rank 0's listener is there before any rank is.
+TEST(Rendezvous, WhereAListenerIsGoneNobodyIsWaitedFor) {
+  const std::string address = concat("open:127.0.0.1:", test::free_port());
+  const Deadline soon = Deadline::after(10);
+  auto meeting = make_rendezvous({1, 2, address, "j"}, Environment());
+  const auto said = test::describe((*meeting)->all_gather("x", Deadline::after(20)));
+  EXPECT_TRUE(contains(said, "peer lost: Rank 1 could not meet")) << said;
+  EXPECT_FALSE(soon.expired());
+}
+
+// In a process of its own, as what was inherited is remembered.
+TEST(Rendezvous, AnInheritedListenerIsTakenOnce) {
+  const auto said = test::run(Mode::processes, 1, [](Rank) -> std::string {
+    const int fd = make_meeting("")->listener.release();
+    ::fcntl(fd, F_SETFD, 0);  // as after exec
+    const RendezvousConfig config{0, 2, concat("fd:", fd), ""};
+    if (!make_rendezvous(config, {}).ok()) return "not taken";
+    const auto own = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+    if (own->get() != fd) return concat("another number: ", own->get());
+    const auto again = make_rendezvous(config, {});
+    return concat(again.status().message(), local_address(*own).ok() ? " (open)" : " (closed)");
+  });
+  EXPECT_TRUE(contains(said[0], "has met the others by fd:")) << said[0];
+  EXPECT_TRUE(contains(said[0], "(open)")) << said[0];
 }
 
 TEST(Rendezvous, BadArgumentsAreErrorsAtOnce) {
@@ -427,6 +417,11 @@ TEST(Rendezvous, BadArgumentsAreErrorsAtOnce) {
   EXPECT_TRUE(contains(message(0, 2, ""), "is no rendezvous for 2 ranks"));
   EXPECT_TRUE(contains(message(1, 2, "http://x:1"), "http://x:1"));
   EXPECT_TRUE(contains(message(0, 2, "tcp://127.0.0.1"), "not host:port"));
+  for (const Rank rank : {0, 1})
+    for (const char* empty : {"tcp://", "hnp:"})
+      EXPECT_TRUE(contains(message(rank, 2, empty), "names no address")) << rank << empty;
+  EXPECT_TRUE(contains(message(0, 2, "open:127.0.0.1:1"), "for the other ranks"));
+  EXPECT_FALSE(message(1, 2, "open:nonsense").empty());
   EXPECT_TRUE(contains(message(0, 2, "fd:0"), "not a listening socket"));
   EXPECT_TRUE(contains(message(1, 2, "fd:3"), "fd:N is rank 0's"));
   EXPECT_TRUE(contains(message(1, 2, "id:nonsense"), "is not a unique id"));

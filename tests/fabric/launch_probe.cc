@@ -1,6 +1,7 @@
 // A job that ends as its arguments say; launch_test.cc looks at what comes of it.
 //   weft-launch-probe RANKS
-//   well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort|caught [RANK [DEVICES]]
+//   well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort|caught|unborn
+//   [RANK [DEVICES]]
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <string>
 #include <thread>
 
+#include "base/env.h"
 #include "fabric/launch.h"
 
 namespace {
@@ -65,12 +67,17 @@ int main(int argc, char** argv) {
   const std::string what = argc > 2 ? argv[2] : "well";
   const int culprit = argc > 3 ? std::atoi(argv[3]) : -1;
   const bool threads = what.ends_with("threads");
+  // Ended before it meets the others, who are left alone.
+  const bool unborn = what == "unborn";
+  if (unborn && weft::Environment::of_process().get_int("WEFT_RANK") == culprit)
+    std::raise(SIGKILL);
   const weft::FabricConfig config{
       .devices = ranks > 0  ? ranks
                  : argc > 4 ? std::atoi(argv[4])
                             : 0,
       .num_nodes = ranks < 0 ? -ranks : 0,
-      .strategy = threads ? weft::Strategy::threads : weft::Strategy::processes};
+      .strategy = threads ? weft::Strategy::threads : weft::Strategy::processes,
+      .keep_going = unborn};
   if (what != "plain") {
     const auto body = [&](weft::Fabric& fabric) { act(fabric, what, culprit); };
     const int status = weft::launch(config, body);

@@ -118,6 +118,14 @@ TEST(Launch, WhoLeavesInTheMiddleIsNamed) {
       << ran.output;
 }
 
+// The others see that nobody listens any more, long before their time is over (30 s).
+TEST(Launch, AFirstRankThatEndsBeforeItMeetsIsNotWaitedFor) {
+  const Ran ran = probe("3 unborn 0");
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_EQ(count(ran.output, "nobody listens at 127.0.0.1:"), 2u) << ran.output;
+  EXPECT_LT(ran.seconds, 15);
+}
+
 // Where every rank says that another one is to blame, none is named as the one that failed.
 TEST(Launch, NobodyIsToBlameForAnAbort) {
   const Ran ran = probe("3 abort 1");
