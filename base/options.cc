@@ -106,6 +106,12 @@ Status validate(const VerbsOptions& options) {
 
 }  // namespace
 
+std::string_view without_or_auto(std::string_view algorithm) {
+  constexpr std::string_view kOrAuto = ",auto";
+  if (algorithm.ends_with(kOrAuto)) algorithm.remove_suffix(kOrAuto.size());
+  return algorithm;
+}
+
 Status validate(const Options& o) {
   const auto wrong = [](std::string_view option, const std::string& value, std::string_view rule) {
     return invalid_argument(concat("option ", option, " is ", value, "; it must be ", rule));

@@ -42,6 +42,9 @@ inline constexpr int kLanesMax = 64;
 inline constexpr size_t kSlotBytesMax = size_t{1} << 30;  // and of a chunk
 inline constexpr size_t kWindowBytesMax = size_t{1} << 40;
 
+// The name in Options::algorithm, or the file, without the ",auto" that makes it a wish only.
+std::string_view without_or_auto(std::string_view algorithm);
+
 // See the top of this file; docs name them by their environment variables.
 struct Options {
   // Which media may be used: "auto" (shm inside a host; between hosts verbs where every rank has
@@ -50,7 +53,7 @@ struct Options {
   std::string transport = "auto";
   // "auto", a name that `weft-schedule list` prints, or a file "my.json" (docs/your-algorithm.md),
   // which all ranks can read and which is proven first; used where it suits the collective, an
-  // error where it does not, but for a name with ",auto" behind it.  WEFT_ALGORITHM
+  // error where it does not, but with ",auto" behind it.  WEFT_ALGORITHM
   std::string algorithm = "auto";
   // How data edges between windows travel: "auto", "ll" (flag and payload in one cache line),
   // "simple" (payload, then flag).  WEFT_PROTOCOL

@@ -20,10 +20,11 @@ static_assert(kSignalCells == WindowLayout::kCells);
 }  // namespace
 
 Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options& options) {
-  if (!names_file(options.algorithm)) return std::shared_ptr<const ImportedAlgorithm>();
-  const Result<std::string> text = read_regular(options.algorithm);
+  const std::string path(without_or_auto(options.algorithm));
+  if (!names_file(path)) return std::shared_ptr<const ImportedAlgorithm>();
+  const Result<std::string> text = read_regular(path);
   if (!text.ok()) return text.status();
-  Result<ScheduleFile> file = import_schedules(*text, options.algorithm);
+  Result<ScheduleFile> file = import_schedules(*text, path);
   if (!file.ok()) return file.status();
   ImportedAlgorithm imported;
   imported.file = std::make_shared<const ScheduleFile>(file.take());
@@ -33,12 +34,10 @@ Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options&
 }
 
 std::string prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options) {
-  std::vector<int> slots(std::begin(kUsualSlots), std::end(kUsualSlots));
-  if (options.slots > 0) slots.push_back(options.slots);
-  const Result<Evidence> evidence = prove(*imported.file, ranks, slots);
+  const Result<Evidence> evidence = prove(*imported.file, ranks, slots_to_prove(options.slots));
   if (!evidence.ok())
     return json_text(
-        json{{"refused", concat(options.algorithm, ": ", evidence.status().message())}});
+        json{{"refused", concat(without_or_auto(options.algorithm), ": ", evidence.status().message())}});
   return json_text(json{{"proof",
                          {{"canonical", evidence->canonical},
                           {"lines", evidence->lines},

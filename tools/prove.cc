@@ -19,6 +19,9 @@ namespace weft {
 namespace {
 
 constexpr int kRadixes[] = {2, 3, 4};
+// Of so many ranks built-in algorithms are proven with all shortages; of more, which have the same
+// steps again, with some.
+constexpr int kThoroughRanks = 7, kFewShortages = 2;
 
 class Stopwatch {
  public:
@@ -90,7 +93,9 @@ class Batch {
   void prove(const Schedule& schedule, const std::string& what) {
     if (!verify(schedule, {.slots = 1}).status.ok()) row_.least_slots = 2;
     if (algorithm_.windows && algorithm_.lines) record(check_lines(schedule), what + ", ll");
-    for (const WayToRun& way : ways_to_run(schedule, scope_.slots)) judge(schedule, way, what);
+    const int shortages = ranks_ <= kThoroughRanks ? kMostShortages : kFewShortages;
+    for (const WayToRun& way : ways_to_run(schedule, scope_.slots, shortages))
+      judge(schedule, way, what);
   }
 
   void judge(const Schedule& schedule, const WayToRun& way, const std::string& what) {

@@ -114,6 +114,7 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count, Curso
 
 void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                        uint64_t past_caches) const {
+  if (places.targets == 0) return;  // a step may only read, or only take a message
   const int64_t divisor = step.finish ? plan_->divisor : 1;
   const size_t bytes = count * plan_->element_bytes;
   const auto copy = [&](int target, const void* from) {

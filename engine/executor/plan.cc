@@ -154,7 +154,7 @@ class Lowering {
 
   Status add_lane(const Lane& lane) {
     PlanLane lowered{.steps = {}, .copy = lane.copy, .rounds = rounds_of(lane)};
-    if (lowered.rounds <= static_cast<size_t>(lane.copy)) return {};
+    if (lane.steps.empty() || lowered.rounds <= static_cast<size_t>(lane.copy)) return {};
     bool begins = true;
     for (const Step& step : lane.steps) {
       lowered.steps.emplace_back();

@@ -1,9 +1,11 @@
 #include "engine/schedule/verify.h"
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <vector>
 
+#include "base/text.h"
 #include "engine/schedule/verify_plan.h"
 #include "engine/schedule/verify_result.h"
 #include "engine/schedule/verify_run.h"
@@ -23,6 +25,8 @@ Status check(const VerifyOptions& options) {
                             ".");
   if (options.rounds < 0)
     return invalid_argument(std::to_string(options.rounds) + " rounds are not possible.");
+  if (!std::ranges::all_of(options.sizes, [](int size) { return size >= 0; }))
+    return invalid_argument("A chunk has elements in no fewer than 0 rounds.");
   if (options.leases < 1)
     return invalid_argument("Windows hold at least one lease, not " +
                             std::to_string(options.leases) + ".");
@@ -31,6 +35,7 @@ Status check(const VerifyOptions& options) {
 
 Call call_of(const Plan& plan, int rounds, const VerifyOptions& options) {
   Call call{&plan, rounds, {}, options.lines};
+  for (const int size : options.sizes) call.sizes.push_back(std::min(size, rounds));
   if (options.uneven == 0) return call;
   std::minstd_rand random(options.uneven);
   if (options.lines) {
@@ -54,6 +59,11 @@ Proof verify(const Schedule& schedule, const VerifyOptions& options) {
   const Result<Plan> plan = symbolic::lower(schedule);
   proof.status = plan.status();
   if (!proof.status.ok()) return proof;
+  if (!options.sizes.empty() && options.sizes.size() != static_cast<size_t>(plan->chunks)) {
+    proof.status = invalid_argument(
+        concat(options.sizes.size(), " sizes are given for ", plan->chunks, " chunks."));
+    return proof;
+  }
   const int rounds = options.rounds > 0 ? options.rounds : plan->rounds_to_wrap(options.slots);
   proof.status = plan->check_effort(rounds, options.slots);
   if (!proof.status.ok()) return proof;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/schedule/schedule.h"
@@ -34,6 +35,9 @@ struct VerifyOptions {
   // 0: every chunk has elements in every round. Else a seed, by which every chunk runs out of
   // elements in a round of its own: messages that other chunks may have relied on are missing.
   unsigned uneven = 0;
+  // Instead of a seed, by chunk: in how many rounds it has elements; more than all are all. Not for
+  // sequences.
+  std::vector<int> sizes = {};
   // As under the ll protocol (lines.h): where a chunk is empty, nothing stands in for the signals
   // that its lines would have carried. Only calls whose blocks are equal run so: with `uneven`, the
   // pieces of a block run out in different rounds, those of other blocks with them.

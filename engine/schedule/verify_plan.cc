@@ -9,8 +9,9 @@
 namespace weft::symbolic {
 namespace {
 
-// What a proof may take: some seconds, and a few gigabytes.
-constexpr int64_t kMostOps = int64_t{1} << 28;
+// What a proof may take: some seconds, and a gigabyte or two.
+constexpr int64_t kMostOps = int64_t{1} << 24;   // in a round
+constexpr int64_t kMostDone = int64_t{1} << 26;  // of them in all rounds
 constexpr int64_t kMostCells = int64_t{1} << 27;
 constexpr int64_t kMostEnds = int64_t{1} << 24;    // of links and signals
 constexpr int64_t kMostPlaces = int64_t{1} << 30;  // ranks x chunks
@@ -308,7 +309,7 @@ Status Plan::check_effort(int rounds, int slots) const {
   int64_t done = 0;
   for (const PlanLane& lane : lanes)
     done += int64_t{lane.ops.end - lane.ops.begin} * rounds_of(lane.copy, rounds);
-  return done > kMostOps ? too_large("it takes too many steps in all rounds") : Status();
+  return done > kMostDone ? too_large("it takes too many steps in all rounds") : Status();
 }
 
 Status check_posts(const Plan& plan) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "engine/algorithms/imported.h"
 #include "engine/schedule/json.h"
 #include "kernels/claim.h"
 #include "kernels/reduce.h"
@@ -220,9 +219,6 @@ std::string those_that_suit(const Collective& c, const Surroundings& around,
   return text;
 }
 
-// What follows the name of an algorithm that is only a wish.
-constexpr std::string_view kOrAuto = ",auto";
-
 // The algorithm of that name, or why it cannot serve.
 Result<const Algorithm*> asked_for(std::string_view asked, const Call& call, const Collective& c,
                                    const Surroundings& around, const Options& options) {
@@ -281,12 +277,8 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
   const Algorithm* const none = nullptr;
   if (options.algorithm == "auto" || call.kind == Kind::exchange || call.kind == Kind::barrier)
     return none;
-  std::string_view name = options.algorithm;
-  const bool or_auto = name.ends_with(kOrAuto);
-  if (or_auto) name.remove_suffix(kOrAuto.size());
-  if (or_auto && names_file(name))
-    return invalid_argument(concat("algorithm \"", options.algorithm, "\": a file serves or is an ",
-                                   "error; write \"", name, "\" alone"));
+  const std::string_view name = without_or_auto(options.algorithm);
+  const bool or_auto = name.size() < options.algorithm.size();
   auto asked = asked_for(name, call, c, around, options);
   if (or_auto && asked.status().code() == Code::unsupported) return none;
   return asked;

@@ -114,6 +114,30 @@ TEST_F(Import, AnAverageIsDividedWhereTheScheduleSaysSo) {
     });
 }
 
+// What does nothing is proven, too: lanes without steps, and folds that go nowhere.
+TEST_F(Import, WhatDoesNothingDoesNoHarm) {
+  const Operand in{.buffer = Buffer::input}, out{.buffer = Buffer::output};
+  Schedule folds{{Kind::all_reduce, 2, 0, false}, std::vector<Program>(2)};
+  for (Rank me = 0; me < 2; ++me) {
+    Lane& lane = folds.programs[static_cast<size_t>(me)].lane();
+    for (const int link : {0, 1}) lane.step(0).read(in).send({1 - me, link});
+    lane.step(0).recv({1 - me, 0}).read(in);
+    lane.step(0).recv({1 - me, 1}).read(in).write(out).finished();
+  }
+  Schedule lanes = samples::window_all_reduce(2);
+  for (Program& program : lanes.programs) program.lane();
+  for (const Schedule& schedule : {folds, lanes}) {
+    const std::string file =
+        write("nothing.json", to_json(ScheduleFile{"nothing", "", {schedule}}));
+    run_ranks(cluster(2, file), [](Communicator& c) {
+      for (const size_t count : {size_t{3}, size_t{100'000}}) {
+        const Shape shape{.kind = Kind::all_reduce, .ranks = 2, .count = count};
+        EXPECT_EQ(run_and_compare(c, shape, false, count), "") << count;
+      }
+    });
+  }
+}
+
 TEST_F(Import, RunsLikeOneThatIsBuiltIn) {
   const std::string file = write("my.json", some_of_everything());
   for (const char* transport : {"shm", "tcp"}) {
@@ -125,6 +149,20 @@ TEST_F(Import, RunsLikeOneThatIsBuiltIn) {
       EXPECT_TRUE(c.barrier().ok());
     });
   }
+}
+
+TEST_F(Import, AsAWishItLeavesWhatItDoesNotServe) {
+  const ScheduleFile file{"mine", "", {built_in("ring", {Kind::all_reduce, 2, 0, false})}};
+  const std::string path = write("my.json", to_json(file));
+  run_ranks(cluster(2, path + ",auto"), [](Communicator& c) {
+    for (const Kind kind : {Kind::all_reduce, Kind::all_gather}) {
+      const Shape shape{.kind = kind, .ranks = 2, .count = 1000};
+      EXPECT_EQ(run_and_compare(c, shape, false, 1), "") << name(kind);
+      const auto info = c.explain({.kind = kind});
+      ASSERT_TRUE(info.ok()) << info.status().to_string();
+      EXPECT_EQ(info->algorithm == "mine", kind == Kind::all_reduce) << info->algorithm;
+    }
+  });
 }
 
 TEST_F(Import, RunsOverWindowsWithLinesAndLanes) {

@@ -439,8 +439,6 @@ TEST(Choose, TakesAWishWhereItServes) {
   EXPECT_EQ(choose(call, around, options).status().code(), Code::unsupported);
   options.algorithm = "no_such,auto";
   EXPECT_EQ(choose(call, around, options).status().code(), Code::invalid_argument);
-  options.algorithm = "mine.json,auto";
-  EXPECT_TRUE(test::contains(choose(call, around, options).status(), "write \"mine.json\" alone"));
 }
 
 TEST(Choose, OffersWhatWouldServe) {

@@ -1,0 +1,108 @@
+// Schedules that are right only as long as nothing is short, or little is under way: each is proven
+// in the ways that it is right in, and refused for the one that it is wrong in.
+#include "engine/schedule/prove.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace weft {
+namespace {
+
+const Operand kInput{.buffer = Buffer::input}, kOutput{.buffer = Buffer::output};
+const Operand kScratch{.buffer = Buffer::scratch};
+
+// "ok", or the first way that is refused.
+std::string refused(const Schedule& schedule, std::span<const int> slots) {
+  for (const WayToRun& way : ways_to_run(schedule, slots))
+    if (!prove(schedule, way).status.ok()) return describe(way);
+  return "ok";
+}
+
+// Rank 0's lane 0 takes its sum of chunk 0 out of scratch memory when chunk 1 has come back, which
+// lane 1 has sent after it had put the sum there.
+Schedule relies_on_the_next_piece() {
+  Schedule s{{Kind::all_reduce, 2, 0, false}, std::vector<Program>(2)};
+  for (Program& program : s.programs) program.pieces = 2;
+  s.programs[0].scratch_slots = 1;
+  Lane& takes = s.programs[0].lane();
+  takes.step(1).recv({1, 1}).write(kOutput);
+  takes.step(0).read(kScratch).write(kOutput).send({1, 3}).finished();
+  Lane& puts = s.programs[0].lane();
+  puts.step(0).recv({1, 0}).read(kInput).write(kScratch);
+  puts.step(1).read(kInput).send({1, 2});
+  Lane& other = s.programs[1].lane();
+  other.step(0).read(kInput).send({0, 0});
+  other.step(1).recv({0, 2}).read(kInput).write(kOutput).send({0, 1}).finished();
+  other.step(0).recv({0, 3}).write(kOutput);
+  return s;
+}
+
+TEST(Prove, ShortCallsLackTheirLaterPieces) {
+  const int slots[] = {2};
+  const Schedule s = relies_on_the_next_piece();
+  EXPECT_TRUE(verify(s, {.slots = 2}).status.ok());
+  EXPECT_TRUE(verify(s, {.slots = 2, .sizes = {4, 4}}).status.ok());
+  EXPECT_FALSE(verify(s, {.slots = 2, .sizes = {4, 0}}).status.ok());
+  EXPECT_EQ(refused(s, slots), "2 slots, chunks of 1,0 rounds, two copies");
+}
+
+// The same with blocks of their own sizes, of which others may be empty.
+TEST(Prove, OtherBlocksMayBeEmpty) {
+  Schedule s{{Kind::all_gather, 2, 0, false}, std::vector<Program>(2)};
+  s.programs[0].scratch_slots = 1;
+  Lane& takes = s.programs[0].lane();
+  takes.step(1).recv({1, 2});
+  takes.step(0).read(kScratch).write(kOutput).send({1, 3});
+  Lane& puts = s.programs[0].lane();
+  puts.step(1).recv({1, 0}).write(kOutput);
+  puts.step(0).read(kInput).write(kScratch);
+  puts.step(1).read(kOutput).send({1, 1});
+  Lane& other = s.programs[1].lane();
+  other.step(1).read(kInput).write(kOutput).send({0, 0});
+  other.step(1).recv({0, 1});
+  other.step(1).read(kInput).send({0, 2});
+  other.step(0).recv({0, 3}).write(kOutput);
+  EXPECT_TRUE(verify(s, {.slots = 2}).status.ok());
+  const int slots[] = {2};
+  EXPECT_NE(refused(s, slots), "ok");
+}
+
+// Rank 0's lane 1 takes `many` messages, but first it puts its sum into scratch memory. Where fewer
+// have room on the way, rank 1 can send what comes behind them only then, and lane 0 takes that for
+// a sign that the sum is there.
+Schedule relies_on_few_under_way(int many) {
+  Schedule s{{Kind::all_reduce, 2, 0, false}, std::vector<Program>(2)};
+  s.programs[0].scratch_slots = 1;
+  Lane& takes = s.programs[0].lane();
+  takes.step(0).recv({1, 1});
+  takes.step(0).read(kScratch).write(kOutput).send({1, 3}).finished();
+  takes.step(0).read(kInput).send({1, 4});
+  Lane& puts = s.programs[0].lane();
+  puts.step(0).recv({1, 2}).read(kInput).write(kScratch);
+  for (int i = 0; i < many; ++i) puts.step(0).recv({1, 0});
+  Lane& sends = s.programs[1].lane();
+  for (int i = 0; i < many; ++i) sends.step(0).read(kInput).send({0, 0});
+  sends.step(0).read(kInput).send({0, 1});
+  sends.step(0).recv({0, 3}).write(kOutput);
+  Lane& beside = s.programs[1].lane();
+  beside.step(0).read(kInput).send({0, 2});
+  beside.step(0).recv({0, 4});  // scratch memory is free again
+  return s;
+}
+
+TEST(Prove, ShortMessagesAreManyUnderWay) {
+  const int few[] = {2, 3, 8};
+  const Schedule s = relies_on_few_under_way(12);
+  EXPECT_EQ(refused(s, few), "ok");
+  EXPECT_EQ(refused(s, kUsualSlots), "32 slots");
+  EXPECT_EQ(refused(relies_on_few_under_way(40), kUsualSlots), "ok");
+  EXPECT_EQ(refused(relies_on_few_under_way(40), slots_to_prove(6)), "48 slots");
+  EXPECT_EQ(slots_to_prove(0), (std::vector<int>{2, 3, 8, 32}));
+  EXPECT_EQ(slots_to_prove(6), (std::vector<int>{2, 3, 8, 32, 6, 48}));
+}
+
+}  // namespace
+}  // namespace weft
