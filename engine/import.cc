@@ -36,8 +36,8 @@ Result<std::shared_ptr<const ImportedAlgorithm>> import_asked_for(const Options&
 std::string prove_for(const ImportedAlgorithm& imported, int ranks, const Options& options) {
   const Result<Evidence> evidence = prove(*imported.file, ranks, slots_to_prove(options.slots));
   if (!evidence.ok())
-    return json_text(
-        json{{"refused", concat(without_or_auto(options.algorithm), ": ", evidence.status().message())}});
+    return json_text(json{{"refused", concat(without_or_auto(options.algorithm), ": ",
+                                             evidence.status().message())}});
   return json_text(json{{"proof",
                          {{"canonical", evidence->canonical},
                           {"lines", evidence->lines},
