@@ -154,7 +154,10 @@ class Communicator {
   // Collective over the ranks that are still there, sound or failed as this communicator may be:
   // makes a new one of them, in their order, without those that are lost and without `without`
   // (ranks that do not call; the same on all). Ranks that do not call within `timeout_s` (0: that
-  // of the options) are left out as well. A rank that is lost meanwhile is left out, too. Where a
+  // of the options) are left out as well, but for the lowest of those that are there, under which
+  // they meet: where that one does not call, the others get Code::timeout with it as the peer,
+  // after twice `timeout_s` and a second, and may call again `without` it. Who comes when the
+  // others have gone on gets the same. A rank that is lost meanwhile is left out, too. Where a
   // network falls apart, each part goes on by itself: compare size() with what is needed. abort()
   // ends a shrink that is under way on this rank; the others then leave this rank out. Those that
   // were shrunk from the same one are shrunk in the same order on all ranks: else Code::mismatch.

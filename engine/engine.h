@@ -173,10 +173,14 @@ class Engine final : public Communicator {
   Status run_internal(const Call& call, Purpose purpose);
   Status check_arguments(const Call& call, bool on_device = false);
   Operations checks_before(Operation& op);
-  Status describe_timeout(Operation& op) const;
+  double patience_s(const Operation& op) const;  // how long it may wait
+  double waited_s(const Operation& op) const;
+  Operation& longest_waiting(Operation& looking);
+  std::vector<Rank> who_gave_up() const;
+  Status answer_timeout(Operation& op, const Status& heard);
+  Status describe_timeout(Operation& op, double waited) const;
   Status time_out(Operation& op);
   void time_out_waiting(const Operation& op);
-  std::string patience_text(const Operation& op) const;
   // `default_deadline`: it was not the call's own.
   Status with_last_words(const Status& status, const std::vector<Rank>& blamed,
                          bool default_deadline);

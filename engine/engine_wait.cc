@@ -23,6 +23,9 @@ constexpr double kWarnAfter_s = 30, kWarnAgain = 3;
 constexpr double kAway_s = 1;
 // How long to wait for a peer's side of a disagreement before reporting without it.
 constexpr double kOtherSide_s = 0.5;
+// Who has waited for less than this part of its own deadline when another rank gives up, and for
+// less than so long, was busy.
+constexpr double kBusyPart = 0.1, kBusyMost_s = 0.5;
 constexpr double kLastWordsLeast_s = 0.2, kLastWordsMost_s = 1;
 
 }  // namespace
@@ -59,12 +62,7 @@ Status Engine::look_around(Operation& op) {
   }
   if (Status heard = hear_notes(); !heard.ok()) {
     if (op.ended == CpuExecutor::Progress::done || heard.code() != Code::timeout) return heard;
-    // Perhaps they waited for this rank: say whom it waits for itself.
-    const Status own = describe_timeout(op);
-    const std::vector<Rank> blamed = op.executor.blocked_peers();
-    notify_all(NoteKind::failure, failure_note({own, blamed}, rank()));
-    const Status both(Code::timeout, concat(heard.message(), "; ", own.message()), own.peer());
-    return with_last_words(both, blamed, op.call.timeout_s == 0);
+    return answer_timeout(op, heard);
   }
   if (Status status = op.executor.check(); !status.ok()) {
     if (status.code() == Code::mismatch) return fail(explain_mismatch(op, status), true);
@@ -90,6 +88,45 @@ Status Engine::look_around(Operation& op) {
   if (waited_s > kStatementAfter_s) state_call(op, now_ns);
   if (waited_s > std::max(op.warn_after_s, kWarnAfter_s)) warn(op, waited_s);
   return {};
+}
+
+double Engine::patience_s(const Operation& op) const {
+  return op.call.timeout_s > 0 ? op.call.timeout_s : config_.options.timeout_s;
+}
+
+// How long it has, of that, by what counts for its deadline.
+double Engine::waited_s(const Operation& op) const {
+  if (!op.deadline || op.moved) return 0;
+  return std::max(0.0, patience_s(op) - static_cast<double>(op.deadline->left_ns()) * 1e-9);
+}
+
+// Of all calls under way, `looking` among them, which looks around.
+Operation& Engine::longest_waiting(Operation& looking) {
+  Operation* longest = &looking;
+  const auto consider = [&](Operation& op) {
+    if (op.plan && !op.has_ended() && waited_s(op) > waited_s(*longest)) longest = &op;
+  };
+  consider(inline_);
+  for (const auto& op : active_)
+    if (op) consider(*op);
+  return *longest;
+}
+
+// To another rank's timeout: perhaps that one waited for this rank, which says whom it waits for
+// itself. Where it has not for long, that is no reason why others had to: then it was busy.
+Status Engine::answer_timeout(Operation& op, const Status& heard) {
+  Operation& longest = longest_waiting(op);
+  const double waited = waited_s(longest);
+  const bool busy = waited < std::min(patience_s(longest) * kBusyPart, kBusyMost_s);
+  Status own = describe_timeout(longest, waited);
+  if (busy) own = Status(Code::timeout, std::string(own.message()));
+  const std::vector<Rank> blamed = busy ? std::vector<Rank>() : longest.executor.blocked_peers();
+  const Word word{own, blamed};
+  notify_all(NoteKind::failure, failure_note(word, rank()));
+  if (busy) words_.emplace(rank(), word);
+  const Status both(Code::timeout, concat(heard.message(), "; ", own.message()),
+                    busy ? heard.peer() : own.peer());
+  return with_last_words(both, blamed, op.call.timeout_s == 0);
 }
 
 void Engine::warn(Operation& op, double waited_s) {
@@ -214,14 +251,15 @@ Status Engine::explain_mismatch(Operation& op, const Status& failure) {
 
 Status Engine::time_out(Operation& op) {
   const std::vector<Rank> blamed = op.executor.blocked_peers();
-  return with_last_words(fail(describe_timeout(op), true, blamed), blamed, op.call.timeout_s == 0);
+  return with_last_words(fail(describe_timeout(op, patience_s(op)), true, blamed), blamed,
+                         op.call.timeout_s == 0);
 }
 
 void Engine::time_out_waiting(const Operation& op) {
   const Operation* ahead = inline_.plan ? &inline_ : nullptr;
   if (!ahead && !active_.empty()) ahead = active_.front().get();
   const std::vector<Rank> blamed = ahead ? ahead->executor.blocked_peers() : std::vector<Rank>();
-  std::string text = concat(op.text(), ": rank ", rank(), " waited ", patience_text(op),
+  std::string text = concat(op.text(), ": rank ", rank(), " waited ", number_text(patience_s(op)),
                             " s for calls before it to end");
   if (ahead)
     text.append(concat("; ", ahead->text(), " waits for ", ahead->executor.blocked_on(),
@@ -230,8 +268,12 @@ void Engine::time_out_waiting(const Operation& op) {
   (void)with_last_words(fail(status, true, blamed), blamed, op.call.timeout_s == 0);
 }
 
-std::string Engine::patience_text(const Operation& op) const {
-  return number_text(op.call.timeout_s > 0 ? op.call.timeout_s : config_.options.timeout_s);
+// Where a rank begins to ask who is to blame that was busy itself.
+std::vector<Rank> Engine::who_gave_up() const {
+  std::vector<Rank> ranks;
+  for (const auto& [teller, word] : words_)
+    if (word.status.code() == Code::timeout && !was_busy(word)) ranks.push_back(teller);
+  return ranks;
 }
 
 // After a timeout, which all ranks of the call tell each other: those who are waited for may
@@ -259,9 +301,10 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
     media_->wait(patience);
   }
   const std::vector<Rank> missing = silent();
-  const Culprit culprit = find_culprit(blamed, words_, rank());
+  const std::vector<Rank> first = words_.contains(rank()) ? who_gave_up() : blamed;
+  const Culprit culprit = find_culprit(first, words_, rank());
   const Status* cause = culprit.word;
-  for (const Rank peer : blamed)
+  for (const Rank peer : first)
     if (const auto word = words_.find(peer); !cause && word != words_.end())
       cause = &word->second.status;
   std::string text;
@@ -270,10 +313,11 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
   else if (!missing.empty())
     text = concat("no word from ", rank_list(missing), ": ");
   text.append(status.message());
-  if (cause) text.append("; ").append(cause->message());
+  if (cause && text.find(cause->message()) == std::string::npos)
+    text.append("; ").append(cause->message());
   if (default_deadline)
     text.append(" (for a longer deadline set WEFT_TIMEOUT, in seconds, or Options::timeout_s)");
-  const bool certain = std::ranges::find(missing, culprit.rank) != missing.end();
+  const bool certain = culprit.busy || std::ranges::find(missing, culprit.rank) != missing.end();
   const Rank peer = culprit.circle                 ? status.peer()
                     : !missing.empty() && !certain ? missing.front()
                     : culprit.rank >= 0            ? culprit.rank
@@ -285,12 +329,17 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
   return said;
 }
 
-Status Engine::describe_timeout(Operation& op) const {
+// `waited`: seconds. Where those are nearly as many as it may, others were sooner to give up.
+Status Engine::describe_timeout(Operation& op, double waited) const {
+  constexpr double kNearly = 0.9;
   const std::vector<Rank> peers = op.executor.blocked_peers();
+  const double patience = patience_s(op);
+  const double rounded = std::round(waited * 1e3) * 1e-3;
   std::string text = op.text();
   if (!op.is_group) text += concat(", collective call ", op.sequence);
   text += concat(", algorithm ", op.plan->plan->request.algorithm, ": rank ", rank(), " waited ",
-                 patience_text(op), " s for ", op.executor.blocked_on(), whereabouts(peers));
+                 number_text(waited > kNearly * patience ? patience : rounded), " s for ",
+                 op.executor.blocked_on(), whereabouts(peers));
   return Status(Code::timeout, std::move(text), peers.empty() ? -1 : peers.front());
 }
 

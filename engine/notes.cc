@@ -25,6 +25,10 @@ std::optional<int> take_int(std::string_view& text, char after) {
 
 }  // namespace
 
+bool was_busy(const Word& word) {
+  return word.status.code() == Code::timeout && word.status.peer() < 0 && word.waited_for.empty();
+}
+
 std::string failure_note(const Word& word, Rank teller) {
   const Status& status = word.status;
   std::string text = concat(kMark, static_cast<int>(status.code()), " ", status.peer());
@@ -55,9 +59,11 @@ std::optional<Word> parse_failure_note(std::string_view text) {
 Culprit find_culprit(const std::vector<Rank>& waited_for, const Words& words, Rank me) {
   std::vector<Culprit> reached;
   bool circle = false;
+  std::optional<Culprit> busy;
   const auto reach = [&](Rank next, const Status* word) {
-    const bool known = next == me || std::any_of(reached.begin(), reached.end(),
-                                                 [&](const Culprit& c) { return c.rank == next; });
+    const bool known = (next == me && !words.contains(me)) ||
+                       std::any_of(reached.begin(), reached.end(),
+                                   [&](const Culprit& c) { return c.rank == next; });
     circle |= known;
     if (next >= 0 && !known) reached.push_back({next, word});
   };
@@ -66,10 +72,14 @@ Culprit find_culprit(const std::vector<Rank>& waited_for, const Words& words, Ra
     const auto found = words.find(reached[i].rank);
     if (found == words.end()) return reached[i];
     const Word& word = found->second;
+    if (!busy && was_busy(word)) {
+      busy = reached[i];
+      busy->busy = true;
+    }
     reach(word.status.peer(), &word.status);
     for (const Rank next : word.waited_for) reach(next, &word.status);
   }
-  return {.circle = circle};
+  return busy ? *busy : Culprit{.circle = circle};
 }
 
 }  // namespace weft

@@ -14,9 +14,14 @@ namespace weft {
 
 // What a rank tells of a failure.
 struct Word {
-  Status status;                 // its peer is -1, or the rank that is to blame or is waited for
+  // Its peer is -1, or the rank that is to blame or is waited for. A timeout that names none: the
+  // teller was busy, and waited for nobody for long.
+  Status status;
   std::vector<Rank> waited_for;  // more of those
 };
+
+// Whether it is of a timeout of others, and the teller waited for nobody.
+bool was_busy(const Word& word);
 
 // "failed CODE PEER[,PEER...] RANK MESSAGE"
 std::string failure_note(const Word& word, Rank teller);
@@ -31,9 +36,11 @@ struct Culprit {
   Rank rank = -1;                // -1: none
   const Status* word = nullptr;  // of the one that waited for it; nullptr: only this rank did
   bool circle = false;           // there is none, for all that were waited for wait for each other
+  bool busy = false;             // it told that it waited for nobody
 };
 // Goes from those that rank `me` waited for to those that they waited for themselves, as they told,
-// to the first rank that told nothing. The word is one of `words`.
+// to the first rank that told nothing, or else to the first that was busy. Where `words` has one of
+// `me` that is what it told others. The word is one of `words`.
 Culprit find_culprit(const std::vector<Rank>& waited_for, const Words& words, Rank me);
 
 }  // namespace weft

@@ -224,8 +224,11 @@ Status Survivors::follow(Rank leader) {
     if (lost(leader)) return Status(Code::peer_lost, "the leader is lost", leader);
     WEFT_TRY(pause());
   }
-  return Status(Code::timeout,
-                concat("rank ", leader, " did not answer; it has to call shrink, too"), leader);
+  return Status(
+      Code::timeout,
+      concat("rank ", leader, " did not answer: it has to call shrink, too, or all others ",
+             "have to name it in `without`; or it has gone on without this rank"),
+      leader);
 }
 
 // For the leader: calls the others to meet again.

@@ -50,7 +50,9 @@ class Survivors final : public Rendezvous {
   // `candidates`: the ranks that may be there, this one included, in the order that they shall
   // have. `descent`: the names of the communicators from the first one to that which is shrunk;
   // ranks meet where one's begins with the other's, for one may have got further than the other,
-  // and else all get Code::mismatch. Those that have not joined after `patience_s` are left out.
+  // and else all get Code::mismatch. Those that have not joined after `patience_s` are left out. A
+  // leader that is there and does not come is not, for it cannot be told from one that has gone on
+  // without this rank: that is Code::timeout, after twice `patience_s` and a second.
   // `meanwhile` is called again and again; an error of it ends what waits.
   Survivors(Reunion& reunion, std::vector<Rank> candidates, std::string descent, double patience_s,
             std::function<Status()> meanwhile);

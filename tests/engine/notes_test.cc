@@ -58,6 +58,26 @@ TEST(Culprit, IsNotSoughtInACircle) {
   EXPECT_FALSE(find_culprit({}, words, 0).circle);
 }
 
+// Who was busy may be waited for by those that it waited for when it heard of it, for a moment: a
+// circle that is none.
+TEST(Culprit, IsWhoWasBusy) {
+  const Word busy = waited_for(-1);
+  const Words words{{1, busy}};
+  const Culprit culprit = find_culprit({1}, words, 0);
+  EXPECT_EQ(culprit.rank, 1);
+  EXPECT_TRUE(culprit.busy);
+  EXPECT_FALSE(culprit.circle);
+  EXPECT_EQ(find_culprit({1}, {{1, waited_for(2)}, {2, busy}}, 0).rank, 2);
+  EXPECT_EQ(find_culprit({1, 2}, words, 0).rank, 2) << "says nothing at all";
+}
+
+// What a rank that was busy finds, which goes from who gave up.
+TEST(Culprit, MayBeThisRank) {
+  const Word busy = waited_for(-1);
+  EXPECT_EQ(find_culprit({0}, {{0, waited_for(1)}, {1, busy}}, 1).rank, 1);
+  EXPECT_EQ(find_culprit({0}, {{0, waited_for(1)}, {1, busy}, {2, busy}}, 2).rank, 1);
+}
+
 TEST(Culprit, IsFoundBehindAnyOfThem) {
   const Words words{{1, waited_for(-1)}, {2, waited_for(4)}};
   EXPECT_EQ(find_culprit({1, 2}, words, 0).rank, 4);

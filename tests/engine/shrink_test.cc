@@ -194,6 +194,29 @@ TEST_P(Shrink, WhoDoesNotCallIsLeftOut) {
   });
 }
 
+// Under the lowest rank the others meet: they do not go on by themselves where it does not call,
+// but hear which one it was, and what to do.
+TEST_P(Shrink, TheLowestThatDoesNotCallIsNamed) {
+  std::atomic<int> done{0};
+  run_ranks(cluster(3, Mode::threads), [&](Communicator& c) {
+    if (c.rank() != 0) {
+      const auto alone = c.shrink({}, 0.3);
+      EXPECT_EQ(alone.status().code(), Code::timeout) << alone.status().to_string();
+      EXPECT_EQ(alone.status().peer(), 0) << alone.status().to_string();
+      EXPECT_NE(alone.status().message().find("name it in `without`"), std::string_view::npos)
+          << alone.status().to_string();
+      const Rank lowest[] = {0};
+      auto shrunk = c.shrink(lowest, 5);
+      ASSERT_TRUE(shrunk.ok()) << shrunk.status().to_string();
+      EXPECT_EQ((*shrunk)->size(), 2);
+      expect_sum(**shrunk, c.rank(), 3);
+    }
+    ++done;
+    const Deadline patience = Deadline::after(20);
+    while (done < 3 && !patience.expired()) ::usleep(1000);
+  });
+}
+
 TEST_P(Shrink, WhoComesTooLateIsTold) {
   run_ranks(cluster(2, Mode::threads), [](Communicator& c) {
     if (c.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(400));

@@ -84,6 +84,37 @@ TEST_P(Waiting, TimeInWhichNobodyRanIsNobodysFault) {
   });
 }
 
+// A thread of rank 0 waits for rank 1 in vain, beside calls that all ranks make without a pause. No
+// rank has waited in those for as long, and none is in a circle: rank 1 did not send.
+TEST_P(Waiting, WhoIsBusyIsInNoCircle) {
+  Cluster cluster{.ranks = 3, .mode = Mode::threads, .options = {}, .hosts = {}};
+  cluster.options.transport = GetParam();
+  cluster.options.timeout_s = 3;
+  run_ranks(cluster, [](Communicator& c) {
+    Status received;
+    std::thread receiver;
+    if (c.rank() == 0)
+      receiver = std::thread([&] {
+        int value = 0;
+        received = c.recv(1, &value, 1, DataType::int32);
+      });
+    Status status;
+    const Deadline patience = Deadline::after(20);
+    while (status.ok() && !patience.expired()) {
+      int mine = 1, sum = 0;
+      status = c.all_reduce(&mine, &sum, 1, DataType::int32, ReduceOp::sum);
+    }
+    if (receiver.joinable()) receiver.join();
+    if (c.rank() == 0) status = received;
+    EXPECT_EQ(status.code(), Code::timeout) << status.to_string();
+    EXPECT_EQ(status.peer(), 1) << status.to_string();
+    EXPECT_EQ(status.message().find("circle"), std::string_view::npos) << status.to_string();
+    for (const std::string rank : {"rank 1", "rank 2"})
+      EXPECT_EQ(status.message().find(rank + " waited 3 s"), std::string_view::npos)
+          << status.to_string();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(Media, Waiting, testing::Values("shm", "tcp"));
 
 }  // namespace
