@@ -33,6 +33,12 @@ Status check(const VerifyOptions& options) {
   return {};
 }
 
+Status check_sizes(const VerifyOptions& options, const Plan& plan) {
+  const size_t sizes = options.sizes.size();
+  if (sizes == 0 || sizes == static_cast<size_t>(plan.chunks)) return {};
+  return invalid_argument(concat(sizes, " sizes are given for ", plan.chunks, " chunks."));
+}
+
 Call call_of(const Plan& plan, int rounds, const VerifyOptions& options) {
   Call call{&plan, rounds, {}, options.lines};
   for (const int size : options.sizes) call.sizes.push_back(std::min(size, rounds));
@@ -59,11 +65,8 @@ Proof verify(const Schedule& schedule, const VerifyOptions& options) {
   const Result<Plan> plan = symbolic::lower(schedule);
   proof.status = plan.status();
   if (!proof.status.ok()) return proof;
-  if (!options.sizes.empty() && options.sizes.size() != static_cast<size_t>(plan->chunks)) {
-    proof.status = invalid_argument(
-        concat(options.sizes.size(), " sizes are given for ", plan->chunks, " chunks."));
-    return proof;
-  }
+  proof.status = check_sizes(options, *plan);
+  if (!proof.status.ok()) return proof;
   const int rounds = options.rounds > 0 ? options.rounds : plan->rounds_to_wrap(options.slots);
   proof.status = plan->check_effort(rounds, options.slots);
   if (!proof.status.ok()) return proof;
@@ -96,6 +99,7 @@ Status verify_sequence(std::span<const Schedule* const> calls, const VerifyOptio
       return invalid_argument("Call " + std::to_string(i) + " has " + std::to_string(plan->ranks) +
                               " ranks, but call 0 has " +
                               std::to_string(calls[0]->collective.ranks) + ".");
+    WEFT_TRY(check_sizes(options, *plan).within("call " + std::to_string(i)));
     plans.emplace(calls[i], plan.take());
   }
   std::vector<Call> list;

@@ -35,8 +35,7 @@ struct VerifyOptions {
   // 0: every chunk has elements in every round. Else a seed, by which every chunk runs out of
   // elements in a round of its own: messages that other chunks may have relied on are missing.
   unsigned uneven = 0;
-  // Instead of a seed, by chunk: in how many rounds it has elements; more than all are all. Not for
-  // sequences.
+  // Instead of a seed, by chunk: in how many rounds it has elements; more than all are all.
   std::vector<int> sizes = {};
   // As under the ll protocol (lines.h): where a chunk is empty, nothing stands in for the signals
   // that its lines would have carried. Only calls whose blocks are equal run so: with `uneven`, the

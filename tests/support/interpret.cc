@@ -9,55 +9,13 @@
 #include <tuple>
 #include <vector>
 
+#include "tests/support/meaning.h"
+
 namespace weft {
 namespace {
 
-using Halves = std::array<uint64_t, 2>;
-
-uint64_t scramble(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
-// What a collective means, in numbers.
-class Meaning {
- public:
-  Meaning(const Schedule& schedule, int call) : c_(schedule.collective), call_(uint64_t(call)) {
-    pieces_ = schedule.programs[0].pieces;
-  }
-
-  Halves input(Rank rank, int chunk, int round) const {
-    if (c_.kind == Kind::barrier) return {uint64_t{1} << rank, uint64_t{1} << rank};
-    const uint64_t name = ((call_ * 1000 + round) * 100 + rank) * 100000 + chunk;
-    return {scramble(2 * name), scramble(2 * name + 1)};
-  }
-  // What a reduction sees of an input: PreMulSum scales there.
-  uint64_t scaled(Rank rank, uint64_t value) const {
-    return reduces(c_.kind) ? value * (2 * scramble(uint64_t(rank)) + 1) : value;
-  }
-  uint64_t fold(uint64_t a, uint64_t b) const { return c_.kind == Kind::barrier ? a | b : a + b; }
-  uint64_t finish(uint64_t value) const {
-    return c_.kind == Kind::barrier ? value : value * 5 + 0x1234567;
-  }
-
-  Halves result(int chunk, int round) const {
-    if (!reduces(c_.kind) && c_.kind != Kind::barrier)
-      return input(source_of(c_, chunk / pieces_), chunk, round);
-    Halves sum{0, 0};
-    for (int h = 0; h < 2; ++h) {
-      for (Rank r = 0; r < c_.ranks; ++r)
-        sum[h] = fold(sum[h], scaled(r, input(r, chunk, round)[h]));
-      sum[h] = finish(sum[h]);
-    }
-    return sum;
-  }
-
- private:
-  Collective c_;
-  uint64_t call_;
-  int pieces_ = 1;
-};
+using test::Halves;
+using test::Meaning;
 
 class Interpreter {
  public:
@@ -101,6 +59,7 @@ class Interpreter {
     int phase = 0;        // of the step: 0 is not started
     size_t part = 0;      // of its message
     bool within = false;  // the step goes on with the messages of the one before
+    bool carried = true;  // these are sent
     bool read_all_first = false;
     Halves value{};
     bool done = false;
@@ -203,7 +162,7 @@ class Interpreter {
       const int block = chunk / s.programs[0].pieces;
       for (int t = 0; t < options_.rounds; ++t) {
         const bool output = in_output(s.collective, rank, block);
-        if (output && *user(rank, true, chunk, t) != meaning.result(chunk, t))
+        if (output && full(s, chunk) && *user(rank, true, chunk, t) != meaning.result(chunk, t))
           fault("rank " + std::to_string(rank) + " has a wrong chunk " + std::to_string(chunk) +
                 " in round " + std::to_string(t) + " of call " + std::to_string(p.call));
         const bool input = in_input(s.collective, rank, block) && !s.collective.in_place;
@@ -283,16 +242,34 @@ class Interpreter {
     return {lane.rank, step_of(lane).to.peer, step_of(lane).to.id};
   }
 
+  bool full(const Schedule& s, int chunk) const {
+    return options_.full_pieces == 0 || chunk % s.programs[0].pieces < options_.full_pieces;
+  }
+  bool full(const LaneState& lane, const Step& step) const {
+    const Schedule& s = *calls_[people_[lane.rank].call];
+    return full(s, chunk_at(step, lane.time, s.chunks()));
+  }
+  // Whether what this step and those that share its messages carry has elements.
+  bool carries(const LaneState& lane) const {
+    if (lane.within || lane.phase > 0) return lane.carried;
+    const auto& steps = lane.lane->steps;
+    for (auto i = size_t(lane.step); i < steps.size(); ++i)
+      if (const bool any = full(lane, steps[i]); any || !steps[i].more) return any;
+    return false;
+  }
+  bool takes(const LaneState& lane) const { return step_of(lane).from.used() && carries(lane); }
+  bool sends(const LaneState& lane) const { return step_of(lane).to.used() && carries(lane); }
+
   bool may_start(const LaneState& lane) {
     const Step& step = step_of(lane);
-    if (step.from.used()) {
+    if (takes(lane)) {
       const Link& link = links_[from_key(lane)];
       if (link.slots.empty()) return lane.within;
       const Slot& slot = link.slots.front();
       if (!slot.sent && slot.whole <= (lane.within ? lane.part : 0)) return false;
     }
     if (lane.within) return true;
-    if (step.to.used() && int(links_[to_key(lane)].slots.size()) >= options_.slots) return false;
+    if (sends(lane) && int(links_[to_key(lane)].slots.size()) >= options_.slots) return false;
     for (const Signal& w : step.waits) {
       const CellKey key{w.peer, lane.rank, w.cell};
       if (lane.copy_round < w.lag) continue;
@@ -304,6 +281,7 @@ class Interpreter {
   // A step goes by in phases 1 to 4, reads and writes of its two halves; others run in between.
   void micro_step(LaneState& lane) {
     if (lane.phase == 0) {
+      lane.carried = carries(lane);
       lane.phase = 1;
       lane.read_all_first = random_() % 2;
       if (!begin_step(lane)) return;
@@ -315,17 +293,16 @@ class Interpreter {
   }
 
   bool begin_step(LaneState& lane) {
-    const Step& step = step_of(lane);
     if (!lane.within) {
       lane.part = 0;
-      if (step.to.used()) links_[to_key(lane)].slots.emplace_back();
+      if (sends(lane)) links_[to_key(lane)].slots.emplace_back();
     }
-    if (step.to.used()) {
+    if (sends(lane)) {
       auto& slots = links_[to_key(lane)].slots;
       if (slots.empty()) return fault("a message is gone"), false;
       slots.back().data.resize(lane.part + 1);
     }
-    if (!step.from.used()) return true;
+    if (!takes(lane)) return true;
     const Slot* slot = arriving(lane);
     if (slot && slot->whole <= lane.part) fault("a message is too short");
     return fault_.empty();
@@ -346,6 +323,7 @@ class Interpreter {
 
   void read(LaneState& lane, int half) {
     const Step& step = step_of(lane);
+    if (!full(lane, step)) return;
     const Schedule& s = *calls_[people_[lane.rank].call];
     const Meaning meaning(s, people_[lane.rank].call);
     const int chunk = chunk_at(step, lane.time, s.chunks());
@@ -370,6 +348,7 @@ class Interpreter {
 
   void write(LaneState& lane, int half) {
     const Step& step = step_of(lane);
+    if (!full(lane, step)) return;
     const int chunk = chunk_at(step, lane.time, calls_[people_[lane.rank].call]->chunks());
     for (const Operand& o : step.targets) {
       Halves* at = locate(lane, o, chunk);
@@ -382,7 +361,8 @@ class Interpreter {
 
   void end_step(LaneState& lane) {
     const Step& step = step_of(lane);
-    Slot* sent = step.to.used() ? leaving(lane) : nullptr;
+    Slot* sent = sends(lane) ? leaving(lane) : nullptr;
+    const bool takes_message = takes(lane);
     if (sent) ++sent->whole;
     lane.within = step.more;
     ++lane.part;
@@ -392,7 +372,7 @@ class Interpreter {
           lane.lane->steps[next].from != step.from || lane.lane->steps[next].to != step.to)
         return fault("a message goes on where it cannot");
     } else {
-      if (step.from.used()) {
+      if (takes_message) {
         const Slot* slot = arriving(lane);
         if (!slot) return;
         if (!slot->sent || slot->whole > lane.part) return fault("a message is too long");

@@ -18,6 +18,9 @@ struct InterpretOptions {
   int slots = 2;   // messages of room per link
   int rounds = 3;  // of every call
   int leases = 1;  // window space, in multiples of the largest call's
+  // Pieces of each block that have elements, the first ones; 0: all. Where a message has none it is
+  // not sent, as executors have it; signals are.
+  int full_pieces = 0;
   uint64_t seed = 1;
 };
 

@@ -54,15 +54,33 @@ struct Verdict {
   }
 };
 
-Verdict judge_by_proof(const Schedule& schedule, int slots, int leases) {
-  const Status single = verify(schedule, {.slots = slots, .leases = leases}).status;
-  if (!single.ok()) return {single};
+// In how many pieces of a block a short call has elements.
+int some_pieces(const Schedule& schedule, std::mt19937& random) {
+  return 1 + static_cast<int>(random() % static_cast<unsigned>(schedule.programs[0].pieces));
+}
+
+std::vector<int> sizes(const Schedule& schedule, int full_pieces) {
+  std::vector<int> all;
+  for (int chunk = 0; chunk < schedule.chunks(); ++chunk)
+    all.push_back(chunk % schedule.programs[0].pieces < full_pieces ? 1 << 20 : 0);
+  return all;
+}
+
+Verdict judge_by_proof(const Schedule& schedule, int slots, int leases, int full_pieces) {
   const std::vector<const Schedule*> twice{&schedule, &schedule};
-  return {verify_sequence(twice, {.slots = slots, .leases = leases})};
+  const VerifyOptions full{.slots = slots, .leases = leases};
+  VerifyOptions some = full;
+  some.sizes = sizes(schedule, full_pieces);
+  for (const VerifyOptions& options : {full, some}) {
+    if (const Status single = verify(schedule, options).status; !single.ok()) return {single};
+    if (const Status both = verify_sequence(twice, options); !both.ok()) return {both};
+  }
+  return {};
 }
 
 // The first run that goes wrong.
-Status judge_by_runs(const Schedule& schedule, int slots, int leases, int runs, uint64_t seed) {
+Status judge_by_runs(const Schedule& schedule, int slots, int leases, int full_pieces, int runs,
+                     uint64_t seed) {
   const std::vector<const Schedule*> twice{&schedule, &schedule};
   for (int run = 0; run < runs; ++run) {
     InterpretOptions options;
@@ -70,6 +88,7 @@ Status judge_by_runs(const Schedule& schedule, int slots, int leases, int runs, 
     options.leases = leases;
     options.rounds = 2 + run % 3;
     options.seed = seed + run;
+    options.full_pieces = run / 4 % 2 == 0 ? 0 : full_pieces;  // styles go by the seed
     WEFT_TRY(interpret(twice, options));
   }
   return {};
@@ -84,10 +103,11 @@ TEST(Mutation, WhatTheVerifierAcceptsSurvivesAndWhatBreaksIsRejected) {
       if (mutant.schedule == original) continue;
       ++mutants;
       const int slots = 2 + int(random() % 2), leases = 1 + int(random() % 2);
+      const int pieces = some_pieces(mutant.schedule, random);
       const uint64_t seed = random();
-      const Verdict verdict = judge_by_proof(mutant.schedule, slots, leases);
+      const Verdict verdict = judge_by_proof(mutant.schedule, slots, leases, pieces);
       const int runs = verdict.accepted() ? kRuns : kRunsOfRejected;
-      const Status judged = judge_by_runs(mutant.schedule, slots, leases, runs, seed);
+      const Status judged = judge_by_runs(mutant.schedule, slots, leases, pieces, runs, seed);
       accepted += verdict.accepted();
       broken += !judged.ok();
       named += !judged.ok() && verdict.names_place();

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/interpret.h"
+
 namespace weft {
 namespace {
 
@@ -47,6 +49,14 @@ TEST(Prove, ShortCallsLackTheirLaterPieces) {
   EXPECT_TRUE(verify(s, {.slots = 2, .sizes = {4, 4}}).status.ok());
   EXPECT_FALSE(verify(s, {.slots = 2, .sizes = {4, 0}}).status.ok());
   EXPECT_EQ(refused(s, slots), "2 slots, chunks of 1,0 rounds, two copies");
+  // Nor do runs on numbers show it but with such calls.
+  const Schedule* const once[] = {&s};
+  bool broken = false;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    EXPECT_TRUE(interpret(once, {.seed = seed}).ok());
+    broken |= !interpret(once, {.full_pieces = 1, .seed = seed}).ok();
+  }
+  EXPECT_TRUE(broken);
 }
 
 // The same with blocks of their own sizes, of which others may be empty.
