@@ -118,8 +118,8 @@ Status validate(const Options& o) {
   };
   if (o.lanes < 0 || o.lanes > kLanesMax)
     return wrong("lanes", std::to_string(o.lanes), "0 (choose) to 64");
-  if (o.slots < 0 || o.slots == 1)
-    return wrong("slots", std::to_string(o.slots), "0 (choose) or at least 2");
+  if (o.slots < 0 || o.slots == 1 || o.slots > kSlotsMax)
+    return wrong("slots", std::to_string(o.slots), "0 (choose), or 2 to 1048576");
   if (o.radix < 0 || o.radix == 1)
     return wrong("radix", std::to_string(o.radix), "0 (choose) or at least 2");
   if (o.chunk_bytes > kSlotBytesMax)

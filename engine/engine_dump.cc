@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -94,10 +95,12 @@ void Engine::serve_dump(const Operation& op) {
   blocked_ = {};
 }
 
-// After a failure it would be too late to say that it cannot be written.
+// After a failure it would be too late to say that it cannot be written; once in a process is
+// enough.
 void Engine::get_ready_to_dump() {
   if (config_.options.dump.empty()) return;
-  if (const Status can = can_dump(config_.options.dump); !can.ok())
+  static std::atomic<bool> said{false};
+  if (const Status can = can_dump(config_.options.dump); !can.ok() && !said.exchange(true))
     log_line(LogLevel::warning, rank(),
              concat("no dump can be written: ", can.message(), "; see WEFT_DUMP"));
   on_signal_ = std::make_unique<DumpOnSignal>(

@@ -317,7 +317,7 @@ Status Engine::with_last_words(const Status& status, const std::vector<Rank>& bl
     text.append("; ").append(cause->message());
   if (default_deadline)
     text.append(" (for a longer deadline set WEFT_TIMEOUT, in seconds, or Options::timeout_s)");
-  const bool certain = culprit.busy || std::ranges::find(missing, culprit.rank) != missing.end();
+  const bool certain = std::ranges::find(missing, culprit.rank) != missing.end();
   const Rank peer = culprit.circle                 ? status.peer()
                     : !missing.empty() && !certain ? missing.front()
                     : culprit.rank >= 0            ? culprit.rank

@@ -128,8 +128,9 @@ int serving(const ScheduleFile& file, const Evidence& evidence, const Collective
 }
 
 // Notes down what is proven; not ok: what is wrong.
-Status prove(const Schedule& schedule, std::span<const int> slots, Evidence& evidence) {
-  for (const WayToRun& way : ways_to_run(schedule, slots)) {
+Status prove(const Schedule& schedule, std::span<const int> slots, const Effort& effort,
+             Evidence& evidence) {
+  for (const WayToRun& way : ways_to_run(schedule, slots, effort)) {
     const Proof proof = prove(schedule, way);
     if (!proof.status.ok())
       return proof.status.within(
@@ -164,16 +165,21 @@ Result<ScheduleFile> import_schedules(std::string_view text, const std::string& 
 }
 
 Result<Evidence> prove(const ScheduleFile& file, int ranks, std::span<const int> slots) {
+  const auto asked = [ranks](const Schedule& s) {
+    return ranks == 0 || s.collective.ranks == ranks;
+  };
+  const auto schedules = std::ranges::count_if(file.schedules, asked);
+  const Effort effort{.schedules = static_cast<int>(std::max<int64_t>(1, schedules))};
   Evidence evidence;
   for (size_t i = 0; i < file.schedules.size(); ++i) {
     const Schedule& schedule = file.schedules[i];
-    if (ranks > 0 && schedule.collective.ranks != ranks) continue;
-    WEFT_TRY(prove(schedule, slots, evidence));
+    if (!asked(schedule)) continue;
+    WEFT_TRY(prove(schedule, slots, effort, evidence));
     if (schedule.collective.in_place) continue;
     Schedule in_place = schedule;
     in_place.collective.in_place = true;
     Evidence both = evidence;
-    const Status status = prove(in_place, slots, both);
+    const Status status = prove(in_place, slots, effort, both);
     if (status.ok()) {
       evidence = std::move(both);
       evidence.also_in_place.push_back(static_cast<int>(i));

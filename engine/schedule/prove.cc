@@ -1,7 +1,6 @@
 #include "engine/schedule/prove.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <random>
 
@@ -12,62 +11,85 @@ namespace weft {
 namespace {
 
 constexpr unsigned kUnevenSeeds[] = {1, 2};
-constexpr int kAll = std::numeric_limits<int>::max();  // rounds
-// Of a piece that runs out; the first reuse of a slot of a window half, or a few of a link, is
-// among them.
-constexpr int kShortRounds[] = {1, 2, 3, kAll};
-// Steps of all shortages together, about: some seconds.
-constexpr int64_t kStepsOfShortages = int64_t{1} << 22;
-constexpr int kFewestShortages = 8;
+// Of a piece that runs out, 0 being all: the first reuse of a slot of a window half, or a few of a
+// link, is among them. In order of how likely they show something.
+constexpr int kShortRounds[] = {1, 0, 2, 3};
+// What all shortages of a schedule may take, in its steps times its ranks: about a second.
+constexpr int64_t kWork = int64_t{1} << 26;
+constexpr int kFewestShortages = 4;
+constexpr int kMostSlots = 1024;
 
-using Sizes = std::vector<int>;  // VerifyOptions::sizes
-
-int64_t steps_of(const Schedule& schedule) {
-  int64_t steps = 0;
+int64_t work_of(const Schedule& schedule) {
+  int64_t steps = 1;
   for (const Program& program : schedule.programs)
     for (const Lane& lane : program.lanes)
       for (const Step& step : lane.steps) steps += step.times;
-  return steps;
+  return std::max<int64_t>(steps, schedule.chunks()) * schedule.collective.ranks;
 }
 
-// In equal blocks: pieces before this one are full, those behind have nothing.
-Sizes run_out(const Schedule& schedule, int64_t which) {
-  const auto [piece, rounds] = std::div(which, int64_t{std::size(kShortRounds)});
+int64_t tried(int64_t cases, const Schedule& schedule, const Effort& effort) {
+  const int64_t affordable = kWork / effort.schedules / work_of(schedule);
+  return std::min({cases, std::max<int64_t>(kFewestShortages, affordable), int64_t{effort.most}});
+}
+
+std::vector<Shortage> of_pieces(const Schedule& schedule, const Effort& effort) {
   const int pieces = schedule.programs[0].pieces;
-  Sizes sizes;
-  for (int chunk = 0; chunk < schedule.chunks(); ++chunk) {
-    const int at = chunk % pieces;
-    sizes.push_back(at < piece ? kAll : at == piece ? kShortRounds[rounds] : 0);
+  std::vector<Shortage> all;
+  int64_t left = tried(int64_t{pieces} * int64_t{std::size(kShortRounds)}, schedule, effort);
+  for (const int rounds : kShortRounds)
+    for (int piece = 0; piece < pieces && left > 0; ++piece, --left)
+      all.push_back({.of = Shortage::Of::pieces, .first = piece, .rounds = rounds});
+  return all;
+}
+
+std::vector<Shortage> of_pairs(const Schedule& schedule, const Effort& effort) {
+  const int64_t chunks = schedule.chunks(), cases = 2 * chunks * chunks;
+  const int64_t count = tried(cases, schedule, effort);
+  std::mt19937_64 random(1);
+  std::vector<Shortage> some;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto which = count == cases ? i : static_cast<int64_t>(random() % uint64_t(cases));
+    some.push_back({.of = Shortage::Of::pairs,
+                    .first = static_cast<int>(which / 2 / chunks),
+                    .second = static_cast<int>(which / 2 % chunks),
+                    .rounds = static_cast<int>(which % 2)});
+  }
+  return some;
+}
+
+bool has_equal_pieces(const Schedule& schedule) {
+  return schedule.programs[0].pieces > 1 && schedule.collective.kind != Kind::exchange;
+}
+
+std::vector<Shortage> shortages(const Schedule& schedule, const Effort& effort) {
+  if (schedule.chunks() < 2) return {};
+  return has_equal_pieces(schedule) ? of_pieces(schedule, effort) : of_pairs(schedule, effort);
+}
+
+// VerifyOptions::sizes
+std::vector<int> sizes_of(const Schedule& schedule, const Shortage& shortage) {
+  constexpr int kAll = std::numeric_limits<int>::max();
+  const int rounds = shortage.rounds > 0 ? shortage.rounds : kAll;
+  std::vector<int> sizes(static_cast<size_t>(schedule.chunks()), 0);
+  if (shortage.of == Shortage::Of::pairs) {
+    sizes[static_cast<size_t>(shortage.second)] = rounds;
+    sizes[static_cast<size_t>(shortage.first)] = kAll;
+    return sizes;
+  }
+  for (size_t chunk = 0; chunk < sizes.size(); ++chunk) {
+    const int piece = static_cast<int>(chunk) % schedule.programs[0].pieces;
+    if (piece <= shortage.first) sizes[chunk] = piece < shortage.first ? kAll : rounds;
   }
   return sizes;
 }
 
-// One chunk in all rounds, another one in one of them, or in all.
-Sizes two_only(const Schedule& schedule, int64_t which) {
-  const int chunks = schedule.chunks();
-  const auto [pair, all] = std::div(which, int64_t{2});
-  Sizes sizes(static_cast<size_t>(chunks), 0);
-  sizes[static_cast<size_t>(pair % chunks)] = all != 0 ? kAll : 1;
-  sizes[static_cast<size_t>(pair / chunks)] = kAll;
-  return sizes;
-}
-
-std::vector<Sizes> shortages(const Schedule& schedule, int most) {
-  const int64_t chunks = schedule.chunks(), pieces = schedule.programs[0].pieces;
-  if (chunks < 2) return {};
-  const bool equal = pieces > 1 && schedule.collective.kind != Kind::exchange;
-  const int64_t count = equal ? pieces * int64_t{std::size(kShortRounds)} - 1 : 2 * chunks * chunks;
-  const auto shortage = [&](int64_t i) {
-    return equal ? run_out(schedule, i) : two_only(schedule, i);
-  };
-  const int64_t affordable = kStepsOfShortages / std::max<int64_t>(1, steps_of(schedule));
-  const int64_t tried =
-      std::min({count, std::max<int64_t>(kFewestShortages, affordable), int64_t{most}});
-  std::vector<Sizes> all;
-  std::minstd_rand random(1);
-  for (int64_t i = 0; i < tried; ++i)
-    all.push_back(shortage(tried == count ? i : static_cast<int64_t>(random()) % count));
-  return all;
+std::string describe(const Shortage& s) {
+  if (s.of == Shortage::Of::nothing) return {};
+  if (s.of == Shortage::Of::pairs)
+    return concat(", elements in chunks ", s.first, " and ", s.second, " only",
+                  s.rounds > 0 ? concat(", there in ", s.rounds, " round") : "");
+  if (s.rounds == 0) return concat(", elements up to piece ", s.first);
+  return concat(", elements up to round ", s.rounds - 1, " of piece ", s.first);
 }
 
 bool has_signals(const Lane& lane) {
@@ -87,11 +109,16 @@ bool uses_windows(const Schedule& schedule) {
 
 std::vector<int> slots_to_prove(int asked) {
   std::vector<int> slots(std::begin(kUsualSlots), std::end(kUsualSlots));
-  if (asked > 0) slots.insert(slots.end(), {asked, kMessagesPerSlot * asked});
+  if (asked > 0) slots.push_back(asked);
+  if (asked > 0 && asked <= kMostSlots / kMessagesPerSlot)
+    slots.push_back(kMessagesPerSlot * asked);
+  std::ranges::sort(slots);
+  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
   return slots;
 }
 
-std::vector<WayToRun> ways_to_run(const Schedule& schedule, std::span<const int> slots, int most) {
+std::vector<WayToRun> ways_to_run(const Schedule& schedule, std::span<const int> slots,
+                                  const Effort& effort) {
   if (schedule.programs.empty()) return {};
   const int few = *std::min_element(slots.begin(), slots.end());
   const bool lines = uses_windows(schedule) && check_lines(schedule).ok();
@@ -103,31 +130,30 @@ std::vector<WayToRun> ways_to_run(const Schedule& schedule, std::span<const int>
   }
   const bool copies = schedule.programs[0].copies == 1;
   if (copies) ways.push_back({{.slots = few}, 2});
-  const bool equal = schedule.programs[0].pieces > 1;
   int left = kFewestShortages;  // of those with copies
-  for (Sizes& sizes : shortages(schedule, most)) {
-    if (lines && equal) ways.push_back({{.slots = few, .sizes = sizes, .lines = true}});
-    if (copies && left-- > 0) ways.push_back({{.slots = few, .sizes = sizes}, 2});
-    ways.push_back({{.slots = few, .sizes = std::move(sizes)}});
+  for (const Shortage& shortage : shortages(schedule, effort)) {
+    ways.push_back({{.slots = few}, 1, shortage});
+    if (lines && has_equal_pieces(schedule))
+      ways.push_back({{.slots = few, .lines = true}, 1, shortage});
+    if (copies && left-- > 0) ways.push_back({{.slots = few}, 2, shortage});
   }
   return ways;
 }
 
 std::string describe(const WayToRun& way) {
   const VerifyOptions& o = way.options;
-  std::string rounds;
-  for (const int size : o.sizes)
-    rounds.append(rounds.empty() ? "" : ",").append(size == kAll ? "all" : std::to_string(size));
-  if (!rounds.empty()) rounds = concat(", chunks of ", rounds, " rounds");
   return concat(o.slots, o.slots == 1 ? " slot" : " slots", o.uneven ? ", uneven chunks" : "",
-                rounds, o.lines ? ", ll" : "", way.copies > 1 ? ", two copies" : "");
+                describe(way.shortage), o.lines ? ", ll" : "",
+                way.copies > 1 ? ", two copies" : "");
 }
 
 Proof prove(const Schedule& schedule, const WayToRun& way) {
-  if (way.copies == 1) return verify(schedule, way.options);
+  VerifyOptions options = way.options;
+  if (way.shortage.of != Shortage::Of::nothing) options.sizes = sizes_of(schedule, way.shortage);
+  if (way.copies == 1) return verify(schedule, options);
   Schedule copies = schedule;
   for (Program& program : copies.programs) program = replicate(std::move(program), way.copies);
-  return verify(copies, way.options);
+  return verify(copies, options);
 }
 
 }  // namespace weft

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/algorithms/imported.h"
 #include "engine/schedule/json.h"
 #include "kernels/claim.h"
 #include "kernels/reduce.h"
@@ -279,6 +280,7 @@ Result<const Algorithm*> wished(const Call& call, const Collective& c, const Sur
     return none;
   const std::string_view name = without_or_auto(options.algorithm);
   const bool or_auto = name.size() < options.algorithm.size();
+  if (or_auto && names_file(name) && !around.own) return none;  // on devices no file is run
   auto asked = asked_for(name, call, c, around, options);
   if (or_auto && asked.status().code() == Code::unsupported) return none;
   return asked;

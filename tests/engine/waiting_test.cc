@@ -89,7 +89,7 @@ TEST_P(Waiting, TimeInWhichNobodyRanIsNobodysFault) {
 TEST_P(Waiting, WhoIsBusyIsInNoCircle) {
   Cluster cluster{.ranks = 3, .mode = Mode::threads, .options = {}, .hosts = {}};
   cluster.options.transport = GetParam();
-  cluster.options.timeout_s = 3;
+  cluster.options.timeout_s = 5;
   run_ranks(cluster, [](Communicator& c) {
     Status received;
     std::thread receiver;
@@ -110,7 +110,7 @@ TEST_P(Waiting, WhoIsBusyIsInNoCircle) {
     EXPECT_EQ(status.peer(), 1) << status.to_string();
     EXPECT_EQ(status.message().find("circle"), std::string_view::npos) << status.to_string();
     for (const std::string rank : {"rank 1", "rank 2"})
-      EXPECT_EQ(status.message().find(rank + " waited 3 s"), std::string_view::npos)
+      EXPECT_EQ(status.message().find(rank + " waited 5 s"), std::string_view::npos)
           << status.to_string();
   });
 }

@@ -25,9 +25,9 @@ std::string refused(const Schedule& schedule, std::span<const int> slots) {
 
 // Rank 0's lane 0 takes its sum of chunk 0 out of scratch memory when chunk 1 has come back, which
 // lane 1 has sent after it had put the sum there.
-Schedule relies_on_the_next_piece() {
+Schedule relies_on_the_next_piece(int pieces = 2) {
   Schedule s{{Kind::all_reduce, 2, 0, false}, std::vector<Program>(2)};
-  for (Program& program : s.programs) program.pieces = 2;
+  for (Program& program : s.programs) program.pieces = pieces;
   s.programs[0].scratch_slots = 1;
   Lane& takes = s.programs[0].lane();
   takes.step(1).recv({1, 1}).write(kOutput);
@@ -39,6 +39,12 @@ Schedule relies_on_the_next_piece() {
   other.step(0).read(kInput).send({0, 0});
   other.step(1).recv({0, 2}).read(kInput).write(kOutput).send({0, 1}).finished();
   other.step(0).recv({0, 3}).write(kOutput);
+  for (Rank me = 0; me < 2; ++me)
+    for (int piece = 2; piece < pieces; ++piece) {
+      Lane& exchange = s.programs[static_cast<size_t>(me)].lane();
+      exchange.step(piece).read(kInput).send({1 - me, 2 + piece});
+      exchange.step(piece).recv({1 - me, 2 + piece}).read(kInput).write(kOutput).finished();
+    }
   return s;
 }
 
@@ -48,7 +54,9 @@ TEST(Prove, ShortCallsLackTheirLaterPieces) {
   EXPECT_TRUE(verify(s, {.slots = 2}).status.ok());
   EXPECT_TRUE(verify(s, {.slots = 2, .sizes = {4, 4}}).status.ok());
   EXPECT_FALSE(verify(s, {.slots = 2, .sizes = {4, 0}}).status.ok());
-  EXPECT_EQ(refused(s, slots), "2 slots, chunks of 1,0 rounds, two copies");
+  constexpr const char* kShort = "2 slots, elements up to round 0 of piece 0";
+  EXPECT_EQ(refused(s, slots), kShort);
+  EXPECT_EQ(refused(relies_on_the_next_piece(200), slots), kShort);
   // Nor do runs on numbers show it but with such calls.
   const Schedule* const once[] = {&s};
   bool broken = false;
@@ -111,7 +119,9 @@ TEST(Prove, ShortMessagesAreManyUnderWay) {
   EXPECT_EQ(refused(relies_on_few_under_way(40), kUsualSlots), "ok");
   EXPECT_EQ(refused(relies_on_few_under_way(40), slots_to_prove(6)), "48 slots");
   EXPECT_EQ(slots_to_prove(0), (std::vector<int>{2, 3, 8, 32}));
-  EXPECT_EQ(slots_to_prove(6), (std::vector<int>{2, 3, 8, 32, 6, 48}));
+  EXPECT_EQ(slots_to_prove(6), (std::vector<int>{2, 3, 6, 8, 32, 48}));
+  EXPECT_EQ(slots_to_prove(4), (std::vector<int>{2, 3, 4, 8, 32}));
+  EXPECT_EQ(slots_to_prove(1 << 20).back(), 1 << 20);
 }
 
 }  // namespace

@@ -32,10 +32,9 @@ std::string describe(const Schedule& s) {
 
 TEST(ZeroCopy, IsProvenInEveryWayItMayRun) {
   for (int ranks = 1; ranks <= (test::kSanitized ? 9 : 33); ranks += ranks < 17 ? 1 : 4)
-    for_each_collective(ranks, [](const Schedule& schedule) {
+    for_each_collective(ranks, [ranks](const Schedule& schedule) {
       const int slots[] = {1};
-      for (const WayToRun& way :
-           ways_to_run(schedule, slots, schedule.collective.ranks < 9 ? 32 : 2)) {
+      for (const WayToRun& way : ways_to_run(schedule, slots, {.most = ranks < 9 ? 32 : 2})) {
         const Proof proof = prove(schedule, way);
         ASSERT_TRUE(proof.status.ok())
             << describe(schedule) << ", " << describe(way) << ": " << proof.status.to_string();

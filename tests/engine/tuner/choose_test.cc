@@ -439,6 +439,8 @@ TEST(Choose, TakesAWishWhereItServes) {
   EXPECT_EQ(choose(call, around, options).status().code(), Code::unsupported);
   options.algorithm = "no_such,auto";
   EXPECT_EQ(choose(call, around, options).status().code(), Code::invalid_argument);
+  options.algorithm = "mine.json,auto";  // which was not read, as on devices
+  EXPECT_EQ(choose(call, around, options)->algorithm, choose(call, around, {})->algorithm);
 }
 
 TEST(Choose, OffersWhatWouldServe) {
