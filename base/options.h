@@ -39,7 +39,7 @@ inline constexpr std::string_view kTransportWords[] = {"auto",  "shm",     "tcp"
 inline constexpr std::string_view kProtocolWords[] = {"auto", "ll", "simple"};
 // The most that Options may ask for.
 inline constexpr int kLanesMax = 64;
-inline constexpr int kSlotsMax = 1 << 20;  // of a link
+inline constexpr int kSlotsMax = 1 << 20;                 // of a link
 inline constexpr size_t kSlotBytesMax = size_t{1} << 30;  // and of a chunk
 inline constexpr size_t kWindowBytesMax = size_t{1} << 40;
 
