@@ -46,6 +46,12 @@ bool write_bytes(const std::string& path, std::string_view bytes) {
   return static_cast<bool>(file);
 }
 
+void make_folder_of(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::path(path).parent_path();
+  if (!folder.empty()) fs::create_directories(folder, error);
+}
+
 }  // namespace
 
 bool replaceable(const std::string& path) {
@@ -110,10 +116,13 @@ Status finish_standard_output() {
 }
 
 Status write_text_in_folder(const std::string& path, std::string_view text) {
-  std::error_code error;
-  const fs::path folder = fs::path(path).parent_path();
-  if (!folder.empty()) fs::create_directories(folder, error);
+  make_folder_of(path);
   return write_text(path, text);  // says what was wrong
+}
+
+Status can_write_in_folder(const std::string& path) {
+  make_folder_of(path);
+  return can_write(path);  // says what was wrong
 }
 
 }  // namespace weft

@@ -36,5 +36,7 @@ Status can_write(const std::string& path);
 Status finish_standard_output();
 // write_text(), and makes the folder that the file is in.
 Status write_text_in_folder(const std::string& path, std::string_view text);
+// Whether that may be tried: can_write(), and makes the folder.
+Status can_write_in_folder(const std::string& path);
 
 }  // namespace weft

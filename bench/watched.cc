@@ -34,14 +34,10 @@ class Signals {
     ::sigemptyset(&set);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
     ::sigprocmask(SIG_BLOCK, &set, &before_);
-    struct sigaction kept {};  // where SIGCHLD is ignored, which survives exec, no end is
-    kept.sa_handler = SIG_DFL;
-    ::sigaction(SIGCHLD, &kept, &children_before_);
     fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   }
   ~Signals() {
     take();
-    ::sigaction(SIGCHLD, &children_before_, nullptr);
     ::sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
   int fd() const { return fd_.get(); }
@@ -55,7 +51,7 @@ class Signals {
 
  private:
   sigset_t before_;
-  struct sigaction children_before_ {};
+  const KeptEnds kept_;
   Fd fd_;
 };
 

@@ -82,21 +82,6 @@ class Forwarding {
   std::array<struct sigaction, kSignals.size()> before_{};
 };
 
-// While it lives, the kernel keeps how children ended: where SIGCHLD is ignored, which survives
-// exec, it does not, and whoever waits waits for all of them and learns nothing.
-class Waiting {
- public:
-  Waiting() {
-    struct sigaction action {};
-    action.sa_handler = SIG_DFL;
-    ::sigaction(SIGCHLD, &action, &before_);
-  }
-  ~Waiting() { ::sigaction(SIGCHLD, &before_, nullptr); }
-
- private:
-  struct sigaction before_ {};
-};
-
 class Group {
  public:
   Group(size_t most, const OnLoss& on_loss) : on_loss_(on_loss), most_(most) {
@@ -184,7 +169,7 @@ class Group {
 
   const OnLoss& on_loss_;
   const size_t most_;
-  const Waiting waiting_;
+  const KeptEnds kept_;
   std::vector<pid_t> pids_;  // 0: ended; stays where it is, as a handler reads it
   const Forwarding forwarding_{pids_};
   int alive_ = 0;

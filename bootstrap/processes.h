@@ -6,6 +6,7 @@
 // for.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -45,6 +46,23 @@ std::string describe_end(int wait_status);
 // group's, whichever is seen to end first. Where all that fail say so, one that ended well before
 // them is to blame.
 inline constexpr int kExitSecondary = 76;
+
+// While it lives, the kernel keeps how children of this process ended: where SIGCHLD is ignored,
+// which survives exec, it does not, and whoever waits for them learns nothing.
+class KeptEnds {
+ public:
+  KeptEnds() {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(SIGCHLD, &action, &before_);
+  }
+  ~KeptEnds() { ::sigaction(SIGCHLD, &before_, nullptr); }
+  KeptEnds(const KeptEnds&) = delete;
+  KeptEnds& operator=(const KeptEnds&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
 
 struct Outcome {
   int first_failed = -1;       // index of the process that failed first, -1 where none did

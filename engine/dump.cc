@@ -1,6 +1,5 @@
 #include "engine/dump.h"
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/files.h"
@@ -128,10 +127,6 @@ Status write_dump(const Dump& dump, const std::string& folder) {
       to_json(dump));
 }
 
-Status can_dump(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  return can_write(folder + "/weft.json");  // says what was wrong
-}
+Status can_dump(const std::string& folder) { return can_write_in_folder(folder + "/weft.json"); }
 
 }  // namespace weft

@@ -32,6 +32,7 @@ TEST(Files, AreReadAsTheyWereWritten) {
   const Folder folder;
   const std::string path = folder.file("deep/text"), text(200'000, 'x');
   EXPECT_FALSE(write_text(path, text).ok());  // there is no such folder
+  EXPECT_TRUE(can_write_in_folder(folder.file("other/text")).ok());
   ASSERT_TRUE(write_text_in_folder(path, text).ok());
   EXPECT_EQ(read_text(path).take(), text);
   EXPECT_EQ(read_regular(path).take(), text);

@@ -54,6 +54,14 @@ TEST(Watched, FailuresAreDescribed) {
   EXPECT_EQ(killed.end.exit_status, 128 + SIGSEGV);
 }
 
+TEST(Watched, WhoIgnoresTheEndOfChildrenSeesIt) {
+  ::signal(SIGCHLD, SIG_IGN);
+  const Seen seen = watch("echo done; exit 3", 5);
+  ::signal(SIGCHLD, SIG_DFL);
+  EXPECT_EQ(seen.end.exit_status, 3) << seen.end.reason;
+  EXPECT_LT(seen.took_s, 4);
+}
+
 TEST(Watched, WithoutProgressItIsEnded) {
   const Seen silent = watch("exec sleep 100", 0.3);
   EXPECT_NE(silent.end.reason.find("gave no result"), std::string::npos) << silent.end.reason;

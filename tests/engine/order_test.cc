@@ -252,7 +252,7 @@ TEST_P(Order, ABlockedCallBesideMovingOnesKeepsItsDeadline) {
       std::thread waits([&] {
         int number = 0;
         EXPECT_EQ(c.recv(2, &number, 1, DataType::int32).code(), Code::timeout);
-        EXPECT_LT(seconds_since(begin_ns), 3.5);
+        EXPECT_LT(seconds_since(begin_ns), 2.5);
         ended = true;
       });
       std::this_thread::sleep_for(std::chrono::milliseconds(200));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/interpret.h"
+#include "transport/tcp/credit.h"
 
 namespace weft {
 namespace {
@@ -112,6 +113,7 @@ Schedule relies_on_few_under_way(int many) {
 }
 
 TEST(Prove, ShortMessagesAreManyUnderWay) {
+  static_assert(kMessagesPerSlot == tcp::Credit::kSlot);
   const int few[] = {2, 3, 8};
   const Schedule s = relies_on_few_under_way(12);
   EXPECT_EQ(refused(s, few), "ok");
