@@ -122,6 +122,15 @@ double rate_at(const std::vector<Rate>& rates, double bytes) {
   return static_cast<float>(low.rate * std::pow(high.rate / low.rate, part));
 }
 
+Rank Network::first_of_core(Rank rank, int ranks) const {
+  const int here = node_ranks > 0 ? node_ranks : ranks;
+  if (node_cores == 0 || node_cores >= here) return rank;
+  const Rank first = node_of(rank) * node_ranks, place = rank - first;
+  if (!core_blocks) return first + place % node_cores;
+  const int core = static_cast<int>(int64_t{place} * node_cores / here);
+  return first + static_cast<Rank>((int64_t{core} * here + node_cores - 1) / node_cores);
+}
+
 int Network::period(int ranks) const {
   if (!torus.empty()) return ranks;
   int nodes_together = 1;

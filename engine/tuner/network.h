@@ -82,6 +82,7 @@ struct Network {
   std::string name;
   int node_ranks = 0;          // 0: all ranks are on one node
   int node_cores = 0;          // 0: a core for each rank
+  bool core_blocks = false;    // neighbours share a core; else ranks are on cores in turn
   int node_nics = 0;           // 0: a NIC for each rank
   double call_s = 0;           // a rank's own time per call
   double step_s = 0;           // and per step
@@ -100,11 +101,8 @@ struct Network {
 
   int nodes(int ranks) const { return node_ranks > 0 ? (ranks + node_ranks - 1) / node_ranks : 1; }
   int node_of(Rank rank) const { return node_ranks > 0 ? rank / node_ranks : 0; }
-  // The first rank of those that share a core with it.
-  Rank first_of_core(Rank rank) const {
-    const Rank first = node_of(rank) * node_ranks;
-    return node_cores == 0 ? rank : first + (rank - first) % node_cores;
-  }
+  // The first rank of those that share a core with it, in a job of so many.
+  Rank first_of_core(Rank rank, int ranks) const;
   // Whether ranks of a job of so many share cores.
   bool shares_cores(int ranks) const {
     return node_cores > 0 && node_cores < (node_ranks > 0 ? node_ranks : ranks);

@@ -111,12 +111,13 @@ void read(JsonObject in, Tier& tier, int below) {
 }
 
 void read(JsonObject in, Network& network) {
-  in.only({"name", "node_ranks", "node_cores", "node_nics", "call_us", "step_us", "short_step_us",
-           "fold_us", "switch_us", "switch_spread_us", "memory", "stream_gbytes", "inside",
-           "between", "tiers", "torus", "hop_us"});
+  in.only({"name", "node_ranks", "node_cores", "core_blocks", "node_nics", "call_us", "step_us",
+           "short_step_us", "fold_us", "switch_us", "switch_spread_us", "memory", "stream_gbytes",
+           "inside", "between", "tiers", "torus", "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
   in.read("node_cores", network.node_cores);
+  in.read("core_blocks", network.core_blocks);
   in.read("node_nics", network.node_nics);
   in.read("call_us", network.call_s, kMicro);
   in.read("step_us", network.step_s, kMicro);
@@ -150,6 +151,7 @@ std::string to_json(const Network& network) {
   ordered_json out = {{"name", network.name}};
   write(out, "node_ranks", network.node_ranks);
   write(out, "node_cores", network.node_cores);
+  if (network.core_blocks) out["core_blocks"] = true;
   write(out, "node_nics", network.node_nics);
   write(out, "call_us", network.call_s, kMicro);
   write(out, "step_us", network.step_s, kMicro);

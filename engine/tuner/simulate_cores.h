@@ -41,7 +41,9 @@ class Cores {
       : network_(network),
         ranks_(ranks),
         per_node_(network.node_ranks > 0 ? network.node_ranks : ranks),
-        cores_(static_cast<size_t>(ranks)) {
+        cores_(static_cast<size_t>(ranks)),
+        places_(static_cast<size_t>(ranks)) {
+    fill_places();
     reset();
   }
 
@@ -55,7 +57,7 @@ class Cores {
     }
   }
 
-  Core& of(Rank rank) { return cores_[static_cast<size_t>(network_.first_of_core(rank))]; }
+  Core& of(Rank rank) { return cores_[static_cast<size_t>(place(rank).first)]; }
 
   bool runs(Rank rank) {
     const Core& core = of(rank);
@@ -63,24 +65,15 @@ class Cores {
   }
 
   // Ranks on the core of `rank`.
-  int sharers(Rank rank) const {
-    if (network_.node_cores == 0) return 1;
-    const int first = rank / per_node_ * per_node_;
-    const int here = std::min(per_node_, ranks_ - first);
-    return (here - (rank - first) % network_.node_cores - 1) / network_.node_cores + 1;
-  }
-  // Whose turn it is after that rank. REQUIRES: sharers(rank) > 1.
-  Rank next(Rank rank) const {
-    const Rank first = network_.first_of_core(rank);
-    const int place = (rank - first) / network_.node_cores;
-    return first + (place + 1) % sharers(rank) * network_.node_cores;
-  }
+  int sharers(Rank rank) const { return places_[static_cast<size_t>(place(rank).first)].sharers; }
+  // Whose turn it is after that rank.
+  Rank next(Rank rank) const { return place(rank).next; }
   // Calls with each core of the rank's node.
   template <class Use>
   void each_beside(Rank rank, Use use) {
-    const size_t first = static_cast<size_t>(rank / per_node_) * static_cast<size_t>(per_node_);
-    const size_t end = std::min(cores_.size(), first + static_cast<size_t>(network_.node_cores));
-    for (size_t core = first; core < end; ++core) use(cores_[core]);
+    const Rank begin = rank / per_node_ * per_node_, end = std::min(begin + per_node_, ranks_);
+    for (Rank r = begin; r < end; ++r)
+      if (place(r).first == r) use(of(r));
   }
   // From a rank that found nothing to the next one. No two take the same: in step with each other,
   // cores would meet, or miss, what others send in every turn, as no machine does.
@@ -94,6 +87,23 @@ class Cores {
   double spins_s() const { return kSpins * look_s(); }
 
  private:
+  struct Place {
+    Rank first = 0;   // of its core
+    Rank next = 0;    // after it
+    int sharers = 0;  // where it is the first
+  };
+  const Place& place(Rank rank) const { return places_[static_cast<size_t>(rank)]; }
+  void fill_places() {
+    std::vector<Rank> last(places_.size(), kNobody);  // of each core so far, by its first
+    for (Rank rank = 0; rank < ranks_; ++rank) {
+      const auto first = static_cast<size_t>(network_.first_of_core(rank, ranks_));
+      Place& here = places_[static_cast<size_t>(rank)];
+      here.first = here.next = static_cast<Rank>(first);
+      ++places_[first].sharers;
+      if (last[first] != kNobody) places_[static_cast<size_t>(last[first])].next = rank;
+      last[first] = rank;
+    }
+  }
   double look_s() const { return network_.inside.patience_s / kLooks; }
   // From 0 to 1, evenly.
   static double share(Core& core) {
@@ -104,7 +114,8 @@ class Cores {
 
   const Network& network_;
   const int ranks_, per_node_;
-  std::vector<Core> cores_;
+  std::vector<Core> cores_;  // each at its first rank's place
+  std::vector<Place> places_;
 };
 
 }  // namespace weft::simulation

@@ -182,7 +182,8 @@ class Planner {
   }
 
   bool in_cache(Rank a, Rank b) const {
-    return network_.inside.mapped && network_.first_of_core(a) == network_.first_of_core(b);
+    return network_.inside.mapped &&
+           network_.first_of_core(a, all_) == network_.first_of_core(b, all_);
   }
 
   Plan::Touched& touched(Rank rank) { return plan_.touched[static_cast<size_t>(rank)]; }

@@ -18,7 +18,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 // Of the file, and of what its figures mean: a new model needs new figures.
-constexpr int kVersion = 20;
+constexpr int kVersion = 21;
 
 std::string host_name() {
   char name[256] = "";

@@ -125,6 +125,29 @@ TEST(Cores, GoRoundTheirRanks) {
   EXPECT_EQ(apart.next(7), 5);
 }
 
+TEST(Cores, OrHaveNeighboursEach) {
+  Network network = plain();
+  network.node_cores = 2;
+  network.core_blocks = true;
+  simulation::Cores cores(network, 7);  // 0 to 3 on one
+  EXPECT_EQ(&cores.of(3), &cores.of(0));
+  EXPECT_NE(&cores.of(4), &cores.of(0));
+  EXPECT_EQ(cores.sharers(2), 4);
+  EXPECT_EQ(cores.sharers(6), 3);
+  EXPECT_EQ(cores.next(3), 0);
+  EXPECT_EQ(cores.next(4), 5);
+  EXPECT_EQ(cores.next(6), 4);
+  int beside = 0;
+  cores.each_beside(
+      5, [&](const simulation::Core& core) { EXPECT_EQ(&core, &cores.of(beside++ == 0 ? 0 : 4)); });
+  EXPECT_EQ(beside, 2);
+  network.node_ranks = 4;  // and on nodes of their own
+  simulation::Cores apart(network, 8);
+  EXPECT_EQ(apart.next(4), 5);
+  EXPECT_EQ(apart.next(5), 4);
+  EXPECT_EQ(apart.next(7), 6);
+}
+
 TEST(Cores, TurnsTakeWhatWasMeasuredAndAreRepeated) {
   Network network = plain();
   network.node_cores = 2;

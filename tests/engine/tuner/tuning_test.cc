@@ -34,7 +34,7 @@ TEST(Tuning, ComesBackAsItWent) {
 
 TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
   std::string text = to_json(sample());
-  text.replace(text.find("\"weft_tuning\": 20"), 17, "\"weft_tuning\": 9");
+  text.replace(text.find("\"weft_tuning\": 21"), 17, "\"weft_tuning\": 9");
   const Status status = tuning_from_json(text).status();
   EXPECT_EQ(status.code(), Code::unsupported);
   EXPECT_TRUE(contains(status, "version 9") && contains(status, "weft-bench --tune"))
@@ -54,7 +54,7 @@ TEST(Tuning, TheCorpusForFuzzingIsOfThisVersion) {
 TEST(Tuning, NamesWhatIsWrong) {
   EXPECT_TRUE(contains(tuning_from_json("{").status(), "not JSON"));
   EXPECT_TRUE(contains(tuning_from_json("{}").status(), "weft_tuning: it is missing"));
-  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 20})").status(), "has no \"shm\""));
+  EXPECT_TRUE(contains(tuning_from_json(R"({"weft_tuning": 21})").status(), "has no \"shm\""));
   std::string text = to_json(sample());
   text.replace(text.find("send_us"), 7, "sent_us");
   const Status status = tuning_from_json(text).status();
@@ -65,7 +65,7 @@ TEST(Tuning, NamesWhatIsWrong) {
 // Its parts are written again for their own reader, which takes stack for every level.
 TEST(Tuning, ThatNestsTooDeepIsRefused) {
   constexpr size_t kLevels = 1'000'000;
-  const std::string deep = concat(R"({"weft_tuning": 20, "host": "]\"]", "shm": )",
+  const std::string deep = concat(R"({"weft_tuning": 21, "host": "]\"]", "shm": )",
                                   std::string(kLevels, '['), std::string(kLevels, ']'), "}");
   const Status status = tuning_from_json(deep).status();
   EXPECT_TRUE(contains(status, "more than 64 deep")) << status.message();
