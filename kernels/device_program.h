@@ -97,7 +97,6 @@ struct State {
   uint64_t calls;         // collective calls finished
   uint64_t window_calls;  // those of them that are windowed
   uint32_t departed;      // workers that have ended this call; back to 0 with the last
-  uint32_t failed;        // 0, or 1 once a worker has claimed the Report
 };
 
 // -- tables -------------------------------------------------------------------------------------
@@ -210,6 +209,8 @@ struct Program {
   const Receive* receives;
   const Send* sends;
   State* state;
+  uint32_t* failed;  // 0, or 1 once a worker of any of the rank's launches has claimed the Report:
+                     // then they end, and none runs on what another one has left
   // By rank: the peer's finished calls in this rank's memory, and this rank's in the peer's. Null
   // for the rank itself. Null as a whole unless windowed.
   const uint64_t* const* finished;
@@ -269,7 +270,7 @@ struct Report {
 struct Limits {
   const uint32_t* abort;  // not 0: give up; memory that the host can write at any time
   uint64_t timeout_ns;    // of one wait
-  Report* report;         // filled by the first worker that gives up (State::failed)
+  Report* report;         // filled by the first worker that gives up (Program::failed)
   uint64_t number = 0;    // of the launch, for the report
 };
 

@@ -66,7 +66,8 @@ struct Tail {
   const CellWrite* tells;  // where the rank's buffers are; what is told so is zeroed where it ends
   uint32_t wait_count, early_count, write_count, base_count, tell_count;
   uint64_t input, output;  // addresses
-  State* state;            // `departed` and `failed` of it; null: the operands are all there is
+  State* state;            // `departed` of it; null: the operands are all there is
+  uint32_t* failed;        // as Program's
   Pace* pace;
   // Waits are ended by force where the rank gives up. Before, what cells were is saved: those of
   // its device memory, and those that relays write. Then `ended` is set.

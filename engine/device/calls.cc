@@ -12,8 +12,8 @@ namespace weft {
 namespace {
 
 constexpr size_t kAlignment = 256;
-// At the begin of the words: whether to abort, and the reports.
-constexpr size_t kFixedWords = 3 * kAlignment;
+// At the begin of the words: whether to abort, and the report.
+constexpr size_t kFixedWords = 2 * kAlignment;
 
 }  // namespace
 
@@ -80,8 +80,7 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
   WEFT_TRY(get(device_.allocate_host(words), words_.memory));
   constexpr Stay kFirst = Stay::as_room_permits;  // and then, see make_room()
   abort_ = reinterpret_cast<uint32_t*>(words_.take(sizeof *abort_, kFirst));
-  for (device::Report*& report : reports_)
-    report = new (words_.take(sizeof(device::Report), kFirst)) device::Report{};
+  report_ = new (words_.take(sizeof(device::Report), kFirst)) device::Report{};
   WEFT_CHECK(words_.used == kFixedWords);
   WEFT_TRY(get(device_.make_stream(), copies_));
   if (choice().engine == DeviceEngine::stream) {
@@ -94,30 +93,29 @@ Status DeviceCalls::prepare(const DeviceRoom& room) {
   return start_relay();
 }
 
-// Of the first launch that gave up, as far as is known: one on a stream, if there is one; null:
-// none has.
-const device::Report* DeviceCalls::first_report() const {
-  const device::Report* first = nullptr;
-  for (device::Report* const report : reports_) {
-    if (std::atomic_ref(report->complete).load(std::memory_order_acquire) == 0) continue;
-    if (!first || report->number < first->number) first = report;
-  }
-  return first;
+// Of the launch that gave up, as far as is known. Null: none has.
+const device::Report* DeviceCalls::reported() const {
+  const bool there = std::atomic_ref(report_->complete).load(std::memory_order_acquire) != 0;
+  return there ? report_ : nullptr;
 }
 
 Status DeviceCalls::failure() const {
-  const device::Report* const report = first_report();
+  const device::Report* const report = reported();
   if (!report) return {};
   const auto told = [&](const auto& call) {
     return explain(*report, call.entry->algorithm, rank()).within(describe(call.call));
   };
-  if (report->number >= kInGraph) return told(in_graph_[report->number - kInGraph]).within("graph");
+  if (report->number >= kInGraph) {
+    const uint64_t place = report->number - kInGraph;
+    if (place < in_graph_.size()) return told(in_graph_[place]).within("graph");
+    return explain(*report, "a call", rank()).within("graph that has been destroyed");
+  }
   return told(under_way_[report->number - 1 - ended_.load(std::memory_order_relaxed)]);
 }
 
 Status DeviceCalls::health() const {
   if (watch_) watch_->look();
-  if (!first_report()) return {};
+  if (!reported()) return {};
   const std::lock_guard lock(mutex_);
   return failure();
 }
@@ -157,7 +155,7 @@ Status DeviceCalls::reap() {
   if (!count.ok()) return count.status();
   const uint64_t before = ended_.load(std::memory_order_relaxed);
   uint64_t ended = *count;
-  if (const device::Report* const gave_up = first_report())  // there before the event
+  if (const device::Report* const gave_up = reported())  // there before the event
     ended = gave_up->number >= kInGraph ? 0 : std::min(ended, gave_up->number - 1 - before);
   for (uint64_t i = 0; i < ended; ++i) {
     spare_.push_back(under_way_.front().event);

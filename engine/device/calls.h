@@ -72,6 +72,9 @@ class DeviceCalls {
   // there.
   Status enqueue(const Call& call, Gpu::Stream stream, Launched* launched = nullptr);
   Status enqueue(std::span<const Transfer> group, Gpu::Stream stream, Launched* launched = nullptr);
+  // Whether enqueue() may wait in the midst of a call, for peers that have to put theirs there,
+  // too.
+  bool waits_amid_calls() const { return watch_ != nullptr; }
   // What enqueue() would run; an error where it would refuse the call.
   Result<CallInfo> would_run(const Call& call) const;
   // What `then` is given from now on waits for what `first` has been given so far. Where `then` is
@@ -177,7 +180,7 @@ class DeviceCalls {
   Status await_all(bool even_lost);
   Result<Where> begin(Gpu::Stream stream);
   void stop(device::Cause why);
-  const device::Report* first_report() const;
+  const device::Report* reported() const;
   // REQUIRES: mutex_ is held, for these
   Status failure() const;
   Status lost() const;
@@ -240,7 +243,7 @@ class DeviceCalls {
   const std::shared_ptr<const bool> graphs_ = std::make_shared<bool>();  // every graph has one
   // Set once. In words_:
   uint32_t* abort_ = nullptr;
-  std::array<device::Report*, 2> reports_{};  // of the launches of each State: collectives, groups
+  device::Report* report_ = nullptr;  // of whichever launch gives up first
   Gpu::Stream own_stream_ = nullptr;
   Gpu::Stream copies_ = nullptr;          // which nobody captures, and which waits for nothing
   std::unique_ptr<StreamWatch> watch_;    // null where kernels wait, who look after themselves

@@ -144,8 +144,7 @@ Status DeviceCalls::put(const Entry& entry, const Arguments& call, const device:
 Status DeviceCalls::launch(const Entry& entry, const Arguments& call, const Signature& signature,
                            double timeout_s, const Where& where, Launched* launched) {
   const double patience_s = timeout_s > 0 ? timeout_s : options_.timeout_s;
-  device::Report* const report = reports_[signature.kind == Kind::exchange];
-  const device::Limits limits{abort_, timeout_ns(patience_s), report};
+  const device::Limits limits{abort_, timeout_ns(patience_s), report_};
   const uint64_t before = launched_;
   Status status = where.graph == 0 ? launch_on_stream(entry, call, signature, limits, where)
                                    : launch_in_graph(entry, call, signature, limits, where);

@@ -29,7 +29,7 @@ DeviceMemoryLayout::DeviceMemoryLayout(const DeviceShape& shape) : shape_(shape)
   const size_t link_ends = (ranks - 1) * static_cast<size_t>(shape.links + 1);
   Pieces pieces;
   for (const bool group : {false, true})
-    WEFT_CHECK(pieces.add(sizeof(device::State)) == state(group));
+    WEFT_CHECK(pieces.add(sizeof(device::State) + sizeof(uint32_t)) == state(group));
   positions_ = pieces.add(sizeof(uint64_t) * 2 * link_ends);
   told_ = pieces.add(sizeof(device::Told) * ranks);
   packets_ = pieces.add(shape.packet_bytes);

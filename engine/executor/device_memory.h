@@ -2,7 +2,8 @@
 // What lies where in the device memory that a rank makes for its communicator and that its peers
 // map. It begins as zeros, and has the same shape on all ranks. Every cell has one writer.
 //
-//   two States: of collectives, of groups     the rank itself
+//   two States: of collectives, of groups    the rank itself
+//   whether it has given up                  the rank itself
 //   positions of link ends                   the rank itself
 //   where a peer's Input and Output are      the peer
 //   boxes of packets                         whoever the schedule says
@@ -51,6 +52,8 @@ class DeviceMemoryLayout {
 
   // Offsets. `owner` is the rank whose memory it is; the other one is its peer.
   size_t state(bool group) const { return group ? 256 : 0; }
+  // Beside what every launch of a collective reads first.
+  size_t failed() const { return state(false) + sizeof(device::State); }
   size_t cell(Rank poster, int cell) const {
     return cells_ + kCellBytes * (static_cast<size_t>(poster) * shape_.cells + cell);
   }

@@ -365,6 +365,7 @@ device::Tail DeviceScript::tail(size_t number, const device::Call& call) const {
   t.input = device::address_of(call.input);
   t.output = device::address_of(call.output);
   t.state = program_.state;
+  t.failed = program_.failed;
   t.lane = m.lane;
   t.step = m.number;
   t.round = m.round;

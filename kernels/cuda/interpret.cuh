@@ -22,11 +22,11 @@ class Interpreter {
         call_(call),
         limits_(limits),
         w_(*worker),
-        watch_(limits, program.state),
+        watch_(limits, program.failed),
         call_number_(program.state->calls + 1),
         window_call_(program.state->window_calls + 1),
         lease_(program.windowed ? lease_of(program, window_call_) : Need{}),
-        failed_(ptx::load_relaxed_sys(&program.state->failed) != 0),
+        failed_(ptx::load_relaxed_sys(program.failed) != 0),
         lanes_((program.lane_count + gridDim.x - 1 - blockIdx.x) / gridDim.x) {
     if (program.windowed && blockIdx.x == 0) publish_finished(program);
   }
@@ -163,7 +163,7 @@ class Interpreter {
   __device__ bool tell_buffers() const {
     tell(address_of(call_.input), address_of(call_.output));
     ptx::fence_sc_sys();
-    if (!__syncthreads_or(ptx::load_relaxed_sys(&p_.state->failed) != 0)) return true;
+    if (!__syncthreads_or(ptx::load_relaxed_sys(p_.failed) != 0)) return true;
     withdraw_buffers();
     return false;
   }
@@ -197,7 +197,7 @@ class Interpreter {
     if (__syncthreads_or(gone >= 0) == 0) return true;
     withdraw_buffers();
     if (gone >= 0)
-      give_up(limits_, p_.state, report(Cause::aborted, &h), {nullptr, 0, Awaited::buffers, gone});
+      give_up(limits_, p_.failed, report(Cause::aborted, &h), {nullptr, 0, Awaited::buffers, gone});
     withdraw_buffers();
     return false;
   }
@@ -233,7 +233,7 @@ class Interpreter {
     const bool done = PacketFold<T, Op>::run(w_.operands, watch_, &cause, &missing);
     if (!done) {
       const uint32_t source = h.step.first_source + missing - (h.step.from >= 0);
-      give_up(limits_, p_.state, report(cause, &h),
+      give_up(limits_, p_.failed, report(cause, &h),
               {nullptr, w_.operands.flag, Awaited::packet, p_.operands[source].index});
     }
     return __syncthreads_or(!done) == 0;
@@ -315,10 +315,10 @@ class Interpreter {
     const Cause cause = w_.cause;
     if (cause == Cause::none) return false;
     withdraw_buffers();
-    if (!is_met(need)) give_up(limits_, p_.state, report(cause, h), need);
+    if (!is_met(need)) give_up(limits_, p_.failed, report(cause, h), need);
     __syncthreads();
     // Should all have come at last, it is still over: other workers may have left.
-    if (threadIdx.x == 0) give_up(limits_, p_.state, report(cause, h), Need{});
+    if (threadIdx.x == 0) give_up(limits_, p_.failed, report(cause, h), Need{});
     withdraw_buffers();
     return true;
   }

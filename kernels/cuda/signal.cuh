@@ -38,12 +38,13 @@ __device__ __forceinline__ bool all_met(const Need& mine, int polls) {
 // When a worker gives up. Thread 0 of the block asks.
 class Watch {
  public:
-  __device__ explicit Watch(const Limits& limits, State* state) : limits_(limits), state_(state) {}
+  __device__ explicit Watch(const Limits& limits, const uint32_t* failed)
+      : limits_(limits), failed_(failed) {}
 
   __device__ void progress() { since_ns_ = 0; }
 
   __device__ Cause look() {
-    if (ptx::load_relaxed_sys(&state_->failed) != 0) return Cause::aborted;
+    if (ptx::load_relaxed_sys(failed_) != 0) return Cause::aborted;
     if (limits_.abort != nullptr && ptx::load_relaxed_sys(limits_.abort) != 0)
       return Cause::aborted;
     if (limits_.timeout_ns == 0) return Cause::none;
@@ -54,15 +55,15 @@ class Watch {
 
  private:
   const Limits& limits_;
-  State* state_;
+  const uint32_t* failed_;
   uint64_t since_ns_ = 0;  // the first look without progress
 };
 
 // Fills the report, if nobody has claimed it yet; not by one assignment, as the host may read
 // `complete` meanwhile.
-__device__ inline void give_up(const Limits& limits, State* state, const Report& report,
+__device__ inline void give_up(const Limits& limits, uint32_t* failed, const Report& report,
                                const Need& need) {
-  if (ptx::exchange_relaxed_gpu(&state->failed, 1) != 0 || limits.report == nullptr) return;
+  if (ptx::exchange_relaxed_gpu(failed, 1) != 0 || limits.report == nullptr) return;
   Report& to = *limits.report;
   to.cause = report.cause;
   to.awaited = need.what;

@@ -55,7 +55,7 @@ __device__ inline int32_t reach_buffers(const Tail& tail, Operands* mine) {
 // by force that is noted. `shared`: a word of the block's.
 __device__ inline Cause end_of_calls(const Tail& tail, const Limits& limits, uint32_t* shared) {
   if (threadIdx.x == 0) {
-    const bool failed = ptx::load_relaxed_sys(&tail.state->failed) != 0;
+    const bool failed = ptx::load_relaxed_sys(tail.failed) != 0;
     const bool ended = ptx::load_relaxed_sys(&tail.watched->ended) != 0;
     *shared = failed  ? static_cast<uint32_t>(Cause::aborted)
               : ended ? ptx::load_relaxed_sys(limits.abort)
@@ -95,7 +95,7 @@ __device__ inline void withdraw_buffers(const Tail& tail) {
 __device__ inline void report_gone(const Tail& tail, const Limits& limits, int32_t peer) {
   withdraw_buffers(tail);
   if (peer >= 0)
-    give_up(limits, tail.state, report_of(tail, Cause::aborted),
+    give_up(limits, tail.failed, report_of(tail, Cause::aborted),
             {nullptr, 0, Awaited::buffers, peer});
 }
 
@@ -108,10 +108,10 @@ __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause 
   for (uint32_t i = threadIdx.x; ended && i < tail.wait_count; i += blockDim.x) {
     const CellWait& wait = tail.waits[i];
     const Need need{saved_of(tail, wait.cell), wait.value, wait.what, wait.peer};
-    if (!is_met(need)) give_up(limits, tail.state, report, need);
+    if (!is_met(need)) give_up(limits, tail.failed, report, need);
   }
   __syncthreads();
-  if (threadIdx.x == 0) give_up(limits, tail.state, report, Need{});
+  if (threadIdx.x == 0) give_up(limits, tail.failed, report, Need{});
 }
 
 __device__ inline uint64_t value_of(const Tail& tail, const CellWrite& write) {

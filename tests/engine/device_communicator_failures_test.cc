@@ -132,6 +132,53 @@ TEST(DeviceCommunicator, EndsAFirstCallOfManyStepsWhereARankIsLost) {
   });
 }
 
+// What is behind a call that has given up does not run on what that left, whichever of the two is a
+// group, so that nobody gets that for good.
+TEST(DeviceCommunicator, RunsNoCollectiveBehindAGroupThatGaveUp) {
+  World world{.ranks = 3};
+  world.options.timeout_s = kSanitized ? 5 : 2;
+  std::latch failed(3);
+  run_ranks(world, [&](const Here& here) {
+    constexpr int32_t kNotReceived = -1000;
+    auto value = here.on_device<int32_t>(1, here.me == 1 ? kNotReceived : 1);
+    auto out = here.on_device<int32_t>(1, 0);
+    const Transfer group[] = {receive_from(2, value.data(), 1, DataType::int32)};  // it sends none
+    if (here.me == 1) {
+      EXPECT_TRUE(here.comm.enqueue(group, here.streams[0]).ok());
+    } else {  // to wait still when that gives up
+      std::this_thread::sleep_for(std::chrono::duration<double>(0.6 * world.options.timeout_s));
+    }
+    EXPECT_TRUE(here.comm.enqueue(sum_call(value.data(), out.data()), here.streams[0]).ok());
+    EXPECT_FALSE(await_failure(here.comm).ok()) << here.me;
+    failed.arrive_and_wait();
+    here.synchronize();
+    EXPECT_NE(out[0], kNotReceived + 2) << here.me;
+  });
+}
+
+TEST(DeviceCommunicator, RunsNoGroupBehindACollectiveThatGaveUp) {
+  World world{.ranks = 3};
+  world.options.timeout_s = kSanitized ? 5 : 2;
+  std::latch failed(2);
+  run_ranks(world, [&](const Here& here) {
+    constexpr int32_t kNotReduced = -77;
+    if (here.me == 2) return failed.wait();
+    auto value = here.on_device<int32_t>(1, 1);
+    auto out = here.on_device<int32_t>(1, kNotReduced);
+    auto got = here.on_device<int32_t>(1, 0);
+    Call call = sum_call(value.data(), out.data());
+    call.kind = Kind::reduce;
+    EXPECT_TRUE(here.comm.enqueue(call, here.streams[0]).ok());
+    const Transfer group[] = {here.me == 0 ? send_to(1, out.data(), 1, DataType::int32)
+                                           : receive_from(0, got.data(), 1, DataType::int32)};
+    EXPECT_TRUE(here.comm.enqueue(group, here.streams[0]).ok());
+    EXPECT_FALSE(await_failure(here.comm).ok()) << here.me;
+    failed.arrive_and_wait();
+    here.synchronize();
+    EXPECT_NE(got[0], kNotReduced);
+  });
+}
+
 TEST(DeviceCommunicator, EndsWhereARankAborts) {
   std::atomic<int> heard{0};
   Watch watch;

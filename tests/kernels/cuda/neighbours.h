@@ -16,6 +16,7 @@ struct Neighbours {
   // One rank's device memory: all of it may be shared by processes.
   struct Memory {
     State state;
+    uint32_t failed;
     uint64_t head, credit, received, sent;
     alignas(16) T slots[kSlots][kSegment];
     alignas(16) T input[kCount];
@@ -49,6 +50,7 @@ struct Neighbours {
     p.receives = &m.receive;
     p.sends = &m.send;
     p.state = const_cast<State*>(&m.state);
+    p.failed = const_cast<uint32_t*>(&m.failed);
     p.segment = kSegment;
     p.divisor = 1;
     p.lane_count = p.copies = p.halves = 1;

@@ -154,7 +154,7 @@ TEST(Interpreter, NamesThePeerThatDoesNotComeAndStaysFailed) {
   EXPECT_EQ(second.cause, Cause::timed_out);
   EXPECT_EQ(second.peer, second.awaited == Awaited::credit ? 2 : 0);
   for (int rank = 0; rank < 2; ++rank) {
-    EXPECT_EQ(world->memory[rank].state.failed, 1u);
+    EXPECT_EQ(world->memory[rank].failed, 1u);
     EXPECT_EQ(world->memory[rank].state.calls, 0u);
   }
 }

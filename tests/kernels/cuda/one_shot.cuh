@@ -24,7 +24,7 @@ struct OneShot {
   int64_t divisor;
   uint32_t call;  // from 1
   Limits limits;
-  State* state;
+  uint32_t* failed;
 };
 
 template <class T, class Op>
@@ -41,7 +41,7 @@ __global__ void one_shot(OneShot a) {
       if (peer != a.rank) o.boxes[o.box_count++] = box(peer, a.rank);
   }
   __syncthreads();
-  Watch watch(a.limits, a.state);
+  Watch watch(a.limits, a.failed);
   Cause cause = Cause::none;
   int missing = -1;
   PacketFold<T, Op>::run(o, watch, &cause, &missing);
@@ -60,7 +60,7 @@ __global__ void one_shot(OneShot a) {
   if (!PacketFold<T, Op>::run(o, watch, &cause, &missing)) {
     Report report{};
     report.cause = cause;
-    give_up(a.limits, a.state, report, {nullptr, 0, Awaited::message, missing});
+    give_up(a.limits, a.failed, report, {nullptr, 0, Awaited::message, missing});
   }
 }
 
