@@ -120,6 +120,9 @@ class Communicator {
   virtual Status enqueue_told(std::span<const Transfer> group, Stream stream) {
     return enqueue(group, stream);
   }
+  // Whether enqueue() of a long call may wait for what other ranks put on their streams: a thread
+  // that has several of them lets each have a thread for that.
+  virtual bool enqueue_awaits_peers() const { return false; }
   // What `then` is given from now on waits for what `first` has been given so far.
   virtual Status put_behind(Stream first, Stream then);
   // Waits until the stream has come past all that it was given, whoever gave it; not at all where

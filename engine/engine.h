@@ -120,6 +120,7 @@ class Engine final : public Communicator {
   Status enqueue_told(std::span<const Transfer> group, Stream stream) override;
   Result<bool> is_for_stream(const Call& call) const override;
   Result<bool> is_for_stream(std::span<const Transfer> group) const override;
+  bool enqueue_awaits_peers() const override;
   Status put_behind(Stream first, Stream then) override;
   Status synchronize(Stream stream) override;
   Status synchronize() override;

@@ -211,6 +211,8 @@ Result<bool> Engine::is_for_stream(std::span<const Transfer> group) const try {
   return no_memory_;
 }
 
+bool Engine::enqueue_awaits_peers() const { return device_ && device_->enqueue_awaits_peers(); }
+
 Status Engine::put_behind(Stream first, Stream then) try {
   WEFT_TRY(no_device_);
   return device_status(device_->put_behind(first, then));

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "base/text.h"
+#include "base/thread.h"
+#include "engine/device/gpu.h"
 #include "nccl/debug.h"
 
 namespace weft::nccl {
@@ -16,6 +20,7 @@ struct Share {
   ncclComm::Engine engine;
   struct Way {
     std::vector<const Item*> calls, transfers;
+    bool empty() const { return calls.empty() && transfers.empty(); }
   };
   Way streams, host;  // of kernels; of this process
 };
@@ -72,6 +77,19 @@ std::vector<Transfer> transfers_of(const std::vector<const Item*>& items) {
   return transfers;
 }
 
+// To wait for a stream that is being captured would draw another one into the graph.
+Status check_captured_alike(const ncclComm::Engine& engine, Stream first, Stream other) {
+  const Result<std::shared_ptr<Gpu>> gpu = engine->device();
+  if (!gpu.ok()) return gpu.status();
+  const Result<uint64_t> one = (*gpu)->capture_of(first), two = (*gpu)->capture_of(other);
+  for (const Result<uint64_t>& graph : {one, two})
+    if (!graph.ok()) return graph.status();
+  if (*one == *two) return {};
+  return invalid_argument(
+      "One stream of the group's sends and receives is being captured into a graph, and another "
+      "one is not, or into another graph; capture all streams of a group, or none");
+}
+
 // All at once, as each may need another: on the first one's stream, between what the streams of
 // the others are given before and after.
 Status enqueue_transfers(const Share& share) {
@@ -80,6 +98,7 @@ Status enqueue_transfers(const Share& share) {
   std::set<Stream> others;
   for (const Item* item : items)
     if (item->stream != first) others.insert(item->stream);
+  for (const Stream other : others) WEFT_TRY(check_captured_alike(share.engine, first, other));
   for (const Stream other : others) WEFT_TRY(share.engine->put_behind(other, first));
   WEFT_TRY(share.engine->enqueue_told(transfers_of(items), first));
   for (const Stream other : others) WEFT_TRY(share.engine->put_behind(first, other));
@@ -97,40 +116,77 @@ Work start_transfers(const Share& share) {
   return share.engine->start(transfers_of(share.host.transfers));
 }
 
-// One thread may be many ranks, and putting a call on a stream may wait for the rank's calls before
-// it: so no rank's second call comes before all ranks' first, and what waits for streams last.
 using Keep = std::function<void(const Share&, Outstanding)>;
-void start_all(const std::vector<Share>& shares, const Keep& keep) {
-  const auto start_call = [&keep](const Share& share, const Item& item) {
-    if (choices_are_told()) tell_choice(item);
-    keep(share, {start(item), item.scalar});
-  };
+
+void start_call(const Share& share, const Item& item, const Keep& keep) {
+  if (choices_are_told()) tell_choice(item);
+  keep(share, {start(item), item.scalar});
+}
+
+void enqueue_transfers(const Share& share, const Keep& keep) {
+  if (!share.streams.transfers.empty())
+    keep(share, {done_or_failed(enqueue_transfers(share)), nullptr});
+}
+
+// One thread may be many ranks, and putting a call on a stream may wait for the rank's calls before
+// it: so no rank's second call comes before all ranks' first.
+void enqueue_in_turn(const std::vector<Share>& shares, const Keep& keep) {
   size_t most = 0;
   for (const Share& share : shares) most = std::max(most, share.streams.calls.size());
   for (size_t i = 0; i < most; ++i)
     for (const Share& share : shares)
-      if (i < share.streams.calls.size()) start_call(share, *share.streams.calls[i]);
-  for (const Share& share : shares)
-    if (!share.streams.transfers.empty())
-      keep(share, {done_or_failed(enqueue_transfers(share)), nullptr});
+      if (i < share.streams.calls.size()) start_call(share, *share.streams.calls[i], keep);
+  for (const Share& share : shares) enqueue_transfers(share, keep);
+}
+
+// The same where it may wait for a call of other ranks to be put there as well.
+Status enqueue_beside(const std::vector<Share>& shares, const Keep& keep) {
+  std::mutex mutex;  // of `keep`
+  const Keep keep_one = [&](const Share& share, Outstanding call) {
+    const std::lock_guard lock(mutex);
+    keep(share, std::move(call));
+  };
+  std::vector<Status> failures(shares.size());
+  auto threads = start_threads(shares.size(), [&](size_t i) {
+    failures[i] = guarded([&] {
+      for (const Item* item : shares[i].streams.calls) start_call(shares[i], *item, keep_one);
+      enqueue_transfers(shares[i], keep_one);
+      return Status();
+    });
+  });
+  if (!threads.ok()) return threads.status();
+  for (std::thread& thread : *threads) thread.join();
+  for (Status& failure : failures) WEFT_TRY(std::move(failure));
+  return {};
+}
+
+// What waits for streams comes last.
+Status start_all(const std::vector<Share>& shares, const Keep& keep) {
+  const bool beside = std::count_if(shares.begin(), shares.end(), [](const Share& share) {
+                        return !share.streams.empty() && share.engine->enqueue_awaits_peers();
+                      }) > 1;
+  if (beside)
+    WEFT_TRY(enqueue_beside(shares, keep));
+  else
+    enqueue_in_turn(shares, keep);
   for (const Share& share : shares) {
-    for (const Item* item : share.host.calls) start_call(share, *item);
+    for (const Item* item : share.host.calls) start_call(share, *item, keep);
     if (!share.host.transfers.empty()) keep(share, {start_transfers(share), nullptr});
   }
+  return {};
 }
 
 Status start_all(const std::vector<Share>& shares, std::vector<Outstanding>& started) {
   return guarded([&] {
-    start_all(shares, [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
-    return Status();
+    return start_all(shares,
+                     [&](const Share&, Outstanding call) { started.push_back(std::move(call)); });
   });
 }
 
 // Whether there is nothing but sends and receives of one communicator, by this process.
 bool only_transfers(const std::vector<Share>& shares) {
   const Share& first = shares.front();
-  return shares.size() == 1 && first.host.calls.empty() && first.streams.calls.empty() &&
-         first.streams.transfers.empty();
+  return shares.size() == 1 && first.host.calls.empty() && first.streams.empty();
 }
 
 Answer run_blocking(const std::vector<Share>& shares) {
@@ -167,8 +223,8 @@ Answer run_items(const std::vector<Item>& items) {
   if (items.empty()) return ncclSuccess;
   const std::vector<Share> shares = shares_of(items);
   if (shares.front().comm->config.blocking) return run_blocking(shares);
-  start_all(shares,
-            [](const Share& share, Outstanding call) { share.comm->keep(std::move(call)); });
+  WEFT_TRY(start_all(
+      shares, [](const Share& share, Outstanding call) { share.comm->keep(std::move(call)); }));
   return ncclInProgress;
 }
 

@@ -47,7 +47,8 @@ class DeviceWay {
   // See DeviceCalls::enqueue().
   Status enqueue(const Call& call, Gpu::Stream stream);
   Status enqueue(std::span<const Transfer> group, Gpu::Stream stream);
-  // See Communicator::put_behind().
+  // See Communicator::enqueue_awaits_peers(), and put_behind().
+  bool enqueue_awaits_peers() const { return calls_ && calls_->waits_amid_calls(); }
   Status put_behind(Gpu::Stream first, Gpu::Stream then);
   // See DeviceCalls::would_run().
   Result<CallInfo> would_run(const Call& call) const;

@@ -458,42 +458,4 @@ TEST_P(GpuRanks, GraphsRunAgainAndAgain) {
   });
 }
 
-// The second call of a rank may have to wait for its first, which waits for all others' first.
-TEST(Gpu, OneThreadMayCallManyTimesForAllRanks) {
-  if (*weft::cuda_device_count() < weft::test::kGpus) GTEST_SKIP() << "there is one GPU only";
-  constexpr size_t kCalls = 20;  // of as many shapes
-  std::vector<std::unique_ptr<Gpu>> gpus;
-  for (int i = 0; i < weft::test::kGpus; ++i) gpus.push_back(std::make_unique<Gpu>(i));
-  ncclComm_t comms[2] = {};
-  ASSERT_EQ(ncclCommInitAll(comms, 2, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
-  Values on_host[2] = {Values(kCount, 1), Values(kCount, 2)};
-  std::vector<int32_t*> values, sent;
-  const Values inputs[2] = {Values(kCount, 1), Values(kCount, 1)};
-  for (size_t r = 0; r < 2; ++r) {
-    use_gpu(static_cast<int>(r));
-    values.push_back(gpus[r]->allocate(kCount));
-    sent.push_back(gpus[r]->allocate(2));
-    gpus[r]->put(values[r], inputs[r]);
-  }
-  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
-  for (size_t r = 0; r < 2; ++r) {
-    for (size_t i = 0; i < kCalls; ++i)
-      EXPECT_EQ(ncclAllReduce(values[r], values[r], kCount - i, ncclInt32, ncclMax, comms[r],
-                              gpus[r]->stream()),
-                ncclSuccess);
-    EXPECT_EQ(ncclAllReduce(on_host[r].data(), on_host[r].data(), kCount, ncclInt32, ncclSum,
-                            comms[r], gpus[r]->stream()),
-              ncclSuccess);
-    const int peer = r == 0 ? 1 : 0;
-    EXPECT_EQ(ncclSend(sent[r], 1, ncclInt32, peer, comms[r], gpus[r]->stream(1)), ncclSuccess);
-    EXPECT_EQ(ncclRecv(sent[r] + 1, 1, ncclInt32, peer, comms[r], gpus[r]->stream(1)), ncclSuccess);
-  }
-  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
-  for (size_t r = 0; r < 2; ++r) {
-    EXPECT_EQ(gpus[r]->get(values[r], kCount), Values(kCount, 1));
-    EXPECT_EQ(on_host[r], Values(kCount, 3));
-  }
-  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-}
-
 }  // namespace
