@@ -30,7 +30,7 @@ class DeviceLowering {
     set_windows();
     if (request_.registered) set_told();
     for (const Lane& lane : program_.lanes) WEFT_TRY(add_lane(lane));
-    set_threads();
+    WEFT_TRY(set_threads());
     return std::move(image_);
   }
 
@@ -50,22 +50,30 @@ class DeviceLowering {
     out_.rank = map_.me;
     out_.ranks = request_.collective.ranks;
     out_.state = map_.at<device::State>(map_.me, map_.layout.state(group_));
+    out_.failed = map_.at<uint32_t>(map_.me, map_.layout.failed());
     out_.collective = !group_;
     out_.each_step_whole = group_;
     // Chunks of a message lie at places that do not depend on their sizes.
     chunk_room_ = round_down(shape.slot_bytes / static_cast<size_t>(program_.message_chunks), 16);
   }
 
-  // Those without work cost the others time.
-  void set_threads() {
+  // Each looks after one thing that a step waits for, or one rank. Those without work cost the
+  // others time.
+  Status set_threads() {
     constexpr size_t kLeast = 128, kWarp = 32, kVector = 16;
-    auto wanted = static_cast<size_t>(out_.ranks);
+    size_t wanted = out_.windowed ? static_cast<size_t>(out_.ranks) : 0;
     for (const device::Step& step : image_.steps_)
       wanted = std::max<size_t>(wanted, step.waits + 2u);
+    if (wanted > device::kMostThreads)
+      return unsupported(concat("algorithm ", request_.algorithm, " waits for ", wanted,
+                                " things at once, and blocks on devices have ",
+                                device::kMostThreads,
+                                " threads for that; use an algorithm of links, or fewer ranks"));
     for (const device::Place& place : image_.places_)
       wanted = std::max(wanted, std::min(place.size, out_.segment) * out_.element_bytes / kVector);
     out_.threads = static_cast<uint32_t>(
         std::clamp<size_t>(round_up(wanted, kWarp), kLeast, device::kMostThreads));
+    return {};
   }
 
   // -- rounds --

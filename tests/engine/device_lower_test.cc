@@ -265,6 +265,38 @@ TEST(DevicePrograms, AreOfATypeThatHasAKernel) {
   EXPECT_EQ(world.run(1), "");
 }
 
+// Each thread of a block looks after one thing that a step waits for, or one rank's leases.
+TEST(DevicePrograms, HaveAThreadForAllThatTheyWaitFor) {
+  for (const int ranks : {3, 129, 300, 510, 513}) {
+    const Algorithm& algorithm = *find_algorithm("window_one_shot");
+    DeviceShape shape = small_device_shape(ranks);
+    shape.links = 1;
+    const Collective collective{Kind::broadcast, ranks, 0, false};
+    PlanRequest request;
+    request.algorithm = algorithm.name;
+    request.collective = collective;
+    request.segment_bytes = 1024;
+    for (const Rank me : {0, 1}) {
+      const Program program = algorithm.build(collective, me, {});
+      const Layout layout(collective, me, {.kind = Kind::broadcast, .count = 1}, program.pieces);
+      std::byte memory{};  // only addresses are made
+      const DeviceMap map{
+          me, DeviceMemoryLayout(shape), {std::vector<std::byte*>(size_t(ranks), &memory)}};
+      const auto image = lower(request, program, layout, map);
+      ASSERT_EQ(image.ok(), ranks <= static_cast<int>(device::kMostThreads))
+          << image.status().to_string();
+      if (!image.ok()) continue;
+      std::vector<std::byte> tables(image->table_bytes());
+      const device::Program placed = image->place(tables, tables.data(), nullptr);
+      size_t most = static_cast<size_t>(ranks);
+      for (const Lane& lane : program.lanes)
+        for (const Step& step : lane.steps) most = std::max(most, step.waits.size() + 2);
+      EXPECT_GE(placed.threads, most) << "rank " << me << " of " << ranks;
+      EXPECT_LE(placed.threads, device::kMostThreads);
+    }
+  }
+}
+
 // A program is placed where it is told to; nothing in it refers to where it was made.
 TEST(DeviceImage, RefersToItsTablesWhereTheyWillLie) {
   const Collective collective{Kind::all_reduce, 3, 0, false};

@@ -231,6 +231,7 @@ class EmulatedDevice final : public Gpu {
   }
   Status launch(const device::Program& program, const device::Call& call,
                 const device::Limits& limits, uint32_t blocks, Stream stream) override {
+    WEFT_CHECK(program.ranks + 2 <= kThreads);  // each thread waits for one thing
     const auto lock = hold(line_of(stream));
     put(line_of(stream), [=](emulator::Stream& on) {
       on.launch(static_cast<int>(blocks), kThreads,
