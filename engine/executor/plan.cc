@@ -300,7 +300,8 @@ class Lowering {
     return Status(Code::unsupported,
                   "no transport leads from rank " + std::to_string(media_.me()) + " to rank " +
                       std::to_string(peer) + " (available here: " + media_.names() +
-                      "); allow another one, for example transport auto (WEFT_TRANSPORT)",
+                      "); allow another one, for example transport auto (WEFT_TRANSPORT), or see "
+                      "with WEFT_DEBUG=info what each of them says",
                   peer);
   }
 

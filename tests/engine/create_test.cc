@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "engine/connect.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/cluster.h"
 
@@ -264,6 +265,22 @@ TEST_F(Create, WhatIsWrongIsSaidAlsoWhereNobodyCanBeTold) {
   expect_alone("WEFT_LANES", "many", kSoon_s);
   expect_alone("WEFT_WORLD_SIZE", "two", 0.5);
   expect_alone("WEFT_RENDEZVOUS", "somewhere", 0.5);
+}
+
+// Whatever the order in which a launcher has ranks on hosts.
+TEST(Connecting, CountsTheRanksOfEachHost) {
+  const std::vector<int> hosts{0, 1, 0, 1, 1, 0};
+  std::vector<int> counted;
+  const MakeTransport refuse = [&](std::string_view, const TransportConfig& config) {
+    counted.push_back(config.local_rank);
+    return unsupported("not made");
+  };
+  for (Rank rank = 0; rank < 6; ++rank) {
+    TransportConfig config;
+    config.rank = rank;
+    EXPECT_FALSE(Connecting::begin(refuse, {"verbs"}, hosts, config).ok());
+  }
+  EXPECT_EQ(counted, (std::vector<int>{0, 0, 1, 1, 2, 2}));
 }
 
 }  // namespace

@@ -257,6 +257,23 @@ TEST(Tcp, WhatCameUnseenEndsAWait) {
   EXPECT_NE(world[0].open_recv(1, 1, {2, 64}).peek(), nullptr);
 }
 
+// What a wait sends first finds that the connection is gone, and nothing is left to wake it.
+TEST(Tcp, ALossThatAWaitBringsAboutEndsIt) {
+  World world(2, 1, 1);
+  RawPeer peer(world[0]);
+  peer.connect(1, 0);
+  peer.write(Frame{FrameKind::note, 0, 0, 0, 0});
+  ASSERT_TRUE(poll_until({&world[0]}, [&] { return world[0].hear().has_value(); }));
+  world[0].wait(Deadline());  // what came; that the note was heard is still to be said
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(::setsockopt(peer.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+  peer.close();
+  const int64_t begin = steady_clock().now_ns();
+  world[0].wait(Deadline::after(3));
+  EXPECT_LT(steady_clock().now_ns() - begin, 1'500'000'000);
+  EXPECT_EQ(world[0].peer_status(1).code(), Code::peer_lost);
+}
+
 TEST(Tcp, SomebodyWhoHasClosedSaysSoToALateCaller) {
   World world(2);
   world.expect_talk(0, 1);

@@ -236,7 +236,7 @@ void TcpTransport::move(int timeout_ms) {
   if (look_) dial_missing();
   tick();
   feed_starving();
-  hub_.poller.run(timeout_ms);
+  hub_.poller.run(hub_.news ? 0 : timeout_ms);
 }
 
 int TcpTransport::sleep_ms(const Deadline& deadline) const {

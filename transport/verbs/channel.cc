@@ -107,16 +107,13 @@ Status Channel::make_queue(Queue& queue, uint32_t receives) {
   Device& device = *hub_.device;
   const Result<ibv_cq*> cq = device.reserve(static_cast<int>(depth_ + receives));
   if (!cq.ok()) return cq.status();
-  const auto failed = [&](std::string_view what) {
-    return system_error(concat(device.place().port, ": ", what));
-  };
   queue.qp = create(*cq, receives);
   while (!queue.qp && std::max(depth_, receives) > kRequestsLeast) {
     depth_ = halved(depth_);
     receives = halved(receives);
     queue.qp = create(*cq, receives);
   }
-  if (!queue.qp) return failed(concat("ibv_create_qp for ", depth_, " requests"));
+  if (!queue.qp) return device.failure(concat("ibv_create_qp for ", depth_, " requests"));
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.port_num = device.port();
@@ -124,7 +121,7 @@ Status Channel::make_queue(Queue& queue, uint32_t receives) {
   constexpr int kMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
   if (const int error = device.verbs().modify_qp(queue.qp, &init, kMask); error != 0) {
     errno = error;
-    return failed("ibv_modify_qp to INIT");
+    return device.failure("ibv_modify_qp to INIT");
   }
   const uint32_t at_once = std::max(receives / 4, 1u);
   queue.receives.resize(at_once);
@@ -142,7 +139,7 @@ Status Channel::post_receives(Queue& queue) {
   const int error = hub_.device->verbs().post_recv(queue.qp, queue.receives.data(), &bad);
   if (error == 0) return {};
   errno = error;
-  return system_error(concat(hub_.device->place().port, ": ibv_post_recv"));
+  return hub_.device->failure("ibv_post_recv");
 }
 
 Status Channel::connect(const Place& peer, const Offer& offer) {
@@ -161,7 +158,9 @@ Status Channel::connect(Queue& queue, const Place& peer, uint32_t number, uint32
     const int error = device.verbs().modify_qp(queue.qp, &attributes, mask | IBV_QP_STATE);
     if (error == 0) return {};
     errno = error;
-    return system_error(concat(device.place().port, ": ibv_modify_qp to ", to, " for ", peer.port));
+    return device.failure(concat("ibv_modify_qp to ", to, " for ", peer.port, ", from address ",
+                                 to_string(device.place().gid), " to ", to_string(peer.gid),
+                                 " (WEFT_IB_GID_INDEX chooses)"));
   };
   ibv_qp_attr ready{};
   ready.qp_state = IBV_QPS_RTR;
@@ -172,8 +171,7 @@ Status Channel::connect(Queue& queue, const Place& peer, uint32_t number, uint32
   ready.ah_attr.port_num = device.port();
   ready.ah_attr.sl = static_cast<uint8_t>(hub_.options.service_level);
   ready.ah_attr.dlid = peer.lid;
-  const bool same_subnet = device.place().gid.global.subnet_prefix == peer.gid.global.subnet_prefix;
-  if (!peer.infiniband || !same_subnet || device.always_global()) {
+  if (!peer.infiniband || device.always_global()) {
     ready.ah_attr.is_global = 1;
     ready.ah_attr.grh.dgid = peer.gid;
     ready.ah_attr.grh.sgid_index = static_cast<uint8_t>(device.gid_index());

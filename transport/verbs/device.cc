@@ -1,8 +1,10 @@
 #include "transport/verbs/device.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -55,6 +57,15 @@ bool is_infiniband_or_roce(const ibv_device& device, const ibv_port_attr& port) 
           port.link_layer == IBV_LINK_LAYER_ETHERNET);
 }
 
+std::string_view kind_text(const Place& place) {
+  if (place.infiniband) return "InfiniBand";
+  return place.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "RoCE v1";
+}
+
+std::string prefix_text(const ibv_gid& gid) {
+  return hex(std::as_bytes(std::span(gid.raw).first<8>()));
+}
+
 std::string_view state_text(ibv_port_state state) {
   switch (state) {
     case IBV_PORT_DOWN: return "down";
@@ -79,8 +90,22 @@ struct Device::Candidate {
   uint8_t port;
 };
 
-bool compatible(const Place& a, const Place& b) {
-  return a.infiniband == b.infiniband && a.gid_type == b.gid_type;
+std::string to_string(const ibv_gid& gid) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  return ::inet_ntop(AF_INET6, gid.raw, text.data(), text.size());
+}
+
+// LIDs are unique within a subnet only, and a kernel routes no IPv4 address to an IPv6 one.
+std::string obstacle(const Place& a, const Place& b) {
+  if (a.infiniband != b.infiniband || a.gid_type != b.gid_type)
+    return concat("one is ", kind_text(a), ", the other ", kind_text(b));
+  if (a.infiniband && a.gid.global.subnet_prefix != b.gid.global.subnet_prefix)
+    return concat("their InfiniBand subnets have the prefixes ", prefix_text(a.gid), " and ",
+                  prefix_text(b.gid));
+  if (a.gid_type == IBV_GID_TYPE_ROCE_V2 && is_ipv4(a.gid) != is_ipv4(b.gid))
+    return concat("of their addresses ", to_string(a.gid), " and ", to_string(b.gid),
+                  " only one is IPv4 (WEFT_IB_GID_INDEX chooses)");
+  return {};
 }
 
 Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Verbs> verbs,
@@ -161,33 +186,40 @@ Device::~Device() {
   verbs_->close_device(context_);
 }
 
+Status Device::failure(std::string_view call) const {
+  const std::string_view remedy = errno == ENOMEM ? " (ulimit -l has to allow its memory)" : "";
+  return system_error(concat(place_.port, ": ", call, remedy));
+}
+
 Status Device::prepare(const VerbsOptions& options) {
-  const auto failed = [this](std::string_view what) {
-    return system_error(concat(place_.port, ": ", what));
-  };
-  if (verbs_->query_device(context_, &limits_) != 0) return failed("ibv_query_device");
-  if (verbs_->query_port(context_, port_, &attributes_) != 0) return failed("ibv_query_port");
+  if (verbs_->query_device(context_, &limits_) != 0) return failure("ibv_query_device");
+  if (verbs_->query_port(context_, port_, &attributes_) != 0) return failure("ibv_query_port");
   place_.infiniband = attributes_.link_layer == IBV_LINK_LAYER_INFINIBAND;
   place_.mtu = attributes_.active_mtu;
   place_.lid = attributes_.lid;
   place_.queues = options.queues;
   WEFT_TRY(choose_gid(options.gid_index));
   pd_ = verbs_->alloc_pd(context_);
-  if (!pd_) return failed("ibv_alloc_pd");
+  if (!pd_) return failure("ibv_alloc_pd");
   events_ = verbs_->create_comp_channel(context_);
-  if (!events_) return failed("ibv_create_comp_channel");
+  if (!events_) return failure("ibv_create_comp_channel");
   WEFT_TRY(make_nonblocking(events_->fd));
   return make_nonblocking(context_->async_fd);
 }
 
 Status Device::choose_gid(int wanted) {
   // The call gives all ports' entries, or none where they do not fit.
-  const auto most = static_cast<size_t>(std::max(attributes_.gid_tbl_len, 1));
-  std::vector<ibv_gid_entry> entries(most * std::max<size_t>(limits_.phys_port_cnt, 1));
+  size_t most = 0;
+  for (uint8_t port = 1; port <= limits_.phys_port_cnt; ++port) {
+    ibv_port_attr attributes{};
+    if (verbs_->query_port(context_, port, &attributes) == 0)
+      most += static_cast<size_t>(std::max(attributes.gid_tbl_len, 0));
+  }
+  std::vector<ibv_gid_entry> entries(std::max<size_t>(most, 1));
   const ssize_t count = verbs_->query_gid_table(context_, entries.data(), entries.size());
   if (count < 0) {
     errno = static_cast<int>(-count);
-    return system_error(concat(place_.port, ": ibv_query_gid_table"));
+    return failure("ibv_query_gid_table");
   }
   entries.resize(static_cast<size_t>(count));
   const ibv_gid_entry* best = nullptr;
@@ -217,7 +249,7 @@ Result<ibv_cq*> Device::reserve(int entries) {
   }
   const int size = std::max(entries, std::min(kQueueEntries, limits_.max_cqe));
   ibv_cq* const cq = verbs_->create_cq(context_, size, events_);
-  if (!cq) return system_error(concat(place_.port, ": ibv_create_cq of ", size, " entries"));
+  if (!cq) return failure(concat("ibv_create_cq of ", size, " entries"));
   queues_.push_back({cq, size - entries, 0});
   return cq;
 }

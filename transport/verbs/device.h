@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/options.h"
@@ -23,8 +24,10 @@ struct Place {
   ibv_gid gid{};
 };
 
-// Whether queue pairs of these two can be connected.
-bool compatible(const Place& a, const Place& b);
+std::string to_string(const ibv_gid& gid);  // "::ffff:10.0.0.1"
+
+// Why queue pairs of these two cannot be connected; empty where they can.
+std::string obstacle(const Place& a, const Place& b);
 
 class Device {
  public:
@@ -44,8 +47,13 @@ class Device {
   const ibv_device_attr& limits() const { return limits_; }
   uint8_t port() const { return port_; }
   int gid_index() const { return gid_index_; }
+  // Bytes of a message at most; 0 where the driver does not say.
+  uint32_t message_max() const { return attributes_.max_msg_sz; }
   // Whether packets need the global header even inside a subnet.
   bool always_global() const { return attributes_.flags & IBV_QPF_GRH_REQUIRED; }
+
+  // What this call of libibverbs, or what it was to do, failed with, from errno as it is now.
+  Status failure(std::string_view call) const;
 
   // A completion queue with room for so many entries more, which are then taken.
   Result<ibv_cq*> reserve(int entries);

@@ -40,33 +40,54 @@ void LinkEnd::end(Status status) {
   hub_.has_news();
 }
 
-void LinkEnd::open(Result<OwnMemory> own) {
+void LinkEnd::open(OwnMemory& local, size_t local_bytes, size_t own_bytes) {
   if (!pair_.status().ok()) return;
-  Status status = own.status();
-  if (own.ok()) {
-    own_ = own.take();
-    status = channel_.open(pair_.queues(), requests(mine_), requests(mine_));
-  }
-  if (!status.ok()) return end(status.within(concat("link ", id_, " with rank ", pair_.peer())));
+  const Status status = make(local, local_bytes, own_bytes);
+  if (!status.ok()) return give_up(status);
   pair_.say(
       {ControlKind::open, sender_, id_, mine_, channel_.offer(), own_.address(), own_.rkey()});
 }
 
+Status LinkEnd::make(OwnMemory& local, size_t local_bytes, size_t own_bytes) {
+  Device& device = *hub_.device;
+  const size_t longest = size_t{mine_.slot_bytes} + sizeof(MessageHeader);
+  if (device.message_max() != 0 && longest > device.message_max())
+    return unsupported(concat("Slots of ", mine_.slot_bytes,
+                              " bytes and their headers are more than ", device.place().port,
+                              " sends at once, ", device.message_max(),
+                              " bytes; choose shorter ones (WEFT_SLOT)."));
+  Result<OwnMemory> made = OwnMemory::make(device, local_bytes);
+  if (!made.ok()) return made.status();
+  local = made.take();
+  made = OwnMemory::make(device, own_bytes);
+  if (!made.ok()) return made.status();
+  own_ = made.take();
+  return channel_.open(pair_.queues(), requests(mine_), requests(mine_));
+}
+
+// Whoever waits for this link, on either rank, hears why.
+void LinkEnd::give_up(const Status& why) {
+  pair_.say({ControlKind::broken, sender_, id_, mine_, {}, 0, 0, 0, std::string(why.message())});
+  end(Status(why.code(), concat("link ", id_, " with rank ", pair_.peer(), ": ", why.message()),
+             hub_.rank));
+}
+
+void LinkEnd::broken(const std::string& why) {
+  end(Status(Code::system,
+             concat("rank ", pair_.peer(), " could not open its end of link ", id_, ": ", why),
+             pair_.peer()));
+}
+
 void LinkEnd::opened(const Control& control) {
   if (!status_of_link().ok() || remote_key_ != 0) return;
-  const Status status = meet(control);
-  if (!status.ok()) return end(status);
+  if (!(control.shape == mine_))  // which the peer finds, too
+    return end(sender_ ? shapes_differ(id_, hub_.rank, mine_, pair_.peer(), control.shape)
+                       : shapes_differ(id_, pair_.peer(), control.shape, hub_.rank, mine_));
+  const Status status = channel_.connect(pair_.place(), control.offer);
+  if (!status.ok()) return give_up(status);
   remote_ = control.address;
   remote_key_ = control.rkey;
   pair_.say({ControlKind::ready, sender_, id_, mine_, {}, 0, 0});
-}
-
-Status LinkEnd::meet(const Control& control) {
-  if (!(control.shape == mine_))
-    return sender_ ? shapes_differ(id_, hub_.rank, mine_, pair_.peer(), control.shape)
-                   : shapes_differ(id_, pair_.peer(), control.shape, hub_.rank, mine_);
-  return channel_.connect(pair_.place(), control.offer)
-      .within(concat("link ", id_, " with rank ", pair_.peer()));
 }
 
 // What the peer said before it came after its opening, on the same connection.
@@ -108,10 +129,7 @@ VerbsSendLink::VerbsSendLink(Pair& pair, LinkId id, LinkShape shape)
       LinkEnd(pair, id, shape, true),
       placements_(places(), Placement{~uint64_t{0}, 0, 0, 0}),
       transfers_(places()) {
-  Result<OwnMemory> headers = OwnMemory::make(*hub_.device, places() * sizeof(MessageHeader));
-  if (headers.ok()) headers_ = headers.take();
-  open(headers_ ? OwnMemory::make(*hub_.device, places() * sizeof(Placement))
-                : Result<OwnMemory>(headers.status()));
+  open(headers_, places() * sizeof(MessageHeader), places() * sizeof(Placement));
 }
 
 bool VerbsSendLink::may_send() const {

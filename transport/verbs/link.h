@@ -63,6 +63,7 @@ class LinkEnd : public ChannelUser {
   void opened(const Control& control);
   void ready();
   void lent(const Control& control);
+  void broken(const std::string& why);
   void silence();  // it has ended its traffic
   void opened_again(LinkShape shape);
 
@@ -86,8 +87,9 @@ class LinkEnd : public ChannelUser {
   LinkEnd(Pair& pair, LinkId id, LinkShape shape, bool sender);
   ~LinkEnd() = default;
 
-  // Opens the queue pairs, and tells the peer; `own` is what it will write to.
-  void open(Result<OwnMemory> own);
+  // Makes `local`, of so many bytes, what the peer will write to, of `own_bytes`, and the queue
+  // pairs, and tells the peer.
+  void open(OwnMemory& local, size_t local_bytes, size_t own_bytes);
   virtual void let_go() = 0;  // of callers' memory: the queue pairs are gone
   const Status& status_of_link() const;
   bool quiet() const { return !ready_ || silent_ || !status_of_link().ok() || !channel_.usable(); }
@@ -116,7 +118,8 @@ class LinkEnd : public ChannelUser {
   int memory_users_ = 0;  // transfers from or to callers' memory that are not done
 
  private:
-  Status meet(const Control& control);
+  Status make(OwnMemory& local, size_t local_bytes, size_t own_bytes);
+  void give_up(const Status& why);
 
   std::string failure_;  // of a queue pair
 };

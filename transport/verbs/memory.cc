@@ -24,8 +24,7 @@ Result<OwnMemory> OwnMemory::make(Device& device, size_t bytes) {
   (void)::madvise(memory, whole, MADV_DONTFORK);
   ibv_mr* const mr = device.verbs().reg_mr(device.pd(), memory, whole, kLocalAndRemote);
   if (!mr) {
-    const Status why = system_error(concat(device.place().port, ": ibv_reg_mr of ", whole,
-                                           " bytes (ulimit -l has to allow them)"));
+    const Status why = device.failure(concat("ibv_reg_mr of ", whole, " bytes"));
     ::munmap(memory, whole);
     return why;
   }

@@ -8,7 +8,7 @@ namespace weft::verbs {
 namespace {
 
 constexpr LinkId kControlLink = 0;
-constexpr LinkShape kControlShape{16, 128};
+constexpr LinkShape kControlShape{16, 512};  // with room for a sentence
 static_assert(kControlBytes <= kControlShape.slot_bytes);
 constexpr size_t kAnnouncedMax = 1 << 16;
 
@@ -32,12 +32,9 @@ Link& Pair::open(Ends<Link>& ends, LinkId id, LinkShape shape) {
   }
   auto made = std::make_unique<Link>(*this, id, shape);  // first, for it may throw
   const auto& link = ends.links[id] = std::move(made);
-  if (const auto other = ends.announced.extract(id)) {
-    const Announced& said = other.mapped();
-    link->opened(said.opening);
-    if (said.lent) link->lent(*said.lent);
-    if (said.abandoned) link->silence();
-  }
+  const auto [first, last] = ends.announced.equal_range(id);
+  for (auto said = first; said != last; ++said) take(*link, said->second);
+  ends.announced.erase(first, last);
   return *link;
 }
 
@@ -54,8 +51,11 @@ void Pair::speak() {
   while (!unsaid_.empty()) {
     const Bytes slot = to_peer_.reserve();
     if (slot.empty()) break;
-    encode(unsaid_.front(), slot.first<kControlBytes>());
-    to_peer_.commit(kControlBytes, 0);
+    const Control& next = unsaid_.front();
+    encode(next, slot.first<kControlBytes>());
+    const size_t words = std::min(next.why.size(), slot.size() - kControlBytes);
+    std::copy_n(bytes_of(next.why).begin(), words, slot.begin() + kControlBytes);
+    to_peer_.commit(kControlBytes + words, 0);
     unsaid_.pop_front();
   }
 }
@@ -89,8 +89,11 @@ void Pair::repeat_credits() {
 
 void Pair::hear(ConstBytes message) {
   hub_.has_news();
-  const std::optional<Control> control = decode_control(message);
+  const size_t fixed = std::min(message.size(), kControlBytes);
+  std::optional<Control> control = decode_control(message.first(fixed));
   if (!control) return end("sent something that is not weft's protocol", true);
+  const ConstBytes words = message.subspan(fixed);
+  control->why.assign(reinterpret_cast<const char*>(words.data()), words.size());
   if (control->kind == ControlKind::lost)
     return end(concat("has lost the way to this rank (", hub_.device->place().port,
                       "): its own output says why"),
@@ -101,23 +104,19 @@ void Pair::hear(ConstBytes message) {
 template <class Link>
 void Pair::hear(Ends<Link>& ends, const Control& control) {
   const auto at = ends.links.find(control.link);
-  if (at == ends.links.end()) {
-    const auto known = ends.announced.find(control.link);
-    if (control.kind == ControlKind::open)
-      ends.announced[control.link] = {control, std::nullopt, false};
-    else if (known != ends.announced.end() && control.kind == ControlKind::lent)
-      known->second.lent = control;
-    else if (known != ends.announced.end())
-      known->second.abandoned |= control.kind == ControlKind::abandoned;
-    if (ends.announced.size() > kAnnouncedMax)
-      end(concat("opened more than ", kAnnouncedMax, " links that are not open here"), true);
-    return;
-  }
-  Link& link = *at->second;
+  if (at != ends.links.end()) return take(*at->second, control);
+  ends.announced.emplace(control.link, control);
+  if (ends.announced.size() > kAnnouncedMax)
+    end(concat("has said more than ", kAnnouncedMax, " things of links that are not open here"),
+        true);
+}
+
+void Pair::take(LinkEnd& link, const Control& control) {
   switch (control.kind) {
     case ControlKind::open: return link.opened(control);
     case ControlKind::ready: return link.ready();
     case ControlKind::lent: return link.lent(control);
+    case ControlKind::broken: return link.broken(control.why);
     case ControlKind::abandoned:
       link.silence();
       if (suspect_ == &link) suspect_another();

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -55,22 +55,18 @@ class Pair {
   const Status& status() const { return status_; }
 
  private:
-  struct Announced {
-    Control opening;
-    std::optional<Control> lent;
-    bool abandoned = false;
-  };
-  // Links by id, and what the peer has said of its ends that are not open here yet.
+  // Links by id, and what the peer has said, in order, of its ends that are not open here yet.
   template <class Link>
   struct Ends {
     std::unordered_map<LinkId, std::unique_ptr<Link>> links;
-    std::unordered_map<LinkId, Announced> announced;
+    std::multimap<LinkId, Control> announced;
   };
   void speak();
   template <class Link>
   Link& open(Ends<Link>& ends, LinkId id, LinkShape shape);
   template <class Link>
   void hear(Ends<Link>& ends, const Control& control);
+  void take(LinkEnd& link, const Control& control);
   template <class Function>
   void for_each_end(const Function& function);
   void hear(ConstBytes message);

@@ -11,7 +11,7 @@
 namespace weft::verbs {
 namespace {
 
-constexpr std::string_view kWord = "weft-verbs/3";
+constexpr std::string_view kWord = "weft-verbs/4";
 static_assert(std::endian::native == std::endian::little);
 
 bool unhex(std::string_view text, ibv_gid& gid) {

@@ -24,8 +24,9 @@ enum class ControlKind : uint32_t {
   abandoned,  // it has ended its traffic: Transport::abandon()
   lost,       // (not of a link) the way between the two ranks is lost
   lent,       // (of a receiver's end, once it is open) the sender may put into this memory
+  broken,     // it could not be opened, or not connected
 };
-inline constexpr uint32_t kControlKinds = 5;
+inline constexpr uint32_t kControlKinds = 6;
 
 struct Control {
   ControlKind kind = ControlKind::open;
@@ -36,6 +37,7 @@ struct Control {
   uint64_t address = 0;
   uint32_t rkey = 0;
   uint64_t lent_bytes = 0;
+  std::string why = {};  // it is broken; travels behind what encode() writes
 };
 inline constexpr size_t kControlBytes = 80;
 

@@ -14,10 +14,7 @@ VerbsRecvLink::VerbsRecvLink(Pair& pair, LinkId id, LinkShape shape)
     : RecvLink(shape), LinkEnd(pair, id, shape, false), places_(places()), posted_(places()) {
   for (Place& place : places_) place.registered = hub_.memory.none();
   for (size_t i = 0; i < expected_.size(); ++i) expected_[i] = i;
-  Result<OwnMemory> table = OwnMemory::make(*hub_.device, places() * sizeof(Placement));
-  if (table.ok()) table_ = table.take();
-  open(table_ ? OwnMemory::make(*hub_.device, places() * stride())
-              : Result<OwnMemory>(table.status()));
+  open(table_, places() * sizeof(Placement), places() * stride());
 }
 
 std::byte* VerbsRecvLink::ring(uint64_t sequence) const {

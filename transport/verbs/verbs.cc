@@ -22,6 +22,19 @@ TransportConfig control_config(TransportConfig config) {
   return config;
 }
 
+// Whether links will find memory to register: they are opened later, when it is too late for
+// another transport. Tried is what a usual link to and one from each peer take; of a few peers, for
+// all of its pages are touched.
+Status try_memory(Device& device, int peers) {
+  constexpr size_t kPeersMost = 8;
+  constexpr LinkShape kUsual{8, 64 << 10};
+  constexpr size_t kLink = size_t{kUsual.slots} * (kHeaderBytes + kUsual.slot_bytes);
+  const size_t tried = std::clamp<size_t>(static_cast<size_t>(peers), 1, kPeersMost);
+  const Status status = OwnMemory::make(device, 2 * kLink * tried).status();
+  if (status.ok()) return {};
+  return unsupported(concat("The memory of links cannot be registered: ", status.message()));
+}
+
 }  // namespace
 
 class VerbsTransport::Watched final : public tcp::Pollable {
@@ -84,6 +97,7 @@ std::string VerbsTransport::address() const {
 
 Status VerbsTransport::join(std::vector<std::string> addresses) {
   std::vector<std::string> control;
+  Thinned left_out;
   for (size_t i = 0; i < addresses.size(); ++i) {
     places_.emplace_back();
     control.emplace_back();
@@ -91,8 +105,15 @@ Status VerbsTransport::join(std::vector<std::string> addresses) {
     Result<RankPlace> rank = decode_rank_place(addresses[i]);
     if (!rank.ok()) return rank.status().within(concat("rank ", i));
     places_.back() = rank->place;
+    const Place& here = hub_.device->place();
     // Who cannot be reached over RDMA has no use for a connection.
-    if (compatible(rank->place, hub_.device->place())) control.back() = rank->control;
+    const std::string why = obstacle(here, rank->place);
+    if (why.empty())
+      control.back() = rank->control;
+    else if (left_out.next())
+      log_line(LogLevel::info, config_.rank,
+               concat("verbs does not lead from ", here.port, " to rank ", i, ", ",
+                      rank->place.port, ": ", why, left_out.place()));
   }
   return control_->join(std::move(control));
 }
@@ -171,8 +192,9 @@ Result<std::unique_ptr<Transport>> make_verbs(const TransportConfig& config,
   if (config.encrypt)
     return unsupported(
         "RDMA cannot be encrypted, and WEFT_ENCRYPT asks for that; use tcp between hosts.");
-  auto device = Device::open(std::move(verbs), config.verbs, config.rank);
+  auto device = Device::open(std::move(verbs), config.verbs, config.local_rank);
   if (!device.ok()) return device.status();
+  WEFT_TRY(try_memory(**device, config.size - 1));
   auto control = std::make_unique<tcp::TcpTransport>(control_config(config), tcp::Times());
   auto transport =
       std::make_unique<VerbsTransport>(config, tuning, device.take(), std::move(control));

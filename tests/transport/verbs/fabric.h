@@ -44,6 +44,8 @@ struct FabricOptions {
   std::vector<ibv_gid_entry>
       gids;  // of every port; empty: one RoCE v2 address with the host's number
   int ports = 1;
+  std::vector<int> gid_tables;  // their lengths, by port; empty: 8 each
+  uint32_t max_message_bytes = 1u << 31;
   ibv_mtu mtu = IBV_MTU_4096;
   uint8_t link_layer = IBV_LINK_LAYER_ETHERNET;
   uint8_t port_flags = 0;

@@ -89,7 +89,9 @@ class HostVerbs final : public Verbs {
     attributes->state = host_.states[port - 1u];
     attributes->active_mtu = f_.options_.mtu;
     attributes->max_mtu = IBV_MTU_4096;
-    attributes->gid_tbl_len = 8;
+    attributes->gid_tbl_len =
+        f_.options_.gid_tables.empty() ? 8 : f_.options_.gid_tables[port - 1u];
+    attributes->max_msg_sz = f_.options_.max_message_bytes;
     attributes->lid = static_cast<uint16_t>(host_.number + 1);
     attributes->link_layer = f_.options_.link_layer;
     attributes->flags = f_.options_.port_flags;

@@ -118,9 +118,61 @@ TEST(VerbsDevice, EveryPortHasATableOfAddressesOfItsOwn) {
       << status.to_string();
 }
 
+// The call gives all of them, whichever port is used.
+TEST(VerbsDevice, AnotherPortsTableMayBeLonger) {
+  FabricOptions options = one_thread();
+  options.ports = 2;
+  options.gid_tables = {2, 16};
+  options.gids = {gid(1, IBV_GID_TYPE_ROCE_V2, {0x20})};
+  for (uint32_t i = 0; i < 16; ++i) {
+    options.gids.push_back(gid(i, IBV_GID_TYPE_ROCE_V2, {0x20}));
+    options.gids.back().port_num = 2;
+  }
+  const auto device = open(std::make_shared<Fabric>(options));
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  EXPECT_EQ((*device)->gid_index(), 1);
+}
+
+constexpr std::array<uint8_t, 16> local{0xfe, 0x80}, v6{0x20, 0x01, 0x0d, 0xb8},
+    v4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
+
+Place place(bool infiniband, int type, const std::array<uint8_t, 16>& address) {
+  Place made{.port = "fake0 port 1", .infiniband = infiniband, .gid_type = type};
+  std::copy(address.begin(), address.end(), made.gid.raw);
+  return made;
+}
+
+TEST(VerbsDevice, AddressesOfRoceVersion2AreConnectedWithinAFamily) {
+  constexpr int kV2 = IBV_GID_TYPE_ROCE_V2, kV1 = IBV_GID_TYPE_ROCE_V1;
+  EXPECT_EQ(obstacle(place(false, kV2, v4), place(false, kV2, v4)), "");
+  EXPECT_EQ(obstacle(place(false, kV2, v6), place(false, kV2, local)), "");
+  EXPECT_NE(obstacle(place(false, kV2, v4), place(false, kV2, v6)), "");
+  EXPECT_NE(obstacle(place(false, kV2, local), place(false, kV2, v4)), "");
+  EXPECT_EQ(obstacle(place(false, kV1, local), place(false, kV1, v4)), "") << "no IP there";
+  EXPECT_NE(obstacle(place(false, kV1, v4), place(false, kV2, v4)), "");
+}
+
+TEST(VerbsDevice, PortsOfInfiniBandAreConnectedWithinASubnet) {
+  const std::array<uint8_t, 16> neighbour{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1}, away{0xfe, 0xc0};
+  const Place here = place(true, IBV_GID_TYPE_IB, local);
+  EXPECT_EQ(obstacle(here, place(true, IBV_GID_TYPE_IB, neighbour)), "");
+  EXPECT_NE(obstacle(here, place(true, IBV_GID_TYPE_IB, away)), "");
+  EXPECT_NE(obstacle(here, place(false, IBV_GID_TYPE_ROCE_V1, local)), "");
+}
+
+// Mostly it is a wrong pair of them.
+TEST(VerbsDevice, WhatCannotBeConnectedNamesBothAddresses) {
+  test::World world;
+  world.fabric->fail_call("modify_qp RTR", EINVAL);
+  const SendLink& out = world[0].open_send(1, 1, {2, 64});
+  const RecvLink& in = world[1].open_recv(0, 1, {2, 64});
+  ASSERT_TRUE(world.until([&] { return !out.status().ok() || !in.status().ok(); }));
+  const Status& status = out.status().ok() ? in.status() : out.status();
+  for (const char* part : {"::ffff:10.0.0.1", "::ffff:10.0.0.2", "WEFT_IB_GID_INDEX"})
+    EXPECT_NE(status.message().find(part), std::string_view::npos) << status.to_string();
+}
+
 TEST(VerbsDevice, RoceVersion2WithAnIPv4AddressIsPreferred) {
-  const std::array<uint8_t, 16> local{0xfe, 0x80}, v6{0x20, 0x01, 0x0d, 0xb8},
-      v4{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1};
   FabricOptions options = one_thread();
   options.gids = {gid(0, IBV_GID_TYPE_ROCE_V1, local), gid(1, IBV_GID_TYPE_ROCE_V2, local),
                   gid(2, IBV_GID_TYPE_ROCE_V1, v4), gid(3, IBV_GID_TYPE_ROCE_V2, v6),
