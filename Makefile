@@ -92,7 +92,10 @@ format: ## clang-format everything in place
 	  | xargs clang-format-14 -i
 
 install: programs ## build the programs and the library, and install them to PREFIX (default /usr/local); DESTDIR is honoured
-	cmake --install build/release --prefix $(PREFIX)
+	cmake --install build/release --prefix "$$(realpath -sm $(subst $(eval) ,\ ,$(PREFIX)))"
+
+uninstall: ## remove the files that the last `make install` wrote; DESTDIR as it was then
+	set -o pipefail; sed 's|^|$(DESTDIR)|' build/release/install_manifest.txt | xargs -rd '\n' rm -fv
 
 clean: ## delete build/
 	rm -rf build
@@ -101,4 +104,4 @@ help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 12
 	@echo "Variables: JOBS=$(JOBS) PREFIX=$(PREFIX) CMAKE_GENERATOR='$(CMAKE_GENERATOR)' WEFT_NO_INSTALL=1"
 
-.PHONY: programs bench peers gpu-check chaos fuzz test test-slow test-verbs deps sanitize clang tidy docs format install clean help
+.PHONY: programs bench peers gpu-check chaos fuzz test test-slow test-verbs deps sanitize clang tidy docs format install uninstall clean help

@@ -1,6 +1,10 @@
 // The vocabulary of collectives: ranks, element types, reductions.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "weft needs C++20: compile with -std=c++20 or newer (in CMake, link weft::weft)"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -5,8 +5,16 @@ set(WEFT_CUDA AUTO CACHE STRING "Build the CUDA kernels: AUTO (where nvcc is), O
 set_property(CACHE WEFT_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(WEFT_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities to build for, as 90;100")
 set(WEFT_HAS_CUDA OFF)
+string(TOUPPER "${WEFT_CUDA}" WEFT_CUDA)
 if(WEFT_CUDA STREQUAL "AUTO" AND DEFINED ENV{WEFT_CUDA})
-  set(WEFT_CUDA $ENV{WEFT_CUDA})
+  string(TOUPPER "$ENV{WEFT_CUDA}" WEFT_CUDA)
+endif()
+if(WEFT_CUDA MATCHES "^(1|YES|TRUE)$")
+  set(WEFT_CUDA ON)
+elseif(WEFT_CUDA MATCHES "^(0|NO|FALSE)$")
+  set(WEFT_CUDA OFF)
+elseif(NOT WEFT_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "WEFT_CUDA is '${WEFT_CUDA}'; it must be AUTO, ON or OFF.")
 endif()
 
 # Why nvcc cannot build the kernels, in ${result}; empty where it can.
@@ -24,33 +32,53 @@ __global__ void probe(unsigned long long* to) {
 }
 int main() { probe<<<1, 1>>>(nullptr); return cudaGetLastError() == cudaSuccess; }
 ]])
-  list(GET WEFT_CUDA_ARCHITECTURES 0 first)
   execute_process(
-    COMMAND ${nvcc} ${weft_nvcc_host} -std=c++20 -cudart static
-            -gencode arch=compute_${first},code=sm_${first} -o ${folder}/probe ${folder}/probe.cu
+    COMMAND ${nvcc} ${weft_nvcc_host} -std=c++20 -cudart static ${weft_nvcc_code} -o ${folder}/probe ${folder}/probe.cu
     RESULT_VARIABLE failed OUTPUT_VARIABLE said ERROR_VARIABLE said)
   if(failed)
     string(STRIP "${said}" said)
-    set(${result} "${nvcc} cannot build a kernel for sm_${first}: ${said}" PARENT_SCOPE)
+    list(JOIN WEFT_CUDA_ARCHITECTURES " and sm_" architectures)
+    set(${result} "${nvcc} cannot build a kernel for sm_${architectures}: ${said}" PARENT_SCOPE)
   else()
     set(${result} "" PARENT_SCOPE)
   endif()
 endfunction()
 
-if(NOT WEFT_CUDA MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "WEFT_CUDA is '${WEFT_CUDA}'; it must be AUTO, ON or OFF.")
-endif()
 if(NOT WEFT_CUDA STREQUAL "OFF")
+  if("${WEFT_CUDA_ARCHITECTURES}" STREQUAL "")
+    message(FATAL_ERROR "WEFT_CUDA_ARCHITECTURES is empty; name what to build for, as \"90;100\", or use WEFT_CUDA=OFF.")
+  endif()
+  set(weft_nvcc_code)
+  foreach(architecture IN LISTS WEFT_CUDA_ARCHITECTURES)
+    if(NOT architecture MATCHES "^([0-9]+)[af]?$")
+      message(FATAL_ERROR "WEFT_CUDA_ARCHITECTURES has '${architecture}'; it must be a list of compute capabilities "
+                          "without their points, with semicolons between them, as \"90;100\" or \"100a\".")
+    elseif(CMAKE_MATCH_1 LESS 89)
+      message(FATAL_ERROR "WEFT_CUDA_ARCHITECTURES has '${architecture}'; weft needs 89 or newer, for 8-bit floats.")
+    endif()
+    list(APPEND weft_nvcc_code -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+
   set(weft_cuda_missing)
-  find_program(WEFT_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin
-               PATHS /usr/local/cuda)
+  if("$ENV{CUDACXX}" STREQUAL "")
+    find_program(WEFT_NVCC nvcc HINTS ${CUDAToolkit_ROOT} ENV CUDAToolkit_ROOT ENV CUDA_HOME ENV CUDA_PATH
+                 PATH_SUFFIXES bin PATHS /usr/local/cuda)
+  else()
+    find_program(WEFT_NVCC "$ENV{CUDACXX}")
+    if(NOT WEFT_NVCC)
+      message(FATAL_ERROR "CUDACXX is '$ENV{CUDACXX}', and there is no such program; it must be nvcc with its path, or unset.")
+    endif()
+  endif()
   # Host code of both kinds by one compiler, where nvcc takes it.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set(weft_nvcc_host -ccbin ${CMAKE_CXX_COMPILER})
+    if(CMAKE_CXX_COMPILER_ARG1 MATCHES "^ *([^ -][^ ]*)")  # CXX="ccache g++"
+      set(weft_nvcc_host -ccbin ${CMAKE_MATCH_1})
+    endif()
   endif()
   set(weft_nvcc_key "${WEFT_NVCC} ${weft_nvcc_host} ${WEFT_CUDA_ARCHITECTURES}")
   if(NOT WEFT_NVCC)
-    set(weft_cuda_missing "there is no nvcc in PATH, in $CUDA_HOME/bin or in /usr/local/cuda/bin")
+    set(weft_cuda_missing "there is no nvcc in PATH, $CUDAToolkit_ROOT/bin, $CUDA_HOME/bin or in /usr/local/cuda/bin")
   elseif(NOT weft_nvcc_key STREQUAL WEFT_NVCC_WORKS)
     weft_try_nvcc(${WEFT_NVCC} weft_cuda_missing)
   endif()
@@ -58,8 +86,8 @@ if(NOT WEFT_CUDA STREQUAL "OFF")
     set(WEFT_NVCC_WORKS "${weft_nvcc_key}" CACHE INTERNAL "An nvcc that built a kernel")
     set(WEFT_HAS_CUDA ON)
   elseif(WEFT_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "WEFT_CUDA is ON, but ${weft_cuda_missing}. Install NVIDIA's CUDA toolkit 12.4 or "
-                        "newer, set CUDA_HOME to it, or use WEFT_CUDA=OFF.")
+    message(FATAL_ERROR "WEFT_CUDA is ON, but ${weft_cuda_missing}. Install NVIDIA's CUDA toolkit 12.4 or newer (one "
+                        "that knows WEFT_CUDA_ARCHITECTURES), set CUDA_HOME to it, or use WEFT_CUDA=OFF.")
   else()
     message(STATUS "CUDA kernels are not built: ${weft_cuda_missing}")
   endif()
@@ -72,11 +100,8 @@ if(WEFT_HAS_CUDA)
 
   # Results must be those of the CPU: no contraction, IEEE division, subnormals kept (the last two are
   # defaults). A kernel that keeps anything in local memory, spilled registers included, does not compile.
-  set(weft_nvcc_command ${WEFT_NVCC} ${weft_nvcc_host} -std=c++20 -O3 --fmad=false -I${PROJECT_SOURCE_DIR}
+  set(weft_nvcc_command ${WEFT_NVCC} ${weft_nvcc_host} -std=c++20 -O3 --fmad=false ${weft_nvcc_code} -I${PROJECT_SOURCE_DIR}
     -Xcompiler=-fPIC -Xptxas --warn-on-spills,--warn-on-local-memory-usage,--warning-as-error)
-  foreach(architecture IN LISTS WEFT_CUDA_ARCHITECTURES)
-    list(APPEND weft_nvcc_command -gencode arch=compute_${architecture},code=sm_${architecture})
-  endforeach()
   if(CMAKE_CXX_COMPILER_LAUNCHER)
     list(PREPEND weft_nvcc_command ${CMAKE_CXX_COMPILER_LAUNCHER})
   endif()

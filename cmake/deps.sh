@@ -24,8 +24,10 @@ have_part() {
 
 cmake_fits() { have cmake && at_least 3.25 "$(cmake --version | sed -n '1s/[^0-9]*//p')"; }
 
+read -r -a compiler <<<"${CXX:-g++}"  # maybe "ccache g++"
+
 compiler_fits() {
-  have "${CXX:-g++}" || return 1
+  "${compiler[@]}" --version >/dev/null 2>&1 || return 1
   [ -n "${CXX:-}" ] || at_least 12 "$(g++ -dumpversion)"
 }
 
@@ -34,7 +36,7 @@ preprocess() {
   local where=() path
   IFS=':;' read -r -a prefixes <<<"${CMAKE_PREFIX_PATH:-}"
   for path in "${prefixes[@]}"; do where+=(-I "$path/include"); done
-  "${CXX:-g++}" -std=c++20 "${where[@]}" -E -P -x c++ - | grep -v '^$' || true
+  "${compiler[@]}" -std=c++20 "${where[@]}" -E -P -x c++ - | grep -v '^$' || true
 }
 
 # Packages whose header the compiler does not find, one a line.
@@ -78,6 +80,10 @@ missing() {
 
 say() { echo "weft: $*" >&2; }
 
+if [ -n "${CXX:-}" ] && ! compiler_fits; then
+  say "CXX is '$CXX', which does not run here. Set it to a compiler that is installed, or unset it for g++."
+  exit 1
+fi
 mapfile -t wanted < <(missing "$@")
 [ ${#wanted[@]} -gt 0 ] || exit 0
 

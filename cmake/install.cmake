@@ -3,6 +3,18 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# What is installed may be moved, so its folders are relative to the prefix.
+foreach(folder CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+  if(IS_ABSOLUTE "${${folder}}")
+    cmake_path(IS_PREFIX CMAKE_INSTALL_PREFIX "${${folder}}" NORMALIZE below)
+    if(NOT below)
+      message(FATAL_ERROR "${folder} is '${${folder}}'; it must be relative to the prefix, or below CMAKE_INSTALL_PREFIX, "
+                          "which is '${CMAKE_INSTALL_PREFIX}'.")
+    endif()
+    cmake_path(RELATIVE_PATH ${folder} BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
+  endif()
+endforeach()
+
 # Inside include/weft the tree is as here: #include "engine/communicator.h".
 set(weft_include_dir ${CMAKE_INSTALL_INCLUDEDIR}/weft)
 set(weft_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/weft)
@@ -18,6 +30,11 @@ if(TARGET nccl)
   set(weft_nccl_home ${CMAKE_INSTALL_LIBDIR}/weft/nccl)
   install(TARGETS nccl LIBRARY DESTINATION ${weft_nccl_home}/lib)
   install(FILES nccl/nccl.h nccl/nccl_device.h DESTINATION ${weft_nccl_home}/include)
+  file(READ nccl/nccl.h header)
+  string(REGEX MATCH "NCCL_MAJOR ([0-9]+)\n#define NCCL_MINOR ([0-9]+)\n#define NCCL_PATCH ([0-9]+)" header "${header}")
+  set(weft_nccl_version ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3})
+  configure_file(cmake/nccl.pc.in ${PROJECT_BINARY_DIR}/nccl.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/nccl.pc DESTINATION ${weft_nccl_home}/lib/pkgconfig)
 endif()
 
 foreach(program ${weft_programs})
@@ -33,18 +50,13 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/weftConfig.cmake ${PROJECT_BINARY_DIR}/weftConfigVersion.cmake
   DESTINATION ${weft_package_dir})
 
+# weft.pc finds its folders from where it lies: the prefix is told at install time (cmake --install --prefix),
+# and may be moved.
+set(weft_up /)
+cmake_path(RELATIVE_PATH weft_up BASE_DIRECTORY /${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(weft_cuda_libs)
 if(WEFT_HAS_CUDA)
   set(weft_cuda_libs "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt")
 endif()
-
-# weft.pc is written at install time, when the prefix is known (cmake --install --prefix).
-install(CODE "
-  set(weft_prefix \"\${CMAKE_INSTALL_PREFIX}\")
-  set(weft_version ${PROJECT_VERSION})
-  set(weft_description \"${PROJECT_DESCRIPTION}\")
-  set(weft_libdir ${CMAKE_INSTALL_LIBDIR})
-  set(weft_includedir ${weft_include_dir})
-  set(weft_cuda_libs \"${weft_cuda_libs}\")
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)")
+configure_file(cmake/weft.pc.in ${PROJECT_BINARY_DIR}/weft.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/weft.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -13,6 +13,17 @@ set(WEFT_LAYER_OPTIONS "" CACHE STRING "Options to compile layers with, but neit
 option(WEFT_SERIAL_TESTS "Build the tests that run in one thread; no race detector needs them" ON)
 set(WEFT_TIMEOUT_FACTOR 1 CACHE STRING "How much longer than usual a test may take (sanitizers)")
 
+if(NOT WEFT_TIMEOUT_FACTOR MATCHES "^[1-9][0-9]*$")
+  message(FATAL_ERROR "WEFT_TIMEOUT_FACTOR is '${WEFT_TIMEOUT_FACTOR}'; it must be an integer, 1 or more.")
+endif()
+if(WEFT_FUZZ AND NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  message(FATAL_ERROR "WEFT_FUZZ is ON, but ${CMAKE_CXX_COMPILER} is ${CMAKE_CXX_COMPILER_ID}, which has no libFuzzer. "
+                      "Use cmake --preset asan, or -DCMAKE_CXX_COMPILER=clang++ in an empty build folder.")
+endif()
+if(BUILD_SHARED_LIBS)
+  message(STATUS "BUILD_SHARED_LIBS is ON, but weft's libraries are static all the same (libnccl.so.2 is shared always)")
+endif()
+
 if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(WEFT_CCACHE ccache)
   if(WEFT_CCACHE)
@@ -27,6 +38,8 @@ target_include_directories(weft_settings INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(weft_settings INTERFACE
   -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough
   $<$<BOOL:${WEFT_WERROR}>:-Werror>
+  # What a program says of a failed check names the file as it is called here, not who built it where.
+  -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
   # Nobody replaces our functions in libnccl.so.2 by others of the same name, so they may be inlined.
   $<$<CXX_COMPILER_ID:GNU>:-fno-semantic-interposition>
   # Results must not depend on the compiler's mood: no a*b+c contraction anywhere.

@@ -29,6 +29,7 @@ class CudaDevice final : public Gpu {
       : driver_(driver),
         ordinal_(ordinal),
         multiprocessors_(properties.multiProcessorCount),
+        capability_(10 * properties.major + properties.minor),
         needs_flush_(driver.attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING,
                                       ordinal) < CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER),
         identity_{properties.name, hex(std::as_bytes(std::span(properties.uuid.bytes))), ordinal} {}
@@ -184,12 +185,8 @@ class CudaDevice final : public Gpu {
   Result<uint32_t> prepare(ReduceOp op, DataType type) override {
     const Current current(driver_, ordinal_);
     const auto kernel = reinterpret_cast<const void*>(device::interpret_kernel(op, type));
-    cudaFuncAttributes attributes{};
-    WEFT_TRY(
-        current.run("load a kernel", [&] { return cudaFuncGetAttributes(&attributes, kernel); }));
-    const auto step = reinterpret_cast<const void*>(device::step_kernel(op, type));
-    cudaFuncAttributes loaded{};
-    WEFT_TRY(current.run("load a kernel", [&] { return cudaFuncGetAttributes(&loaded, step); }));
+    WEFT_TRY(load(current, kernel));
+    WEFT_TRY(load(current, reinterpret_cast<const void*>(device::step_kernel(op, type))));
     int each = 0;
     WEFT_TRY(current.run("tell how many blocks fit", [&] {
       return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, kThreads, 0);
@@ -372,6 +369,19 @@ class CudaDevice final : public Gpu {
   }
   void leave(const Before& before) const override { leave_gpu(driver_, ordinal_, before); }
 
+  // Says what to build for, too, where none of the kernels in this build is for this GPU.
+  Status load(const Current& current, const void* kernel) const {
+    cudaError_t error = cudaSuccess;
+    cudaFuncAttributes attributes{};
+    const Status loaded = current.run(
+        "load a kernel", [&] { return error = cudaFuncGetAttributes(&attributes, kernel); });
+    if (error != cudaErrorNoKernelImageForDevice) return loaded;
+    return loaded.within(
+        concat("weft was not built for this GPU (configure it with "
+               "-DWEFT_CUDA_ARCHITECTURES=",
+               capability_, " and build it again)"));
+  }
+
   // On a stream of its own: the device's others may be captured, or wait for what the caller does
   // next.
   static cudaError_t zero(void* memory, size_t bytes) {
@@ -408,6 +418,7 @@ class CudaDevice final : public Gpu {
   const Driver driver_;
   const int ordinal_;
   const int multiprocessors_;
+  const int capability_;
   const bool needs_flush_;  // else kernels see in order what other devices write, then the host
   DeviceIdentity identity_;
 };
