@@ -17,6 +17,13 @@
 
 #include "base/types.h"
 
+// Results are the same bits whatever the compiler, and the vectors' parts are numbered from the
+// lowest bytes on.
+#if defined(__FAST_MATH__)
+#error "weft's kernels need IEEE arithmetic: build them without -ffast-math (-Ofast)"
+#endif
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
+
 // Host and device, and always inlined: translation units built for different instruction sets must
 // not share an out-of-line copy of any of these.
 #if defined(__CUDACC__)

@@ -7,7 +7,7 @@
 // of its type. The 8-bit floats saturate (kernels/number.h). Integer sums and products wrap. A
 // single operand, neither scaled nor divided, is copied bit by bit. The result for an element
 // therefore depends on its operands only: not on the instruction set, the alignment, the position
-// in the message or how it was cut.
+// in the message or how it was cut. REQUIRES: the usual floating-point mode (float_mode.h).
 #pragma once
 
 #include <cstddef>

@@ -238,9 +238,9 @@ struct Lanes {  // integers, float and double
   }
 
   static WEFT_HD Acc splat(const void* scalar) {
-    std::remove_reference_t<decltype(Acc{}[0])> value;
+    Element value;  // as bits: +0.0 and -0.0 would be +0.0
     std::memcpy(&value, scalar, sizeof(value));
-    return Acc{} + value;
+    return bit_cast<Acc>(Unsigned{} + value);
   }
   static WEFT_HD Acc scale(Acc acc, Acc scalar) { return acc * scalar; }
 
@@ -311,7 +311,8 @@ struct Lanes<Kit, SmallFloat<E, M, N, O, B>> {
     Format value;
     std::memcpy(&value, scalar, sizeof(value));
     Acc acc;
-    for (int i = 0; i < kParts; ++i) acc.parts[i] = typename Kit::Floats{} + to_float(value);
+    const auto bits = typename Kit::Words{} + bit_cast<uint32_t>(to_float(value));
+    for (int i = 0; i < kParts; ++i) acc.parts[i] = bit_cast<typename Kit::Floats>(bits);
     return acc;
   }
   // The product is rounded to the format, as if it had been stored.

@@ -6,6 +6,7 @@
 #include "engine/executor/cpu_executor.h"
 #include "engine/executor/shared_state.h"
 #include "kernels/copy.h"
+#include "kernels/float_mode.h"
 
 namespace weft {
 namespace {
@@ -141,6 +142,7 @@ void CpuExecutor::fold(const PlanStep& step, Places& places, size_t count,
                   .divisor = divisor,
                   .streamed = static_cast<uint32_t>(past_caches),
                   .shared = static_cast<uint32_t>(claimed)};
+  const UsualFloatMode mode;
   plan_->kernel(call);
   for (int i = 2; i < places.targets; ++i) copy(i, places.target[1]);
 }

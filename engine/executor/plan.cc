@@ -166,14 +166,19 @@ class Lowering {
   }
 
   Status add_step(const Step& step, PlanStep& lowered) {
+    const size_t operands = step.sources.size() + (step.from.used() ? 1 : 0);
+    if (operands > ReduceCall::kMaxSources)
+      return unsupported(concat("algorithm ", request_.algorithm, " has a step that folds ",
+                                operands, " values, and kernels fold ",
+                                int{ReduceCall::kMaxSources}, "; use another one, or fewer ranks"));
     lowered.chunk = step.chunk;
     lowered.times = step.times;
     lowered.stride = step.stride;
     lowered.first = plan_->place(step.chunk);
     lowered.sources = step.sources;
     lowered.targets = step.targets;
-    for (auto* operands : {&lowered.sources, &lowered.targets})
-      for (Operand& o : *operands)
+    for (auto* side : {&lowered.sources, &lowered.targets})
+      for (Operand& o : *side)
         if (is_own_buffer(o, media_.me())) o.rank = -1;
     lowered.finish = step.finish;
     lowered.ends = !step.more;

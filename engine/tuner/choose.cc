@@ -6,6 +6,7 @@
 #include "engine/algorithms/imported.h"
 #include "engine/schedule/json.h"
 #include "kernels/claim.h"
+#include "kernels/float_mode.h"
 #include "kernels/reduce.h"
 
 namespace weft {
@@ -383,6 +384,7 @@ bool may_pull(const Call& call, Surroundings around, const Options& options) {
 
 const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
                                  const Options& options) {
+  const UsualFloatMode mode;  // ranks whose prices differed would choose apart
   Collective c = collective_of(call, around);
   // Then its root, most likely, has nothing to copy for itself, which windows' prices have in them.
   // Ranks know it when they have told each other where buffers lie, a microsecond.
@@ -407,6 +409,7 @@ const std::vector<Offer>* offers(const Call& call, const Surroundings& around,
 }
 
 Result<Choice> choose(const Call& call, const Surroundings& around, const Options& options) {
+  const UsualFloatMode mode;
   const Collective c = collective_of(call, around);
   const auto asked = wished(call, c, around, options);
   if (!asked.ok()) return asked.status();

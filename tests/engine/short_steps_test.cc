@@ -139,19 +139,37 @@ TEST_P(BlockedShortSteps, NameWhoIsWaitedForAndWhere) {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, BlockedShortSteps, testing::Values("ll", "simple"));
 
-// Of `lanes` lanes that copy `count` bytes each.
-std::vector<ShortStep> of_copies(int lanes, size_t count) {
+// Of one rank's program for `count` bytes.
+Result<std::unique_ptr<Plan>> plan_alone(const Program& program, size_t count) {
   Media media(0, 1, {}, 0);
   const Call call{.kind = Kind::broadcast, .count = count, .type = DataType::uint8};
   PlanRequest request;
+  request.algorithm = "written here";
   request.collective = {call.kind, 1, 0, false};
   request.segment_bytes = 1 << 20;
   request.links = {8, 64 << 10};
+  return lower(request, program, Layout(request.collective, 0, call, 1), media);
+}
+
+// Of `lanes` lanes that copy `count` bytes each.
+std::vector<ShortStep> of_copies(int lanes, size_t count) {
   Program program;
   for (int l = 0; l < lanes; ++l) program.lane().step(0).read(input()).write(output());
-  auto plan = lower(request, program, Layout(request.collective, 0, call, 1), media);
+  const auto plan = plan_alone(program, count);
   EXPECT_TRUE(plan.ok()) << plan.status().to_string();
   return (*plan)->short_steps;
+}
+
+// Whoever wrote them, and whether they were proven.
+TEST(Plans, OfStepsThatFoldMoreThanKernelsDoAreRefused) {
+  for (const int sources : {64, 65}) {
+    Program program;
+    Step& step = program.lane().step(0).write(output());
+    for (int k = 0; k < sources; ++k) step.read(input());
+    const Status status = plan_alone(program, 8).status();
+    EXPECT_EQ(status.ok(), sources == 64) << status.to_string();
+    EXPECT_EQ(status.message().find("folds 65 values") != std::string_view::npos, sources == 65);
+  }
 }
 
 TEST(ShortStepsOfAPlan, AreThereForOneLaneOfLittleData) {

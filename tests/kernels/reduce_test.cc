@@ -83,6 +83,7 @@ struct Job {
   int source_count;
   uint64_t scaled = 0;
   int64_t divisor = 1;
+  double scalar = 0.3;  // where the type is a float
 };
 
 std::string describe(const Job& job, Isa isa) {
@@ -102,7 +103,7 @@ class Bench {
     scalar_ = ones;
     if (!is_integer(job.type) && job.type != DataType::boolean)
       for (size_t part = 0; part < (is_complex(job.type) ? 2u : 1u); ++part)
-        write_float(job.type, 0.3 + double(part), &scalar_[part * size_ / 2]);
+        write_float(job.type, part == 0 ? job.scalar : job.scalar + 1, &scalar_[part * size_ / 2]);
     oracle::Call call{job.op, job.type, {}, count, scalar_.data(), job.scaled, job.divisor};
     for (const Buffer& source : sources_) call.sources.push_back(source.data());
     want_ = oracle::reduce(call);
@@ -206,6 +207,8 @@ std::vector<Job> jobs(DataType type, int source_count) {
            {every, every & 0x5555'5555'5555'5555, uint64_t{1} << (source_count - 1)})
         all.push_back({op, type, source_count, bits, 1});
       all.push_back({op, type, source_count, every, 3});
+      for (const double scalar : {-0.0, 1e-7, -2.5, double(INFINITY), double(NAN)})
+        all.push_back({op, type, source_count, every, 1, scalar});
     } else {
       all.push_back(plain);
     }
