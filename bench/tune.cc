@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "bench/job.h"
 #include "bench/launch.h"
 #include "bench/machine.h"
+#include "bootstrap/cpus.h"
 #include "bootstrap/rendezvous.h"
 #include "engine/measure/node.h"
 #include "engine/tuner/tuning.h"
@@ -59,7 +61,9 @@ struct MeasuredTuning {
   }
 };
 
-Result<MeasuredTuning> measure() {
+// For that file, which is tried first: measuring takes its time.
+Result<MeasuredTuning> measure_for(const std::string& path) {
+  WEFT_TRY(can_write_in_folder(path).within("The tuning cannot be written"));
   Result<MeasuredNode> node = measure_node({"shm", "tcp"});
   if (!node.ok()) return node.status();
   return MeasuredTuning{{this_machine().host, node->networks[0], node->networks[1]}, node->share};
@@ -89,13 +93,18 @@ int tune(const BenchOptions& options, const Environment& environment) {
         member->size, " ranks (", member->launcher, "); call it without a launcher."));
     return kExitUsage;
   }
-  const Result<MeasuredTuning> measured = measure();
+  const Result<MeasuredTuning> measured = measure_for(path);
   const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
   if (!written.ok()) {
     complain(written.message());
     return kExitFailed;
   }
   print(measured->tuning);
+  const int cores = measured->tuning.shm.node_cores, all = this_machine().cores;
+  if (cores < all)
+    complain(concat("measured on ", cores, " of this machine's ", all,
+                    " CPUs, those that this process may use: the prices are of no use to jobs on "
+                    "others; for all, measure again without taskset."));
   if (measured->share < kShareLeast)
     complain(concat(measured->taken(), " meanwhile: measure again when they have ended."));
   std::printf("Written to %s; %s\n", path.c_str(),
@@ -109,11 +118,15 @@ void tune_once(const BenchOptions& options, const Environment& environment) {
   const std::string path = tuning_path(environment);
   if (path.empty() || !starts_choosing_ranks(options, environment)) return;
   if (std::filesystem::exists(path)) {
-    const Result<Tuning> known = read_tuning(path);
-    if (known.ok()) return;
-    complain(concat("ignored: ", known.status().message()));
+    const Result<Tuning> known = read_cached_tuning(path);
+    const int cpus = static_cast<int>(usable_cpus().size());
+    // Of more CPUs they are what other jobs need; this one's rank 0 says that it ignores them.
+    if (known.ok() && known->shm.node_cores >= cpus) return;
+    complain(known.ok() ? concat("measures this machine again: ", path, " is of ",
+                                 known->shm.node_cores, " CPUs, and here are ", cpus, ".")
+                        : concat("ignored: ", known.status().message()));
   }
-  const Result<MeasuredTuning> measured = measure();
+  const Result<MeasuredTuning> measured = measure_for(path);
   if (measured.ok() && measured->share < kShareLeast) {
     complain(concat("algorithms are chosen by table: this machine could not be measured, as ",
                     measured->taken(), "; weft-bench tries again when it is next started."));
@@ -121,7 +134,8 @@ void tune_once(const BenchOptions& options, const Environment& environment) {
   }
   const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
   if (written.ok())
-    complain(concat("measured this machine, once, to choose algorithms by price (kept in ", path,
+    complain(concat("measured this machine, once, on ", measured->tuning.shm.node_cores,
+                    " CPUs, to choose algorithms by price (kept in ", path,
                     "; again with --tune, not at all with --tuning off)."));
   else
     complain(concat("algorithms are chosen by table: ", written.message()));

@@ -1,6 +1,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -37,7 +39,7 @@ void add_tuning(const Options& options, Greeting& greeting) {
   const bool named = options.tuning != "auto";
   const std::string path = named ? options.tuning : tuning_path(Environment::of_process());
   if (!named && (path.empty() || ::access(path.c_str(), R_OK) != 0)) return;
-  const Result<Tuning> tuning = read_tuning(path);
+  const Result<Tuning> tuning = named ? read_tuning(path) : read_cached_tuning(path);
   if (tuning.ok())
     greeting.tuning = to_json(*tuning);
   else if (named)
@@ -46,18 +48,42 @@ void add_tuning(const Options& options, Greeting& greeting) {
     log_line(LogLevel::warning, 0, concat("ignored: ", tuning.status().message()));
 }
 
-// Null where rank 0 knows no prices, or not for such a job. `known`: of the communicator that it is
-// split off, or null; the same network has the same prices.
-Result<std::shared_ptr<Tuner>> tuner_from(const Greeting& greeting, const std::vector<int>& hosts,
-                                          const Options& options,
-                                          const std::shared_ptr<Tuner>& known) {
-  if (greeting.tuning.empty()) return std::shared_ptr<Tuner>();
-  const Result<Tuning> tuning = tuning_from_json(greeting.tuning);
+// Whether the CPUs of rank 0's machine that its ranks may use, together, are shared as the tuning
+// has them: one rank may be bound to a few.
+Status check_cpus_of(const std::vector<Greeting>& greetings, const Tuning& tuning) {
+  const Greeting& first = greetings.front();
+  std::set<int> cpus;
+  int ranks = 0;
+  for (const Greeting& g : greetings) {
+    if (g.host != first.host && (first.machine.empty() || g.machine != first.machine)) continue;
+    cpus.insert(g.cpus.begin(), g.cpus.end());
+    ++ranks;
+  }
+  return check_cpus(tuning, ranks, static_cast<int>(cpus.size()));
+}
+
+// What this job's ranks choose by goes into `config`; no tuner where rank 0 knows no prices, or not
+// for such a job. That of the communicator that this one is split off stays where the network is
+// the same, which has the same prices.
+Status take_tuning(const std::vector<Greeting>& greetings, const std::vector<int>& hosts, Rank me,
+                   CreateConfig& config) {
+  const bool from_cache = !config.tuning && config.options.tuning == "auto";
+  const std::shared_ptr<Tuner> known = std::exchange(config.tuner, nullptr);
+  config.tuning = greetings.front().tuning;
+  if (config.tuning->empty()) return {};
+  const Result<Tuning> tuning = tuning_from_json(*config.tuning);
   if (!tuning.ok()) return tuning.status();
-  Result<Network> network = network_of_job(*tuning, hosts, options.transport);
-  if (!network.ok()) return std::shared_ptr<Tuner>();
-  if (known && known->network() == *network) return known;
-  return std::make_shared<Tuner>(network.take());
+  const Status fit = from_cache ? check_cpus_of(greetings, *tuning) : Status();
+  if (!fit.ok()) {
+    if (me == 0) log_line(LogLevel::warning, 0, concat("ignored: ", fit.message()));
+    config.tuning->clear();
+    return {};
+  }
+  Result<Network> network = network_of_job(*tuning, hosts, config.options.transport);
+  if (!network.ok()) return {};
+  config.tuner =
+      known && known->network() == *network ? known : std::make_shared<Tuner>(network.take());
+  return {};
 }
 
 // For whether all ranks have a device.
@@ -122,10 +148,7 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   if (!greetings.ok()) return greetings.status();
   made.hosts = number_hosts(*greetings);
   made.crowded = shares_cpus(*greetings, meet.rank());
-  auto tuner = tuner_from(greetings->front(), made.hosts, options, config.tuner);
-  if (!tuner.ok()) return tuner.status();
-  config.tuner = tuner.take();
-  config.tuning = greetings->front().tuning;
+  WEFT_TRY(take_tuning(*greetings, made.hosts, meet.rank(), config));
   config.name = greetings->front().name;
   if (!config.key) config.key = meet.key();
   made.devices = agree_on_devices(*greetings);

@@ -235,13 +235,15 @@ void simulate(Study& study, int ranks, const Done& done) {
 
 // -- output ---------------------------------------------------------------------------------------
 
+// Behind a blank at least.
 std::string padded(const std::string& text, size_t width) {
-  return std::string(width > text.size() ? width - text.size() : 0, ' ') + text;
+  return std::string(width > text.size() ? width - text.size() : 1, ' ') + text;
 }
 
 std::string micro(double seconds) {
   char text[32];
-  std::snprintf(text, sizeof text, seconds < 1e-3 ? "%.2f" : "%.0f", seconds * 1e6);
+  const char* const format = seconds < 1e-3 ? "%.2f" : seconds < 1e9 ? "%.0f" : "%.6g";
+  std::snprintf(text, sizeof text, format, seconds * 1e6);
   return text;
 }
 

@@ -50,14 +50,17 @@ double lower_bound(const Network& network, const Collective& c, double bytes) {
   if (limited)
     bound = std::max(bound, crossing(c, bytes, 1) / (nodes == 1 ? inside : inside + nic));
   if (nodes > 1 && nic > 0) {
-    const int nics = network.node_nics > 0 ? network.node_nics : network.node_ranks;
-    bound = std::max(bound, crossing(c, bytes, network.node_ranks) / (nic * nics));
+    const double node = crossing(c, bytes, network.node_ranks);
+    bound = std::max(bound, node / (nic * network.nics()));
   }
   const double least = touched(c, bytes);
-  // What is streamed takes no room in caches, so the rest may be read faster.
-  const bool streams = network.stream_rate > 0;
-  if (const double rate = network.memory_rate(streams ? least / 2 : least); rate > 0)
-    bound = std::max(bound, least / std::max(rate, network.stream_rate));
+  // What is streamed takes no room in caches, so the rest may be read faster. Whatever else the
+  // ranks of a core touch may be where memory is faster still.
+  const double footprint = network.stream_rate > 0 ? least / 2 : least;
+  double rate = std::max(network.memory_rate(footprint), network.stream_rate);
+  for (const Rate& memory : network.memory)
+    if (memory.bytes >= footprint) rate = std::max(rate, memory.rate);
+  if (!network.memory.empty()) bound = std::max(bound, least / rate);
   return bound;
 }
 

@@ -21,10 +21,6 @@ Port port(PortKind kind, bool out, int level, int64_t place) {
 PortKind kind_of(Port port) { return static_cast<PortKind>(port >> (kPlaceBits + kLevelBits + 1)); }
 int level_of(Port port) { return static_cast<int>(port >> kPlaceBits & ((1 << kLevelBits) - 1)); }
 
-int nics(const Network& network) {
-  return network.node_nics > 0 ? network.node_nics : std::max(1, network.node_ranks);
-}
-
 class Route {
  public:
   Route(const Network& network, int ranks, int period)
@@ -44,10 +40,10 @@ class Route {
   }
 
  private:
-  // Node numbers modulo the period; groups of nodes likewise.
+  // Node numbers modulo the period; groups of nodes likewise. The last one need not be full.
   int64_t group(int node, int nodes) const {
-    const int groups = std::max(1, period_ / node_ranks_ / nodes);
-    return node / nodes % groups;
+    const int64_t span = int64_t{node_ranks_} * nodes;
+    return node / nodes % ((period_ + span - 1) / span);
   }
 
   void inside(Rank from, Rank to) {
@@ -58,19 +54,22 @@ class Route {
 
   void between(Rank from, Rank to) {
     const int a = from / node_ranks_, b = to / node_ranks_;
-    if (network_.between.port_rate > 0) {
-      path_.ports.push_back(port(PortKind::nic, true, 0, nic(from)));
-      path_.ports.push_back(port(PortKind::nic, false, 0, nic(to)));
-    }
+    cross(port(PortKind::nic, true, 0, nic(from)));
+    cross(port(PortKind::nic, false, 0, nic(to)));
     if (!network_.torus.empty())
       along_torus(a, b);
     else
       through_switches(a, b);
   }
 
+  // All ports between nodes have the NICs' rate, or a multiple of it.
+  void cross(Port port) {
+    if (network_.between.port_rate > 0) path_.ports.push_back(port);
+  }
+
   int64_t nic(Rank rank) const {
-    const int64_t mine = int64_t{rank % node_ranks_} * nics(network_) / node_ranks_;
-    return group(rank / node_ranks_, 1) * nics(network_) + mine;
+    const int64_t mine = int64_t{rank % node_ranks_} * network_.nics() / node_ranks_;
+    return group(rank / node_ranks_, 1) * network_.nics() + mine;
   }
 
   void through_switches(int a, int b) {
@@ -79,8 +78,8 @@ class Route {
       path_.latency_s += tier.latency_s;
       if (a / tier.nodes == b / tier.nodes) return;
       if (tier.oversubscription <= 1) continue;
-      path_.ports.push_back(port(PortKind::uplink, true, int(t), group(a, tier.nodes)));
-      path_.ports.push_back(port(PortKind::uplink, false, int(t), group(b, tier.nodes)));
+      cross(port(PortKind::uplink, true, int(t), group(a, tier.nodes)));
+      cross(port(PortKind::uplink, false, int(t), group(b, tier.nodes)));
     }
   }
 
@@ -93,7 +92,7 @@ class Route {
       const int ahead = (there - here + size) % size;
       const bool up = ahead <= size - ahead;
       for (int left = up ? ahead : size - ahead, at = here; left > 0; --left) {
-        path_.ports.push_back(port(PortKind::torus, up, int(d), a));
+        cross(port(PortKind::torus, up, int(d), a));
         path_.latency_s += network_.hop_s;
         const int next = (at + (up ? 1 : size - 1)) % size;
         a += (next - at) * stride;
@@ -131,13 +130,18 @@ Rank Network::first_of_core(Rank rank, int ranks) const {
   return first + static_cast<Rank>((int64_t{core} * here + node_cores - 1) / node_cores);
 }
 
+int Network::nics() const {
+  const int ranks = std::max(1, node_ranks);
+  return node_nics > 0 ? std::min(node_nics, ranks) : ranks;
+}
+
 int Network::period(int ranks) const {
   if (!torus.empty()) return ranks;
   int nodes_together = 1;
   for (const Tier& tier : tiers) nodes_together = tier.nodes;
-  const int turn = node_ranks > 0 ? node_ranks * nodes_together : ranks;
+  const int64_t turn = node_ranks > 0 ? int64_t{node_ranks} * nodes_together : ranks;
   if (node_ranks == 0 && node_cores == 0 && tiers.empty()) return 1;
-  return turn <= ranks && ranks % turn == 0 ? turn : ranks;
+  return turn <= ranks && ranks % turn == 0 ? static_cast<int>(turn) : ranks;
 }
 
 Path path(const Network& network, Rank from, Rank to, int ranks, int period) {
@@ -152,7 +156,7 @@ double port_rate(const Network& network, Port port) {
     case PortKind::uplink: break;
   }
   const Tier& tier = network.tiers[static_cast<size_t>(level_of(port))];
-  return network.between.port_rate * nics(network) * tier.nodes / tier.oversubscription;
+  return network.between.port_rate * network.nics() * tier.nodes / tier.oversubscription;
 }
 
 Status check(const Network& network, int ranks) {

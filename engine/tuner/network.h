@@ -83,7 +83,7 @@ struct Network {
   int node_ranks = 0;          // 0: all ranks are on one node
   int node_cores = 0;          // 0: a core for each rank
   bool core_blocks = false;    // neighbours share a core; else ranks are on cores in turn
-  int node_nics = 0;           // 0: a NIC for each rank
+  int node_nics = 0;           // 0, or enough of them: a NIC for each rank
   double call_s = 0;           // a rank's own time per call
   double step_s = 0;           // and per step
   double short_step_s = 0;     // of small calls that are a few window steps; 0: step_s
@@ -99,7 +99,7 @@ struct Network {
   double hop_s = 0;         // torus: latency per link
   friend bool operator==(const Network&, const Network&) = default;
 
-  int nodes(int ranks) const { return node_ranks > 0 ? (ranks + node_ranks - 1) / node_ranks : 1; }
+  int nodes(int ranks) const { return node_ranks > 0 ? (ranks - 1) / node_ranks + 1 : 1; }
   int node_of(Rank rank) const { return node_ranks > 0 ? rank / node_ranks : 0; }
   // The first rank of those that share a core with it, in a job of so many.
   Rank first_of_core(Rank rank, int ranks) const;
@@ -107,6 +107,8 @@ struct Network {
   bool shares_cores(int ranks) const {
     return node_cores > 0 && node_cores < (node_ranks > 0 ? node_ranks : ranks);
   }
+  // Of a node, that its ranks use: none uses two.
+  int nics() const;
   double memory_rate(double footprint) const { return rate_at(memory, footprint); }
 
   // Turned by this many ranks (modulo all), a job on this network looks the same. A divisor of

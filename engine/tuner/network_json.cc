@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json_object.h"
@@ -56,14 +57,37 @@ ordered_json json_of(const Tier& tier) {
 
 // -- reading --------------------------------------------------------------------------------------
 
+constexpr int64_t kMostRanks = int64_t{1} << 30;  // of all nodes: sums of two are still ints
+constexpr size_t kMostDimensions = 64;
+constexpr double kLeastRate = 1e-6;  // GB/s: what takes longer has no figure
+
+// 0: no limit.
+void read_rate(JsonObject in, const char* key, double& rate, bool may_be_0 = true) {
+  in.read(key, rate, kGiga);
+  if ((rate == 0 && may_be_0) || rate >= kLeastRate * kGiga) return;
+  in.complain(in.at(key),
+              concat("a rate must be at least ", number_text(kLeastRate), " GB/s, not ",
+                     number_text(rate / kGiga), may_be_0 ? "; leave it out for no limit" : ""));
+}
+
+// `nodes`, of as many ranks each as was read, or a multiple of them.
+void check_nodes(JsonObject in, int64_t nodes, const Network& network) {
+  if (nodes * std::max(1, network.node_ranks) <= kMostRanks) return;
+  in.complain(in.at("nodes"),
+              concat(nodes, " nodes of ", network.node_ranks, " ranks are more than ", kMostRanks,
+                     " ranks; describe fewer"));
+}
+
 void read(JsonObject in, const char* bytes, Rate& rate, double above) {
   in.only({bytes, "gbytes"});
   in.required(bytes);
   in.required("gbytes");
   in.read(bytes, rate.bytes, 1);
-  in.read("gbytes", rate.rate, kGiga);
-  if (rate.bytes <= above) in.complain(in.at(bytes), "these must be above 0 and ascend");
-  if (rate.rate <= 0) in.complain(in.at("gbytes"), "a rate must be above 0");
+  read_rate(in, "gbytes", rate.rate, false);
+  if (rate.bytes < 1 || rate.bytes <= above)
+    in.complain(in.at(bytes),
+                concat("these must be at least 1 and ascend; ", number_text(rate.bytes),
+                       " comes behind ", number_text(above)));
 }
 
 void read(JsonObject in, const char* key, const char* bytes, std::vector<Rate>& rates) {
@@ -78,7 +102,7 @@ void read(JsonObject in, Medium& medium) {
            "poll_us", "patience_us", "rank", "rank_one_way", "window", "window_one_way", "read_us",
            "read", "read_alone", "mapped", "claims"});
   in.read("latency_us", medium.latency_s, kMicro);
-  in.read("port_gbytes", medium.port_rate, kGiga);
+  read_rate(in, "port_gbytes", medium.port_rate);
   in.read("send_us", medium.send_s, kMicro);
   in.read("send_tail_us", medium.send_tail_s, kMicro);
   in.read("recv_us", medium.recv_s, kMicro);
@@ -98,7 +122,7 @@ void read(JsonObject in, Medium& medium) {
   in.read("claims", medium.claims);
 }
 
-void read(JsonObject in, Tier& tier, int below) {
+void read(JsonObject in, Tier& tier, int below, const Network& network) {
   in.only({"nodes", "latency_us", "oversubscription"});
   in.required("nodes");
   in.read("nodes", tier.nodes, 1);
@@ -107,6 +131,7 @@ void read(JsonObject in, Tier& tier, int below) {
   if (tier.nodes <= below || tier.nodes % below != 0)
     in.complain(in.at("nodes"),
                 concat(tier.nodes, " is no larger multiple of the ", below, " nodes below"));
+  check_nodes(in, tier.nodes, network);
   if (tier.oversubscription < 1) in.complain(in.at("oversubscription"), "it is 1 (none) or more");
 }
 
@@ -116,6 +141,9 @@ void read(JsonObject in, Network& network) {
            "inside", "between", "tiers", "torus", "hop_us"});
   network.name = in.text("name");
   in.read("node_ranks", network.node_ranks);
+  if (network.node_ranks > kMostRanks)
+    in.complain(in.at("node_ranks"),
+                concat(network.node_ranks, " is more than ", kMostRanks, "; describe fewer"));
   in.read("node_cores", network.node_cores);
   in.read("core_blocks", network.core_blocks);
   in.read("node_nics", network.node_nics);
@@ -126,18 +154,23 @@ void read(JsonObject in, Network& network) {
   in.read("switch_us", network.switch_s, kMicro);
   in.read("switch_spread_us", network.switch_spread_s, kMicro);
   read(in, "memory", kFootprint, network.memory);
-  in.read("stream_gbytes", network.stream_rate, kGiga);
+  read_rate(in, "stream_gbytes", network.stream_rate);
   in.object("inside", [&](JsonObject o) { read(o, network.inside); });
   in.object("between", [&](JsonObject o) { read(o, network.between); });
   in.list("tiers", [&](JsonObject o) {
     const int below = network.tiers.empty() ? 1 : network.tiers.back().nodes;
-    read(o, network.tiers.emplace_back(), below);
+    read(o, network.tiers.emplace_back(), below, network);
   });
+  int64_t nodes = 1;
   in.list("torus", [&](JsonObject o) {
     o.only({"nodes"});
     o.required("nodes");
-    o.read("nodes", network.torus.emplace_back(), 1);
+    o.read("nodes", network.torus.emplace_back(1), 1);
+    check_nodes(o, nodes *= network.torus.back(), network);
   });
+  if (network.torus.size() > kMostDimensions)
+    in.complain(in.at("torus"), concat("it has ", network.torus.size(), " dimensions, more than ",
+                                       kMostDimensions, "; leave out those of one node"));
   in.read("hop_us", network.hop_s, kMicro);
   if (!network.torus.empty() && !network.tiers.empty())
     in.complain(in.at("torus"), "a network has a torus or tiers, not both");

@@ -176,8 +176,14 @@ void Game::reset(int rounds, int calls) {
   lease_depth_ = plan_.lease_depth(sizes_.round_bytes, rounds, trial_.ll);
   lanes_.assign(plan_.lanes.size(), {});
   links_.assign(plan_.links.size(), {});
-  arrives_.assign(plan_.links.size() * static_cast<size_t>(trial_.slots), 0);
-  free_.assign(arrives_.size(), 0);
+  size_t slots = 0;
+  for (size_t l = 0; l < links_.size(); ++l) {
+    links_[l].first_slot = slots;
+    links_[l].slots = std::min<int64_t>(trial_.slots, plan_.links[l].messages * rounds * calls);
+    slots += static_cast<size_t>(links_[l].slots);
+  }
+  arrives_.assign(slots, 0);
+  free_.assign(slots, 0);
   cells_.assign(plan_.cells.size(), {});
   ports_.assign(plan_.ports.size(), 0);
   call_ends_.assign(static_cast<size_t>(calls), 0);
@@ -278,14 +284,14 @@ bool Game::may_begin(int lane, const Op& op, double& ready) {
     LinkState& link = links_[static_cast<size_t>(op.from)];
     const Rank peer = plan_.links[static_cast<size_t>(op.from)].from;
     if (link.sent == link.received) return link.receiver = lane, state.awaited = peer, false;
-    not_before(arrives_[slot(op.from, link.received)], peer);
+    not_before(arrives_[slot(link, link.received)], peer);
   }
   if (op.to >= 0) {
     LinkState& link = links_[static_cast<size_t>(op.to)];
     const Rank peer = plan_.links[static_cast<size_t>(op.to)].to;
     if (link.sent - link.received >= trial_.slots)
       return link.sender = lane, state.awaited = peer, false;
-    if (link.sent >= trial_.slots) not_before(free_[slot(op.to, link.sent)], peer);
+    if (link.sent >= trial_.slots) not_before(free_[slot(link, link.sent)], peer);
   }
   return true;
 }
@@ -414,8 +420,7 @@ void Game::pass_on(const Op& op, LaneState& state, double now) {
   const double bytes = std::exchange(state.message, 0);
   if (op.from >= 0) {
     LinkState& link = links_[static_cast<size_t>(op.from)];
-    free_[slot(op.from, link.received++)] =
-        now + plan_.links[static_cast<size_t>(op.from)].latency_s;
+    free_[slot(link, link.received++)] = now + plan_.links[static_cast<size_t>(op.from)].latency_s;
     wake(link.sender, now);
   }
   if (op.to >= 0 && !std::exchange(state.message_left, false)) send(op, bytes, now);
@@ -423,7 +428,8 @@ void Game::pass_on(const Op& op, LaneState& state, double now) {
 
 void Game::send(const Op& op, double bytes, double now) {
   LinkState& link = links_[static_cast<size_t>(op.to)];
-  arrives_[slot(op.to, link.sent++)] = arrival(plan_.links[static_cast<size_t>(op.to)], bytes, now);
+  const double arrives = arrival(plan_.links[static_cast<size_t>(op.to)], bytes, now);
+  arrives_[slot(link, link.sent++)] = arrives;
   wake(link.receiver, now);
 }
 
@@ -435,16 +441,16 @@ void Game::post(const Op& op, double now) {
   }
 }
 
-// The message takes all ports of its way at once, and each for as long as its rate needs.
+// Every port carries messages one after the other, as they were sent; what waits at one of its way
+// keeps none of the others waiting. It has arrived when the last of them has carried it.
 double Game::arrival(const Link& link, double bytes, double now) {
-  double start = now, slowest = 0;
-  for (const int port : link.ports) start = std::max(start, ports_[static_cast<size_t>(port)]);
+  double last = now;
   for (const int port : link.ports) {
-    const double time = bytes / plan_.ports[static_cast<size_t>(port)];
-    ports_[static_cast<size_t>(port)] = start + time;
-    slowest = std::max(slowest, time);
+    double& free = ports_[static_cast<size_t>(port)];
+    free = std::max(free, now) + bytes / plan_.ports[static_cast<size_t>(port)];
+    last = std::max(last, free);
   }
-  return start + slowest + link.latency_s;
+  return last + link.latency_s;
 }
 
 void Game::wake(int& waiting, double now) {

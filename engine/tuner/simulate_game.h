@@ -53,6 +53,8 @@ class Game {
     double began = 0;
   };
   struct LinkState {
+    size_t first_slot = 0;
+    int64_t slots = 0;  // that are ever used
     int64_t sent = 0, received = 0;
     int receiver = -1, sender = -1;  // lanes that wait for it
   };
@@ -91,8 +93,8 @@ class Game {
   void reset(int rounds, int calls);
   void happen(const Event& event);
   void at(double time, int who, Happening what) { events_.push({time, order_++, who, what}); }
-  size_t slot(int link, int64_t message) const {
-    return static_cast<size_t>(link * int64_t{trial_.slots} + message % trial_.slots);
+  static size_t slot(const LinkState& link, int64_t message) {
+    return link.first_slot + static_cast<size_t>(message % link.slots);
   }
   const PlayedLane& played(int lane) const { return plan_.lanes[static_cast<size_t>(lane)]; }
   LaneState& state_of(int lane) { return lanes_[static_cast<size_t>(lane)]; }
@@ -145,7 +147,7 @@ class Game {
   std::vector<bool> empty_messages_;  // by op, of several chunks
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
-  std::vector<double> arrives_, free_;  // by link, by message modulo slots
+  std::vector<double> arrives_, free_;  // by slot
   std::vector<CellState> cells_;
   std::vector<double> ports_;  // when each is free again
   Cores cores_;

@@ -41,6 +41,7 @@ class Planner {
   }
 
   Result<Plan> make() {
+    WEFT_TRY(check_blocks());
     for (Rank rank = 0; rank < plan_.ranks; ++rank) {
       Program program = trial_.algorithm->build(trial_.collective, rank, trial_.parameters);
       if (trial_.copies > 1 && program.copies == 1)
@@ -62,6 +63,19 @@ class Planner {
   }
 
  private:
+  // Before any is noted.
+  Status check_blocks() const {
+    constexpr int64_t kBlocksPerStep = 128, kLargest = int64_t{1} << 30;
+    const int64_t count = int64_t{all_} * (pairwise(trial_.collective.kind) ? all_ : 1);
+    const double most = std::min<double>(kLargest, kBlocksPerStep * trial_.step_budget);
+    if (static_cast<double>(count) <= most) return {};
+    return unsupported(concat(name(trial_.collective.kind), " of ", all_, " ranks has ", count,
+                              " blocks, and a budget (--budget) of ",
+                              static_cast<int64_t>(trial_.step_budget), " steps serves ",
+                              static_cast<int64_t>(most), ", none more than ", kLargest,
+                              "; allow more, or simulate fewer ranks."));
+  }
+
   Status too_many() const {
     return unsupported(
         concat("Algorithm ", trial_.algorithm->name, " of ", all_, " ranks, of which ", plan_.ranks,
@@ -92,6 +106,7 @@ class Planner {
     add_streams(step, rank, op);
     if (step.from.used()) op.from = link(step.from.peer, rank, step.from.id);
     if (step.to.used()) op.to = link(rank, step.to.peer, step.to.id);
+    if (step.to.used() && op.ends) plan_.links[static_cast<size_t>(op.to)].messages += step.times;
     op.lines = trial_.ll && (reads_window(step) || writes_window(step));
     if (op.lines)
       for (const Operand& source : step.sources) op.signals += source.buffer == Buffer::window;

@@ -46,6 +46,7 @@ struct Link {
   bool between = false;   // nodes
   bool in_cache = false;  // of the core that both ends share
   bool socket = false;    // ranks move bytes into memory of the system's, and out of it
+  int64_t messages = 0;   // in a round
   std::vector<int> ports;
 };
 
@@ -94,7 +95,8 @@ struct Plan {
 // The ranks that must be played so that all others are turns of them: a divisor of all ranks.
 int representatives(const Trial& trial, const Network& network);
 
-// An error where one round alone has more steps than the budget.
+// An error where one round alone has more steps than the budget, or the message so many blocks that
+// what is noted of them takes more memory than that many steps would.
 Result<Plan> make_plan(const Trial& trial, const Network& network, int ranks);
 
 }  // namespace weft::simulation

@@ -56,7 +56,7 @@ Result<Tuning> tuning_from_json(std::string_view text) {
   WEFT_TRY(reading.status);
   if (version != kVersion)
     return unsupported(concat("The tuning is of version ", version, ", this weft reads version ",
-                              kVersion, "; measure again with weft-bench --tune."));
+                              kVersion, "; measure again with weft-bench --tune --tuning FILE."));
   Result<Network> shm = network_at(*file, "shm"), tcp = network_at(*file, "tcp");
   if (!shm.ok()) return shm.status();
   if (!tcp.ok()) return tcp.status();
@@ -77,6 +77,22 @@ Result<Tuning> read_tuning(const std::string& path) {
   if (!text.ok()) return text.status().within("The tuning cannot be read");
   Result<Tuning> tuning = tuning_from_json(*text);
   return tuning.ok() ? tuning : tuning.status().within(path);
+}
+
+Result<Tuning> read_cached_tuning(const std::string& path) {
+  Result<Tuning> tuning = read_tuning(path);
+  if (!tuning.ok() || tuning->host == host_name()) return tuning;
+  return unsupported(concat(path, " has the prices of host ", tuning->host, ", and this is ",
+                            host_name(), "; measure again with weft-bench --tune."));
+}
+
+Status check_cpus(const Tuning& tuning, int ranks, int cpus) {
+  const int measured = tuning.shm.node_cores;
+  if (measured == 0 || std::min(ranks, measured) == std::min(ranks, cpus)) return {};
+  return unsupported(
+      concat("Prices measured on ", measured, " CPUs are none for ", ranks, " ranks on ", cpus,
+             "; measure with weft-bench --tune where a process may use all CPUs, or with --tune "
+             "--tuning FILE where it may use these, and name that file (WEFT_TUNING)."));
 }
 
 // Written beside it first: a reader finds a whole one or none.

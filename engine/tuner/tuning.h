@@ -25,9 +25,14 @@ Result<Tuning> tuning_from_json(std::string_view text);
 // version. Empty where neither is set.
 std::string tuning_path(const Environment& env);
 
-// A tuning of another version or host that lies there is ignored: an empty result.
 Result<Tuning> read_tuning(const std::string& path);
+// What lies at tuning_path(): of another host it is an error.
+Result<Tuning> read_cached_tuning(const std::string& path);
 Status write_tuning(const Tuning& tuning, const std::string& path);
+
+// An error where so many ranks, which may use so many CPUs of a machine, do not share cores as they
+// would among those that the tuning was measured on. Ranks that are bound to a CPU each do.
+Status check_cpus(const Tuning& tuning, int ranks, int cpus);
 
 // The network of a job: ranks by host, numbered by first appearance; `transport` as in Options. An
 // error where hosts have different numbers of ranks, or their ranks are mixed: no network is like

@@ -46,6 +46,17 @@ with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     slow = cells("--ranks", "4", "--bytes", "8", "--topology", file.name, "--algorithm", "ring")
 assert slow[0]["time_us"] >= 600, slow
 
+# Columns stay apart however long their figures are, and no message goes without a limit.
+with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+    file.write('{"name": "slow", "inside": {"port_gbytes": 1e-6}}')
+    file.flush()
+    status, table, _ = run("--ranks", "4", "--bytes", "1024T", "--topology", file.name, "--algorithm", "ring,knomial")
+    assert status == 0 and len(table.splitlines()[3].split()) == 4, table
+    file.seek(0)
+    file.write('{"name": "none", "inside": {"port_gbytes": 0e-6}}')
+    file.flush()
+    assert cells("--ranks", "4", "--bytes", "1K", "--topology", file.name, "--algorithm", "ring")[0]["time_us"] < 1
+
 # A trace: every step of every rank, on the lane that it belongs to, none longer than the whole.
 with tempfile.NamedTemporaryFile(suffix=".json") as file:
     one = cells("--ranks", "4", "--bytes", "1K", "--algorithm", "ring", "--trace", file.name)
@@ -84,3 +95,8 @@ refused("--ranks", "100-128", "--algorithm", "direct_two_shot", saying="it serve
 refused("--collective", "gather", "--algorithm", "ring",
         saying="it serves all_reduce, reduce, broadcast, all_gather, reduce_scatter.")
 refused("--topology", "torus", "--ranks", "8192", saying="too few")
+
+# Jobs that would take more memory than there is say so.
+for ranks in 46340, 65536:
+    row, = cells("--ranks", str(ranks), "--collective", "all_to_all", "--bytes", "1G", "--algorithm", "pairwise")
+    assert f"all_to_all of {ranks} ranks has {ranks**2} blocks" in row["why_not"], row

@@ -39,6 +39,20 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
       {R"({"node_ranks": 8, "tiers": [{"nodes": 4, "oversubscription": 0.5}]})", "1 (none)"},
       {R"({"node_ranks": 8, "tiers": [{"nodes": 4}], "torus": [{"nodes": 4}]})", "not both"},
       {R"({"torus": [{"nodes": 4}]})", "node_ranks: it is needed"},
+      {R"({"inside": {"port_gbytes": 5e-324}})",
+       "inside.port_gbytes: a rate must be at least 1e-06 GB/s, not 4.94066e-324; leave it out"},
+      {R"({"between": {"port_gbytes": 9e-7}})", "at least 1e-06 GB/s, not 9e-07"},
+      {R"({"stream_gbytes": 1e-9})", "stream_gbytes: a rate"},
+      {R"({"memory": [{"gbytes": 1e-300, "footprint_bytes": 8}]})", "memory[0].gbytes: a rate"},
+      {R"({"memory": [{"gbytes": 1, "footprint_bytes": 5e-324}]})",
+       "memory[0].footprint_bytes: these must be at least 1"},
+      {R"({"node_ranks": 2147483647})", "node_ranks: 2147483647 is more than 1073741824"},
+      {R"({"node_ranks": 8, "tiers": [{"nodes": 536870912}]})",
+       "tiers[0].nodes: 536870912 nodes of 8 ranks are more"},
+      {R"({"node_ranks": 1, "torus": [{"nodes": 65536}, {"nodes": 65536}, {"nodes": 2}]})",
+       "torus[1].nodes: 4294967296 nodes of 1 ranks are more"},
+      {R"({"node_ranks": 1, "torus": [{"nodes": 2147483647}, {"nodes": 2147483647}]})",
+       "torus[0].nodes: 2147483647 nodes"},
   };
   for (const auto& [text, part] : cases) {
     const Result<Network> network = network_from_json(text);
@@ -46,6 +60,15 @@ TEST(Network, WrongJsonIsNamedWithItsPlace) {
     EXPECT_NE(network.status().message().find(part), std::string::npos)
         << network.status().message();
   }
+}
+
+// More would not fit the numbers of ports.
+TEST(Network, HasAsManyDimensionsAsAnyoneNeeds) {
+  std::string text = R"({"node_ranks": 1, "torus": [{"nodes": 2})";
+  for (int i = 0; i < 300; ++i) text += R"(, {"nodes": 1})";
+  const Status many = network_from_json(text + "]}").status();
+  EXPECT_NE(many.message().find("torus: it has 301 dimensions"), std::string::npos)
+      << many.message();
 }
 
 TEST(Network, JsonThatNestsTooDeepIsRefused) {
@@ -99,6 +122,27 @@ TEST(Network, SharedNicsAreShared) {
   network.node_nics = 2;
   EXPECT_EQ(path(network, 0, 8, 16, 16).ports[0], path(network, 3, 8, 16, 16).ports[0]);
   EXPECT_NE(path(network, 0, 8, 16, 16).ports[0], path(network, 4, 8, 16, 16).ports[0]);
+}
+
+TEST(Network, NicsBeyondItsRanksAreIdle) {
+  Network network = example("fat-tree");
+  network.tiers = {{1, 0, 2}};
+  const auto ports = [&] { return path(network, 8191, 1, 8192, 8192).ports; };
+  const std::vector<Port> eight = ports();
+  for (const int nics : {0, 9, 2147483647}) {
+    network.node_nics = nics;
+    EXPECT_EQ(ports(), eight);
+    EXPECT_DOUBLE_EQ(port_rate(network, eight[2]), 48e9 * 8 / 2);
+  }
+}
+
+// A tuning's, whose nodes have as many ranks as a job's hosts.
+TEST(Network, PeriodsOfVastNodesAreAllRanks) {
+  Network network = example("fat-tree");
+  network.node_ranks = 8;
+  network.tiers = {{1 << 30, 0, 1}};
+  EXPECT_EQ(network.period(64), 64);
+  EXPECT_EQ(network.nodes(64), 8);
 }
 
 TEST(Network, OversubscribedSwitchesAreOnTheWayOnlyWhereTheyAreCrossed) {

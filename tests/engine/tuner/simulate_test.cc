@@ -331,15 +331,6 @@ TEST(Simulate, SaysWhereThePaceHasNotSettled) {
   EXPECT_TRUE(run(trial, *find_example_network("nvlink"), 1 << 10).settled);
 }
 
-// One round can be long: each rank's core is shared out to all its lanes.
-TEST(Simulate, RefusesMoreThanItsBudget) {
-  Trial trial = trial_of("direct_one_shot", Kind::all_gather, 64);
-  trial.step_budget = 1000;
-  const Result<Simulation> simulation = Simulation::make(trial, plain());
-  ASSERT_FALSE(simulation.ok());
-  EXPECT_NE(simulation.status().message().find("direct_one_shot of 64 ranks"), std::string::npos);
-}
-
 TEST(Simulate, WindowsNeedSharedMemory) {
   const Trial trial = trial_of("window_one_shot", Kind::all_reduce, 8);
   EXPECT_GT(run(trial, *find_example_network("node"), 64).seconds, 0);
@@ -374,68 +365,8 @@ TEST(Simulate, TraceHoldsEveryStepOnceInOrder) {
   EXPECT_EQ(last, simulated->seconds);
 }
 
-// Representatives stand for all ranks: the figure is that of a full run.
-class Representatives : public testing::TestWithParam<std::tuple<std::string, int>> {};
-
-TEST_P(Representatives, AreAsGoodAsAllRanks) {
-  const auto [network_name, ranks] = GetParam();
-  const Network& network = *find_example_network(network_name);
-  int compared = 0;
-  for (const Algorithm& algorithm : catalog())
-    for (int k = 0; k < kKinds; ++k) {
-      Trial trial;
-      trial.algorithm = &algorithm;
-      trial.collective = {static_cast<Kind>(k), ranks, 0, false};
-      if (!algorithm.turn || !algorithm.suits(trial.collective)) continue;
-      if (algorithm.windows && network_name != "node") continue;
-      if (algorithm.turn(trial.collective, {}) == 0) continue;
-      for (const double bytes : {8.0, 1e6}) {
-        SCOPED_TRACE(testing::Message() << algorithm.name << ", " << name(trial.collective.kind));
-        trial.step_budget = 5e6;
-        trial.representatives = true;
-        const Simulated few = run(trial, network, bytes);
-        trial.representatives = false;
-        const Simulated all = run(trial, network, bytes);
-        EXPECT_LT(few.ranks, ranks);
-        EXPECT_EQ(all.ranks, ranks);
-        EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
-        ++compared;
-      }
-    }
-  EXPECT_GT(compared, 6);
-}
-
-INSTANTIATE_TEST_SUITE_P(Networks, Representatives,
-                         testing::Values(std::tuple("node", 7), std::tuple("node", 16),
-                                         std::tuple("nvlink", 24), std::tuple("nvlink", 64)));
-
-// Of 1 MiB.
-void expect_like_all_ranks(Trial trial, const Network& network, int representatives) {
-  const Simulated few = run(trial, network, 1 << 20);
-  trial.representatives = false;
-  const Simulated all = run(trial, network, 1 << 20);
-  EXPECT_EQ(few.ranks, representatives);
-  EXPECT_EQ(all.ranks, trial.collective.ranks);
-  EXPECT_NEAR(few.seconds / all.seconds, 1, 1e-6);
-}
-
-TEST(Simulate, ARingOf1024RanksIsThatOfItsRepresentatives) {
-  if (test::kSanitized) GTEST_SKIP() << "it takes long; Representatives have fewer ranks";
-  const Network& network = *find_example_network("nvlink");
-  expect_like_all_ranks(trial_of("ring", Kind::all_reduce, 1024), network, 8);
-}
-
-TEST(Cores, AreSharedByRepresentativesAsByAllRanks) {
-  Network network = plain();
-  network.between = network.inside;
-  network.node_ranks = 4;
-  network.node_cores = 2;
-  network.switch_s = 5 * kMicro;
-  network.switch_spread_s = network.inside.patience_s = 3 * kMicro;
-  expect_like_all_ranks(trial_of("ring", Kind::all_reduce, 32), network, 4);
-}
-
-// The examples, one whose nodes are not alike, and one that writes results faster than it reads.
+// The examples, one whose nodes are not alike, some that write results faster than they read, and
+// one whose memory is the faster the more of it is in use.
 std::vector<Network> networks_to_bound() {
   std::vector<Network> all;
   for (const std::string& name : example_networks()) all.push_back(*find_example_network(name));
@@ -449,6 +380,9 @@ std::vector<Network> networks_to_bound() {
     streams.stream_rate = rate;
     all.push_back(streams);
   }
+  Network ascends = *find_example_network("node");
+  ascends.memory = {{1 << 10, 1 * kGiga}, {16 << 20, 100 * kGiga}};
+  all.push_back(ascends);
   return all;
 }
 

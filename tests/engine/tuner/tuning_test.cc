@@ -37,13 +37,14 @@ TEST(Tuning, OfAnotherVersionSaysWhatToDo) {
   text.replace(text.find("\"weft_tuning\": 21"), 17, "\"weft_tuning\": 9");
   const Status status = tuning_from_json(text).status();
   EXPECT_EQ(status.code(), Code::unsupported);
-  EXPECT_TRUE(contains(status, "version 9") && contains(status, "weft-bench --tune"))
+  EXPECT_TRUE(contains(status, "version 9") && contains(status, "weft-bench --tune --tuning FILE"))
       << status.message();
 }
 
 // Else fuzzing starts from files that are refused for their version.
 TEST(Tuning, TheCorpusForFuzzingIsOfThisVersion) {
-  for (const char* file : {"torus.json", "tree.json", "tuning.json"}) {
+  for (const char* file :
+       {"torus.json", "tree.json", "tuning.json", "vast.json", "vast-torus.json"}) {
     const auto text = read_text(concat(WEFT_TUNING_CORPUS, "/", file));
     ASSERT_TRUE(text.ok()) << text.status().message();
     const auto tuning = tuning_from_json(*text);
@@ -102,6 +103,44 @@ TEST(Tuning, IsWrittenWholeAndReadBack) {
     files += entry.is_regular_file();
   EXPECT_EQ(files, 1u);  // no draft is left
   std::filesystem::remove_all(folder);
+}
+
+TEST(Tuning, InTheCacheIsOfThisHost) {
+  char host[256] = "";
+  ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+  std::string path = (std::filesystem::temp_directory_path() / "weft-tuning-XXXXXX").string();
+  const int file = ::mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  ::close(file);
+  Tuning tuning = sample();
+  tuning.host = host;
+  ASSERT_TRUE(write_tuning(tuning, path).ok());
+  EXPECT_TRUE(read_cached_tuning(path).ok());
+  tuning.host = "other";
+  ASSERT_TRUE(write_tuning(tuning, path).ok());
+  EXPECT_TRUE(read_tuning(path).ok());
+  const Status status = read_cached_tuning(path).status();
+  EXPECT_TRUE(contains(status, "host other") && contains(status, path)) << status.message();
+  std::filesystem::remove(path);
+}
+
+TEST(Tuning, SuitsRanksThatShareCpusAsItHasThem) {
+  Tuning tuning = sample();
+  const auto suits = [&](int measured, int ranks, int cpus) {
+    tuning.shm.node_cores = measured;
+    return check_cpus(tuning, ranks, cpus).ok();
+  };
+  EXPECT_TRUE(suits(64, 64, 64) && suits(64, 128, 64));
+  EXPECT_TRUE(suits(64, 4, 4));  // bound to a CPU each
+  EXPECT_TRUE(suits(2, 4, 2));   // or in turn
+  EXPECT_TRUE(suits(0, 4, 1));   // a core for each rank, whatever else
+  EXPECT_TRUE(suits(1, 1, 64));
+  EXPECT_FALSE(suits(1, 2, 2));
+  EXPECT_FALSE(suits(64, 4, 2));
+  EXPECT_FALSE(suits(2, 4, 64));
+  const Status status = check_cpus(tuning, 4, 64);
+  EXPECT_TRUE(contains(status, "measured on 2 CPUs are none for 4 ranks on 64"))
+      << status.message();
 }
 
 TEST(Tuning, DescribesJobs) {
