@@ -65,6 +65,28 @@ Status check_elements(const BenchOptions& options, Operation operation, int rank
                                  too_small ? "-e " : "-b ", least, " or more."));
 }
 
+// What is more is in memory for nothing: nobody waits for so many rows.
+Status check_rows(const BenchOptions& options, size_t sweeps) {
+  constexpr size_t kRowsMax = 4'000'000;
+  const size_t rows = sweeps * message_sizes(options).size();
+  if (rows <= kRowsMax) return {};
+  return invalid_argument(concat("-i/--stepbytes: ", sweeps, " sweeps come to ", rows,
+                                 " rows, more than ", kRowsMax, "; give a larger -i, or fewer of ",
+                                 "COLLECTIVE, -d/--datatype, -o/--op and -r/--root."));
+}
+
+// Each is two panels; a PNG may be so high.
+Status check_plot(const BenchOptions& options, const std::vector<Case>& sweeps) {
+  constexpr size_t kSweepsMax = 256;
+  const auto once = std::ranges::count_if(
+      sweeps, [](const Case& sweep) { return sweep.operation != Operation::barrier; });
+  const size_t drawn = static_cast<size_t>(once) * static_cast<size_t>(options.cycles);
+  if (drawn <= kSweepsMax) return {};
+  return invalid_argument(concat("--plot: ", drawn, " sweeps are more than the ", kSweepsMax,
+                                 " that one picture has room for; name fewer of COLLECTIVE, "
+                                 "-d/--datatype, -o/--op and -r/--root, or leave --plot out."));
+}
+
 }  // namespace
 
 Status check_cases(const BenchOptions& options, int ranks) {
@@ -73,7 +95,12 @@ Status check_cases(const BenchOptions& options, int ranks) {
                                    " is no rank of this job; give 0 to ", ranks - 1, ", or all."));
   for (const Operation operation : options.operations)
     WEFT_TRY(check_elements(options, operation, ranks));
-  if (!list_cases(options, ranks).cases.empty()) return {};
+  BenchOptions one_size = options;
+  one_size.min_bytes = one_size.max_bytes;
+  const std::vector<Case> sweeps = list_cases(one_size, ranks).cases;
+  WEFT_TRY(check_rows(options, sweeps.size()));
+  if (!options.plot_file.empty()) WEFT_TRY(check_plot(options, sweeps));
+  if (!sweeps.empty()) return {};
   return invalid_argument(
       "-o/--op and -d/--datatype: none of these reductions has a meaning on these types; "
       "booleans have band, bor and bxor, complex numbers no min and max, floats no band.");

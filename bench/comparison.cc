@@ -56,7 +56,10 @@ Result<Said> Comparison::add(size_t library, std::string_view line) {
     WEFT_TRY(add_row(library, row).within(concat("printed ", line.substr(0, kShown))));
     return Said::row;
   }
-  if (member(json, "totals").is_object()) return Said::totals;
+  if (member(json, "totals").is_object()) {
+    end_round(library);
+    return Said::totals;
+  }
   return invalid_argument(concat("printed what is no result: ", line.substr(0, kShown)));
 }
 
@@ -76,13 +79,21 @@ Status Comparison::add_row(size_t library, const Json& row) {
 
   Line& line = line_at(point);
   Measured& measured = line.measured[library];
-  measured.times_us.push_back(time_us);
+  measured.of_this_us.push_back(time_us);
   measured.wrong |= number_of(member(figure, "wrong")) + number_of(member(figure, "touched")) > 0;
   if (library != 0) return {};
   line.algorithm = algorithm_of(row);
   if (const double floor = number_of(member(row, "floor_us")); floor > 0)
     line.floor_us = std::min(floor, line.floor_us.value_or(floor));
   return {};
+}
+
+void Comparison::end_round(size_t library) {
+  for (Line& line : lines_) {
+    Measured& measured = line.measured[library];
+    const std::vector<double> times = std::exchange(measured.of_this_us, {});
+    measured.times_us.insert(measured.times_us.end(), times.begin(), times.end());
+  }
 }
 
 Line& Comparison::line_at(const Point& point) {

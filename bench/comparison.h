@@ -35,8 +35,9 @@ struct Point {
 
 // Of one library at one point.
 struct Measured {
-  std::vector<double> times_us;  // by round
-  bool wrong = false;            // in any round
+  std::vector<double> times_us;    // by round
+  std::vector<double> of_this_us;  // of the round that is under way
+  bool wrong = false;              // in any round
 
   // nullopt where it has no figures, or wrong ones.
   std::optional<Summary> summary() const;
@@ -59,7 +60,8 @@ class Comparison {
   Comparison(std::vector<Library> libraries, int ranks);
 
   // Takes in a line that a library printed (weft-bench --json-lines) and says what it was. An error
-  // says what is wrong with it.
+  // says what is wrong with it. Figures of a round count when its totals have come: those of one
+  // that breaks off do not.
   Result<Said> add(size_t library, std::string_view line);
 
   std::vector<Library>& libraries() { return libraries_; }
@@ -71,6 +73,7 @@ class Comparison {
 
  private:
   Status add_row(size_t library, const nlohmann::ordered_json& row);
+  void end_round(size_t library);
   Line& line_at(const Point& point);
 
   std::vector<Library> libraries_;

@@ -79,8 +79,9 @@ std::string hops_text(const Comparison& comparison) {
          "# The cores were near at times and far at others: compare medians of many --rounds.\n";
 }
 
-Json samples_json(const Measured& measured, double bus_bytes) {
-  Json json = {{"times_us", measured.times_us}, {"wrong", measured.wrong}};
+Json samples_json(const Measured& measured, double bus_bytes, bool checked) {
+  Json json = {{"times_us", measured.times_us},
+               {"wrong", checked ? Json(measured.wrong) : Json(nullptr)}};
   if (const std::optional<Summary> summary = measured.summary()) {
     json["median_us"] = summary->median;
     json["quartiles_us"] = {summary->low, summary->high};
@@ -89,13 +90,13 @@ Json samples_json(const Measured& measured, double bus_bytes) {
   return json;
 }
 
-Json to_json(const Comparison& comparison, const Line& line) {
+Json to_json(const Comparison& comparison, const Line& line, bool checked) {
   const Point& point = line.point;
   const double bus_bytes =
       static_cast<double>(point.bytes) * bus_factor(point.operation, comparison.ranks());
   Json libraries;
   for (size_t i = 0; i < line.measured.size(); ++i)
-    libraries[comparison.libraries()[i].name] = samples_json(line.measured[i], bus_bytes);
+    libraries[comparison.libraries()[i].name] = samples_json(line.measured[i], bus_bytes, checked);
   Json json = {{"collective", name(point.operation)},
                {"size_bytes", point.bytes},
                {"type", point.type},
@@ -121,8 +122,9 @@ std::string comparison_text(const Comparison& comparison, const RunInfo& run) {
   }
   text += format(
       "# %s, %d cores; %d rounds in turn; times in us: the median of the rounds, and the distance "
-      "of their quartiles\n# over it; ratio: the best peer's time / weft's\n",
-      run.machine.cpu.c_str(), run.machine.cores, run.options.rounds);
+      "of their quartiles\n# over it; ratio: the best peer's time / weft's%s\n",
+      run.machine.cpu.c_str(), run.machine.cores, run.options.rounds,
+      run.options.checks > 0 ? "" : "; values not checked");
   text += hops_text(comparison);
   const Line* before = nullptr;
   for (const Line& line : comparison.lines()) {
@@ -146,7 +148,8 @@ Json to_json(const Comparison& comparison, const RunInfo& run) {
                          {"note", library.note},
                          {"hops_us", library.hops_us},
                          {"run", library.run}});
-  for (const Line& line : comparison.lines()) rows.push_back(to_json(comparison, line));
+  for (const Line& line : comparison.lines())
+    rows.push_back(to_json(comparison, line, run.options.checks > 0));
   return {{"format", "weft-bench comparison 1"},
           {"run", to_json(run)},
           {"ranks", comparison.ranks()},

@@ -3,11 +3,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <thread>
 
 #include "base/clock.h"
@@ -31,7 +31,7 @@ std::vector<int> reachable_cpus() {
   return cpus_core_by_core();
 }
 
-// Gives each thread a CPU of its own. Best effort: where it fails, the figures are only worse.
+// Best effort: where it fails, the figures are only worse.
 void pin_to_own_cpu(int index) {
   const std::vector<int> cpus = reachable_cpus();
   bind_to_cpu(cpus[static_cast<size_t>(index) % cpus.size()]);
@@ -43,15 +43,15 @@ int reachable_cpu_count() {
   return static_cast<int>(count);
 }
 
-// Runs `body(index)` on `count` threads that start together, each on its own CPU, and gives the sum
-// of their results.
-double together(int count, const std::function<double(int)>& body) {
+// Runs `body(index)` on `count` threads that start together, `each` of them on a CPU of their own,
+// and gives the sum of their results.
+double together(int count, const std::function<double(int)>& body, int each = 1) {
   std::atomic<int> waiting{count};
   std::vector<double> results(static_cast<size_t>(count));
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i)
     threads.emplace_back([&, i] {
-      pin_to_own_cpu(i);
+      pin_to_own_cpu(i / each);
       waiting.fetch_sub(1);
       while (waiting.load() > 0) std::this_thread::yield();
       results[static_cast<size_t>(i)] = body(i);
@@ -82,13 +82,18 @@ double copy_window(std::byte* to, const std::byte* from, size_t bytes) {
   return copied / seconds(now - begin);
 }
 
+// No page, and no line that is fetched along with another, is of two threads.
 double measure_copies(int threads, size_t bytes) {
-  std::vector<std::unique_ptr<std::byte[]>> memory;
-  for (int i = 0; i < threads; ++i) memory.push_back(std::make_unique<std::byte[]>(2 * bytes));
+  constexpr size_t kPage = 4096;
+  struct alignas(kPage) Page {
+    std::array<std::byte, kPage> bytes;
+  };
+  const size_t pages = (2 * bytes + kPage - 1) / kPage + 1;
+  std::vector<std::vector<Page>> memory(static_cast<size_t>(threads), std::vector<Page>(pages));
   double best = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat)
     best = std::max(best, together(threads, [&](int i) {
-                      std::byte* mine = memory[static_cast<size_t>(i)].get();
+                      std::byte* mine = memory[static_cast<size_t>(i)].front().bytes.data();
                       return copy_window(mine, mine + bytes, bytes);
                     }));
   return best;
@@ -157,26 +162,29 @@ double measure_tcp_hop() {
   return best;
 }
 
-// Threads come in pairs: even ones send for kWindowNs, odd ones receive until the end.
-double stream(std::vector<Connection>& connections, int thread) {
+// Threads come in pairs: even ones send, odd ones receive and give bytes per second. What comes
+// while the connection's windows grow does not count, nor what is left in them at the end.
+double stream(const std::vector<Connection>& connections, int thread) {
   constexpr size_t kChunk = size_t{256} << 10;
-  const std::vector<std::byte> chunk(kChunk, std::byte{1});
-  std::vector<std::byte> room(kChunk);
+  constexpr int64_t kCountedNs = 2 * kWindowNs;
+  std::vector<std::byte> chunk(kChunk, std::byte{1});
   const Connection& connection = connections[static_cast<size_t>(thread / 2)];
   const Deadline deadline = Deadline::after(kTimeoutS);
-  const int64_t begin = steady_clock().now_ns();
-  double moved = 0;
+  const int64_t from = steady_clock().now_ns() + kWindowNs, until = from + kCountedNs;
   if (thread % 2 == 0) {
-    while (steady_clock().now_ns() - begin < 4 * kWindowNs)
+    while (steady_clock().now_ns() < until)
       if (!send_all(connection.left, chunk, deadline).ok()) break;
     ::shutdown(connection.left.get(), SHUT_WR);
     return 0;
   }
-  while (recv_all(connection.right, room, deadline).ok()) moved += kChunk;
-  return moved / seconds(steady_clock().now_ns() - begin);
+  double moved = 0;
+  while (recv_all(connection.right, chunk, deadline).ok())
+    if (const int64_t now = steady_clock().now_ns(); now >= from && now < until) moved += kChunk;
+  return moved / seconds(kCountedNs);
 }
 
-double measure_tcp_rate(int pairs) {
+// Of so many connections at once, both ends of each on one CPU, or each end on its own.
+double measure_streams(int pairs, bool ends_together) {
   double best = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     std::vector<Connection> connections;
@@ -185,9 +193,15 @@ double measure_tcp_rate(int pairs) {
       if (!made.ok()) return 0;
       connections.push_back(made.take());
     }
-    best = std::max(best, together(2 * pairs, [&](int i) { return stream(connections, i); }));
+    const auto body = [&](int i) { return stream(connections, i); };
+    best = std::max(best, together(2 * pairs, body, ends_together ? 2 : 1));
   }
   return best;
+}
+
+// Ends that share a CPU find in its cache what they pass on, and do not get in each other's way.
+double measure_tcp_rate(int cpus) {
+  return std::max(measure_streams(std::max(1, cpus / 2), false), measure_streams(cpus, true));
 }
 
 }  // namespace
@@ -237,7 +251,7 @@ Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp) {
   calibration.flag_hop_s = measure_flag_hop();
   if (!tcp) return calibration;
   calibration.tcp_hop_s = measure_tcp_hop();
-  calibration.tcp_bytes_per_second = measure_tcp_rate(std::max(1, threads / 2));
+  calibration.tcp_bytes_per_second = measure_tcp_rate(threads);
   return calibration;
 }
 
@@ -276,16 +290,16 @@ std::optional<double> gpu_floor_seconds(const Calibration& calibration, const Tr
 std::optional<double> floor_seconds(const Calibration& calibration, std::string_view transports,
                                     const Traffic& traffic) {
   if (transports == "gpu") return gpu_floor_seconds(calibration, traffic);
-  const bool alone = traffic.ranks == 1;
-  if (transports == "shm" || alone) {
+  const double hop = traffic.answered ? 1 : 0;
+  if (transports == "shm" || traffic.ranks == 1) {
     const double bytes =
         (static_cast<double>(traffic.bytes_read) + static_cast<double>(traffic.bytes_written)) / 2;
     const double rate = copy_rate(calibration, bytes / traffic.ranks);
     if (rate == 0) return std::nullopt;
-    return std::max(alone ? 0 : calibration.flag_hop_s, bytes / rate);
+    return std::max(hop * calibration.flag_hop_s, bytes / rate);
   }
   if (transports == "tcp" && calibration.tcp_bytes_per_second > 0)
-    return std::max(calibration.tcp_hop_s,
+    return std::max(hop * calibration.tcp_hop_s,
                     static_cast<double>(traffic.bytes_crossing) / calibration.tcp_bytes_per_second);
   return std::nullopt;
 }

@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/hash.h"
+#include "base/json_object.h"
 #include "base/text.h"
+#include "bench/agree.h"
 #include "bench/gpu_floor.h"
 #include "bench/options_check.h"
 #include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/run.h"
+#include "bootstrap/topology.h"
 #include "plot/gnuplot.h"
 
 namespace weft::bench {
@@ -28,46 +31,44 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-using Word = std::array<char, 64>;
+constexpr size_t kRoom = 64;
+using Word = std::array<char, kRoom>;
 struct Card {  // fixed size, to be gathered
   Word host{};
+  uint64_t machine = 0;
   int pid = 0;
   bool has_gpu = false;
   Word gpu_name{}, gpu_uuid{};
   int gpu_ordinal = 0;
 };
 
-Word word_of(const std::string& text) {
-  Word word{};
-  std::strncpy(word.data(), text.c_str(), word.size() - 1);
-  return word;
-}
+struct Met {
+  std::vector<RankInfo> ranks;
+  bool one_machine = true;
+};
 
 // `gpu` of this rank: null where data is in the host's memory.
-Result<std::vector<RankInfo>> meet(Communicator& control, const Machine& machine, const Gpu* gpu) {
+Result<Met> meet(Communicator& control, const Machine& machine, const Gpu* gpu) {
   Card mine;
-  mine.host = word_of(machine.host);
+  mine.host = word_of<kRoom>(machine.host);
+  const std::string identity = machine_identity();
+  mine.machine = hash_of(identity.empty() ? machine.host : identity);
   mine.pid = ::getpid();
   mine.has_gpu = gpu != nullptr;
   if (gpu) {
-    mine.gpu_name = word_of(gpu->identity().name);
-    mine.gpu_uuid = word_of(gpu->identity().uuid);
+    mine.gpu_name = word_of<kRoom>(gpu->identity().name);
+    mine.gpu_uuid = word_of<kRoom>(gpu->identity().uuid);
     mine.gpu_ordinal = gpu->identity().ordinal;
   }
   Result<std::vector<Card>> cards = gather_values(control, mine);
   if (!cards.ok()) return cards.status();
-  std::vector<RankInfo> ranks;
+  Met met;
   for (const Card& card : *cards) {
-    ranks.push_back({card.host.data(), card.pid});
-    if (card.has_gpu)
-      ranks.back().gpu = {card.gpu_name.data(), card.gpu_uuid.data(), card.gpu_ordinal};
+    met.one_machine &= card.machine == mine.machine;
+    RankInfo& rank = met.ranks.emplace_back(RankInfo{card.host.data(), card.pid});
+    if (card.has_gpu) rank.gpu = {card.gpu_name.data(), card.gpu_uuid.data(), card.gpu_ordinal};
   }
-  return ranks;
-}
-
-bool one_machine(const std::vector<RankInfo>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](const RankInfo& rank) { return rank.host == ranks[0].host; });
+  return met;
 }
 
 // The rows of a run, printed as they come.
@@ -97,7 +98,7 @@ class Reporter {
 
  private:
   static void print_line(const char* key, nlohmann::ordered_json value) {
-    print(nlohmann::ordered_json{{key, std::move(value)}}.dump() + "\n");
+    print(json_text(nlohmann::ordered_json{{key, std::move(value)}}) + "\n");
   }
 
   const BenchOptions& options_;
@@ -106,22 +107,20 @@ class Reporter {
 };
 
 // Rank 0 measures what the machine could do, while the others wait, asleep; or each GPU's first
-// rank what that can do. Nothing where there is no floor.
+// rank what that can do. Nothing where there is no floor. Collective.
 Result<std::optional<Calibration>> calibrate_for(const BenchOptions& options, const Job& job,
                                                  Communicator& control,
-                                                 const std::shared_ptr<Gpu>& gpu,
-                                                 const std::vector<RankInfo>& ranks) {
+                                                 const std::shared_ptr<Gpu>& gpu, const Met& met) {
   std::optional<Calibration> calibration;
-  if (!options.floor) return calibration;
   if (gpu) {
-    Result<Calibration> measured = calibrate_gpus(gpu, control, ranks);
+    Result<Calibration> measured = calibrate_gpus(gpu, control, met.ranks);
     if (!measured.ok()) return measured.status();
     return std::optional(measured.take());
   }
-  if (!job.meet_asleep || !one_machine(ranks)) return calibration;
+  if (!job.meet_asleep || !met.one_machine) return calibration;
   const bool tcp = options.engine.transport == "tcp" || options.hosts > 1;
   if (job.rank == 0)
-    calibration = calibrate(static_cast<int>(ranks.size()), options.max_bytes, tcp);
+    calibration = calibrate(static_cast<int>(met.ranks.size()), options.max_bytes, tcp);
   WEFT_TRY(job.meet_asleep());
   return calibration;
 }
@@ -202,18 +201,23 @@ Result<int> run_all(const BenchOptions& options, const Job& job, bool& shared) {
   shared = !team.ok();
   if (!team.ok()) return team.status();
   info.library = team->library;
+  const Result<Wanted> wanted = agree(team->control(), options);
+  shared = !wanted.ok() && wanted.status().peer() < 0;
+  if (!wanted.ok()) return wanted.status();
   std::shared_ptr<Gpu> gpu;
   if (options.gpu_memory) {
     Result<std::shared_ptr<Gpu>> device = team->measured->device();
     if (!device.ok()) return device.status();
     gpu = device.take();
   }
-  Result<std::vector<RankInfo>> ranks = meet(team->control(), info.machine, gpu.get());
-  if (!ranks.ok()) return ranks.status();
-  info.ranks = ranks.take();
-  auto calibration = calibrate_for(options, job, team->control(), gpu, info.ranks);
-  if (!calibration.ok()) return calibration.status();
-  info.calibration = calibration.take();
+  const Result<Met> met = meet(team->control(), info.machine, gpu.get());
+  if (!met.ok()) return met.status();
+  info.ranks = met->ranks;
+  if (wanted->floor) {
+    auto calibration = calibrate_for(options, job, team->control(), gpu, *met);
+    if (!calibration.ok()) return calibration.status();
+    info.calibration = calibration.take();
+  }
 
   Reporter reporter(options, reports);
   reporter.begin(info);
@@ -222,7 +226,7 @@ Result<int> run_all(const BenchOptions& options, const Job& job, bool& shared) {
   if (!place.ok()) return place.status();
   Tracer tracer(*team->measured, team->control());
   Runner runner({*team->measured, team->control(), options, **place, info.calibration,
-                 options.trace_file.empty() ? nullptr : &tracer});
+                 wanted->trace ? &tracer : nullptr, wanted->samples});
   const Totals& totals = runner.totals();
   SavedRows saved(options.output_file);
   const auto add = [&](const Row& row) {

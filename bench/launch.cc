@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "bench/cases.h"
+#include "bench/machine.h"
 #include "bench/options_check.h"
 #include "bench/price_job.h"
 #include "bootstrap/local_job.h"
@@ -154,6 +155,10 @@ Status fit_to_start(const BenchOptions& options, const Environment& environment)
   if (options.hosts > ranks)
     return invalid_argument(concat("--hosts ", options.hosts, " is more than there are ranks, ",
                                    ranks, "; give more --ranks."));
+  const bool part = !options.meet.empty();
+  const bool has_rank_0 = !options.threads && options.first_here == 0;
+  WEFT_TRY(
+      check_ranks({part ? options.ranks_here : ranks, has_rank_0 ? ranks : 0, options.threads}));
   // A price job is of one size, which may have no element.
   if (!options.prices) WEFT_TRY(check_cases(options, ranks));
   return check_results(options, environment);
@@ -200,6 +205,8 @@ int launch(const BenchOptions& asked, const Environment& environment, const Make
     complain(start.status().message());
     return kExitUsage;
   }
+  const bool starts = *start == Start::processes || member->launcher == "weft";
+  options.bind &= starts;  // of ranks that another one started, it binds none; nor threads
   switch (*start) {
     case Start::join: return join(options, *member, environment, make_team);
     case Start::threads: return run_threads(options, environment, make_team);

@@ -53,7 +53,7 @@ class Maker {
       case Kind::scatter: distribute(); break;
       case Kind::all_to_all: all_to_all(); break;
       case Kind::exchange: exchange(); break;
-      case Kind::barrier: break;
+      case Kind::barrier: layout_.answered = n_ > 1; break;
     }
     if (!varying()) layout_.read_here = layout_.input_count;  // else there are gaps
     for (const Piece& piece : layout_.pieces) layout_.written_here += piece.count;
@@ -88,6 +88,7 @@ class Maker {
     const size_t inputs = kind() == Kind::broadcast ? 1 : n_;
     const size_t outputs = kind() == Kind::reduce ? 1 : n_;
     const size_t hops = kind() == Kind::all_reduce ? 2 : 1;
+    layout_.answered = kind() == Kind::all_reduce && n_ > 1 && total_ > 0;
     sizes(total_, total_, inputs * total_, outputs * total_, hops * (n_ - 1) * total_);
   }
 
@@ -108,6 +109,11 @@ class Maker {
     layout_.offsets = blocks.offsets;
   }
 
+  // Where every rank needs all blocks, or a part of every block's sum.
+  static bool answered_by(const Blocks& blocks) {
+    return std::ranges::count_if(blocks.counts, [](size_t count) { return count > 0; }) > 1;
+  }
+
   void collect() {
     const Blocks blocks = blocks_by_rank();
     const bool everywhere = kind() == Kind::all_gather;
@@ -120,6 +126,7 @@ class Maker {
       for (size_t r = 0; r < n_; ++r)
         add(static_cast<Rank>(r), 0, blocks.offsets[r], blocks.counts[r]);
     }
+    layout_.answered = everywhere && answered_by(blocks);
     const size_t leaving =
         everywhere ? (n_ - 1) * blocks.total : blocks.total - blocks.counts[root_index()];
     sizes(blocks.total, blocks.total / n_, blocks.total,
@@ -136,6 +143,7 @@ class Maker {
     layout_.read_here = sends ? blocks.total : 0;
     if (sends) layout_.shared_output = blocks.offsets[me_];
     add(reduced ? Piece::kAllRanks : what_.root_or_0(), blocks.offsets[me_], 0, blocks.counts[me_]);
+    layout_.answered = reduced && answered_by(blocks);
     const size_t leaving =
         reduced ? (n_ - 1) * blocks.total : blocks.total - blocks.counts[root_index()];
     sizes(blocks.total, blocks.total / n_, reduced ? n_ * blocks.total : blocks.total, blocks.total,
@@ -162,6 +170,8 @@ class Maker {
       rows.push_back(row(from));
       everything += rows[from].total;
       kept += rows[from].counts[from];
+      for (size_t to = 0; to < from; ++to)
+        layout_.answered |= rows[from].counts[to] > 0 && rows[to].counts[from] > 0;
     }
     std::vector<size_t> coming(n_);
     for (size_t from = 0; from < n_; ++from) coming[from] = rows[from].counts[me_];
@@ -195,6 +205,8 @@ class Maker {
   void exchange() {
     size_t everything = 0, kept = 0;
     std::vector<std::vector<Move>> queues;
+    std::vector<size_t> gone(n_ * n_);  // from each rank to each
+    layout_.answered = what_.operation == Operation::sendrecv && n_ > 1 && total_ > 0;  // a ring
     for (size_t from = 0; from < n_; ++from) {
       size_t sent = 0;
       for (size_t to = 0; to < n_; ++to) {
@@ -207,10 +219,12 @@ class Maker {
           }
           if (from == me_) sends.push_back({true, static_cast<Rank>(to), sent, count});
           sent += count;
+          gone[from * n_ + to] += count;
           if (from == to) kept += count;
         }
         if (!sends.empty()) queues.push_back(std::move(sends));
         if (!receives.empty()) queues.push_back(std::move(receives));
+        layout_.answered |= to < from && gone[from * n_ + to] > 0 && gone[to * n_ + from] > 0;
       }
       if (from == me_) layout_.input_count = layout_.read_here = sent;
       everything += sent;

@@ -67,6 +67,9 @@ struct Layout {
   size_t elements_read = 0;      // of all inputs, by whoever reads them first
   size_t elements_written = 0;   // to all outputs
   size_t elements_crossing = 0;  // that must leave some rank at least
+  // Whether some ranks need each other's data: nobody can be ahead of these by a call. Else data
+  // goes one way, and calls behind each other overlap.
+  bool answered = false;
 };
 
 Layout make_layout(const Case& what, int ranks, Rank me);

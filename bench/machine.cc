@@ -1,11 +1,14 @@
 #include "bench/machine.h"
 
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <ctime>
 #include <fstream>
+#include <limits>
 
 #include "base/text.h"
 
@@ -19,6 +22,13 @@ std::string cpu_model() {
     if (colon != std::string::npos && line.starts_with("model name")) return line.substr(colon + 2);
   }
   return "unknown";
+}
+
+// Infinite where the system does not tell.
+double kernel_limit(const char* name) {
+  std::ifstream file(concat("/proc/sys/kernel/", name));
+  double most = 0;
+  return file >> most ? most : std::numeric_limits<double>::infinity();
 }
 
 // Not those that this rank is bound to: the others have theirs.
@@ -41,6 +51,33 @@ Machine this_machine() {
 double memory_bytes() {
   return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<double>(::sysconf(_SC_PAGESIZE));
+}
+
+Status check_ranks(const RanksHere& ranks) {
+  constexpr double kRankBytes = 2 << 20;  // of a process at least
+  rlimit processes{}, descriptors{};
+  ::getrlimit(RLIMIT_NPROC, &processes);
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  const auto here = static_cast<double>(ranks.here);
+  const struct {
+    double wanted, most;
+    const char* what;
+  } limits[] = {
+      {here, kernel_limit("pid_max"), "processes and threads (kernel.pid_max)"},
+      {here, kernel_limit("threads-max"), "processes and threads (kernel.threads-max)"},
+      {::geteuid() == 0 ? 0 : here, static_cast<double>(processes.rlim_cur),
+       "processes of a user (ulimit -u)"},
+      {static_cast<double>(ranks.connected), static_cast<double>(descriptors.rlim_cur),
+       "open files of a process, and rank 0 has a connection to every rank (ulimit -n)"},
+      {ranks.threads ? 0 : here, memory_bytes() / kRankBytes, "ranks that memory has room for"},
+  };
+  for (const auto& limit : limits)
+    if (limit.wanted > limit.most)
+      return invalid_argument(concat("--ranks: ", std::llround(limit.wanted),
+                                     " are too many for this machine, where ",
+                                     std::llround(limit.most), " is the limit of ", limit.what,
+                                     "; give fewer, or raise that."));
+  return {};
 }
 
 std::string utc_now() {

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "base/status.h"
+
 namespace weft::bench {
 
 struct Machine {
@@ -16,6 +18,16 @@ Machine this_machine();
 
 // Of memory that it has in all.
 double memory_bytes();
+
+// Ranks of a job that are started here.
+struct RanksHere {
+  int here = 1;
+  int connected = 0;  // to rank 0, if that is one of them
+  bool threads = false;
+};
+// An error where this machine cannot hold so many, which names --ranks and the limit. What passes
+// may still be more than there is room for.
+Status check_ranks(const RanksHere& ranks);
 
 // "2026-03-01T12:00:00Z"
 std::string utc_now();

@@ -14,6 +14,7 @@ namespace weft::bench {
 namespace {
 
 constexpr size_t kMaxBytes = std::numeric_limits<size_t>::max() / 64;
+constexpr size_t kMaxSizes = 1'000'000;  // of a sweep
 constexpr int kMaxRanks = 1 << 16;
 constexpr int kDefaultRanks = 2;
 constexpr std::string_view kBufferWords[] = {"malloc", "communicator"};
@@ -32,7 +33,10 @@ floor is what this machine could do at best, measured at the start of the run:
   and for tcp on one host
     hop    half a round trip of one byte over a loopback connection
     bytes  bytes that must leave some rank
-    rate   bytes per second over loopback connections that use all cores
+    rate   bytes per second over loopback connections that use all cores, the ends of each on one
+           core or on two, whatever is faster
+The hop counts where ranks need each other's data. Where it goes one way only (broadcast, reduce,
+gather, scatter), a rank may be in a later call than another one, and calls overlap.
 Between machines no floor is given, nor for what goes over both shm and tcp; hosts that --hosts
 plays are one machine. With --device cuda it is, of the GPU that takes longest, bytes / rate:
     bytes  (bytes that its ranks must read + bytes that they must write) / 2
@@ -256,6 +260,11 @@ Status store_sizes(const Flags& f, BenchOptions& o) {
     return invalid_argument("-i/--stepbytes: 0 would never reach -e/--maxbytes; give 1 or more.");
   if (!f.step_bytes.empty() && !f.step_factor.empty())
     return invalid_argument("-i/--stepbytes and -f/--stepfactor exclude each other; give one.");
+  if (o.step_bytes > 0 && (o.max_bytes - o.min_bytes) / o.step_bytes >= kMaxSizes)
+    return invalid_argument(concat("-i/--stepbytes: from ", o.min_bytes, " to ", o.max_bytes,
+                                   " bytes, steps of ", o.step_bytes, " are more than ", kMaxSizes,
+                                   " sizes; give -i ", (o.max_bytes - o.min_bytes) / kMaxSizes + 1,
+                                   " or more."));
   return {};
 }
 

@@ -1,6 +1,8 @@
 #include "bench/options_check.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -43,6 +45,12 @@ Status check_for_plot(const BenchOptions& o) {
       "out, or give a COLLECTIVE and an -e/--maxbytes that have.");
 }
 
+// However it is written.
+std::filesystem::path path_of(const std::string& file) {
+  std::error_code ignored;  // then it cannot be written to, either
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+}
+
 // Results are written at the end, each file by itself.
 Status check_destinations(const BenchOptions& o) {
   if (!o.plot_file.empty() && !o.tune) WEFT_TRY(check_for_plot(o));
@@ -53,7 +61,7 @@ Status check_destinations(const BenchOptions& o) {
                                      ": -N 0 runs until it is stopped, and the file would be ",
                                      "written after that; give -N a number."));
     for (const auto& [other, same] : files)
-      if (other != flag && same == file)
+      if (other != flag && path_of(same) == path_of(file))
         return invalid_argument(
             concat(flag, " and ", other, " are both ", file, "; name two files."));
   }

@@ -1,5 +1,6 @@
 #include "bench/plot.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <vector>
@@ -33,11 +34,18 @@ struct Sweep {
   }
 };
 
-// All times of the sweeps side by side, their rates below.
+// Times of the sweeps side by side, their rates below; where a row is full, there come more.
 Chart lay_out(const std::string& title, std::vector<Sweep> sweeps) {
-  Chart chart{title, static_cast<int>(sweeps.size()), {}};
-  for (Sweep& sweep : sweeps) chart.panels.push_back(std::move(sweep.times));
-  for (Sweep& sweep : sweeps) chart.panels.push_back(std::move(sweep.rates));
+  constexpr size_t kColumnsMax = 8;
+  const size_t columns = std::min(sweeps.size(), kColumnsMax);
+  Chart chart{title, static_cast<int>(columns), {}};
+  for (size_t first = 0; first < sweeps.size(); first += columns) {
+    const auto row = std::span(sweeps).subspan(first, std::min(columns, sweeps.size() - first));
+    for (Panel Sweep::*panel : {&Sweep::times, &Sweep::rates}) {
+      for (Sweep& sweep : row) chart.panels.push_back(std::move(sweep.*panel));
+      chart.panels.resize(chart.panels.size() + columns - row.size());  // nothing is there
+    }
+  }
   return chart;
 }
 
@@ -96,7 +104,7 @@ Chart chart_of(const Comparison& comparison, const RunInfo& run) {
     }
     if (line.floor_us) sweeps.back().add_spot(curve, bytes, factor, {bytes, *line.floor_us});
   }
-  return lay_out(concat(run.machine.cpu, ", ", run.machine.cores, " cores, ", run.date,
+  return lay_out(concat(run.machine.cpu, ", ", run.machine.cores, " cores\n", run.date,
                         ": medians and quartiles of ", run.options.rounds, " rounds"),
                  std::move(sweeps));
 }
@@ -124,7 +132,7 @@ Chart chart_of(std::span<const Row> rows, const RunInfo& run) {
   return lay_out(
       concat(on_gpus ? run.ranks[0].gpu->name
                      : concat(run.machine.cpu, ", ", run.machine.cores, " cores"),
-             ", ", run.date, ": ", run.library, algorithm == "auto" ? "" : concat(", ", algorithm)),
+             "\n", run.date, ": ", run.library, algorithm == "auto" ? "" : concat(", ", algorithm)),
       std::move(sweeps));
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json_object.h"
 #include "base/text.h"
 #include "bench/buffer.h"
 #include "bench/cases.h"
@@ -129,7 +130,7 @@ class PriceJob {
     WEFT_TRY(control().barrier());  // nobody leaves while another one still connects
     if (job_.rank != 0) return {};
     round.steady = close(*before, *after);
-    std::printf("%s\n", to_json(round).dump().c_str());
+    std::printf("%s\n", json_text(to_json(round)).c_str());
     std::fflush(stdout);
     return {};
   }

@@ -1,6 +1,7 @@
 #include "bench/report_json.h"
 
 #include "base/files.h"
+#include "base/json_object.h"
 #include "base/text.h"
 
 namespace weft::bench {
@@ -184,7 +185,7 @@ Json to_json(const RunInfo& run, const std::vector<Row>& rows, const Totals& tot
 }
 
 Status write_json(const std::string& path, const Json& value) {
-  return write_text(path, concat(value.dump(1), "\n")).within("-J/--output_file");
+  return write_text(path, concat(json_text(value, 1), "\n")).within("-J/--output_file");
 }
 
 }  // namespace weft::bench

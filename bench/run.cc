@@ -294,7 +294,7 @@ Status Runner::time_calls(const Placed& placed, int iterations, Share& share, bo
   // Again for single iterations, so that reading the clock does not spoil the figure above.
   std::vector<double>& samples = samples_us_[in_place];
   samples.clear();
-  if (options_.output_file.empty() || iterations > kSamplesMax) return {};
+  if (!setup_.samples || iterations > kSamplesMax) return {};
   for (int i = 0; i < iterations; ++i) {
     const Result<double> one_us = setup_.place.time(placed.invocation, 1, calls);
     if (!one_us.ok()) return one_us.status();
@@ -394,6 +394,7 @@ std::optional<double> Runner::floor_us(std::string_view transports,
   const size_t size = size_of(what_.type);
   Traffic traffic{ranks_, layout_.elements_read * size, layout_.elements_written * size,
                   layout_.elements_crossing * size};
+  traffic.answered = layout_.answered;
   for (const Share& share : shares) traffic.moved_by_rank.push_back(share.moved);
   const auto floor = floor_seconds(*setup_.calibration, transports, traffic);
   return floor ? std::optional(*floor * 1e6) : std::nullopt;

@@ -23,7 +23,8 @@ class Runner {
     const BenchOptions& options;
     Place& place;                            // of `measured`
     std::optional<Calibration> calibration;  // on rank 0, where all ranks share the machine
-    Tracer* tracer = nullptr;                // null: no trace
+    Tracer* tracer = nullptr;                // null: no trace; on all ranks, or on none
+    bool samples = false;                    // of single iterations, too; so on all ranks
   };
   using Sink = std::function<void(const Row&)>;
 

@@ -11,12 +11,10 @@
 #include <utility>
 
 #include "base/text.h"
-#include "bench/cases.h"
 #include "bench/comparison_report.h"
 #include "bench/floor.h"
 #include "bench/job.h"
 #include "bench/launch.h"
-#include "bench/options_check.h"
 #include "bench/plot.h"
 #include "bench/report_json.h"
 #include "bench/watched.h"
@@ -81,11 +79,12 @@ std::vector<std::string> arguments_for(const BenchOptions& options, bool weft) {
   // Peers start processes, and bind them, as they do.
   constexpr std::string_view kWefts[] = {"--no-bind", "--processes"};
   if (!weft) arguments = without(arguments, {}, kWefts);
+  std::vector<std::string> all{"--one-form", "--json-lines"};  // in front of a "--"
   if (options.ranks == 0)
-    arguments.insert(arguments.end(), {"--ranks", std::to_string(ranks_to_start(options))});
-  arguments.insert(arguments.end(), {"--one-form", "--json-lines"});
-  if (!weft) arguments.emplace_back("--no-floor");
-  return arguments;
+    all.insert(all.end(), {"--ranks", std::to_string(ranks_to_start(options))});
+  if (!weft) all.emplace_back("--no-floor");
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
 }
 
 // The conductor proper.
@@ -212,8 +211,7 @@ Status validate(const BenchOptions& options, const Environment& environment) {
     return invalid_argument(
         concat("--vs starts every library's ranks, but this process is part of a job of ",
                member->size, " ranks (", member->launcher, "); call it alone, with --ranks."));
-  WEFT_TRY(check_cases(options, ranks_to_start(options)));
-  return check_results(options, environment);
+  return fit_to_start(options, environment);
 }
 
 // An error where there is no peer at all.

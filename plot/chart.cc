@@ -16,10 +16,11 @@ constexpr const char* kColours[] = {"#4e79a7", "#e15759", "#59a14f", "#f28e2b", 
 constexpr size_t kColourCount = std::size(kColours);
 constexpr int kPoints[] = {7, 5, 9, 13};
 
-// As gnuplot reads it literally.
+// As gnuplot reads it literally, which ends at a line's end.
 std::string quoted(const std::string& text) {
   std::string result = "'";
-  for (const char c : text) result.append(c == '\'' ? "''" : std::string(1, c));
+  for (const char c : text)
+    result.append(c == '\'' ? "''" : c == '\n' ? "'.\"\\n\".'" : std::string(1, c));
   return result + "'";
 }
 

@@ -39,9 +39,9 @@ struct Panel {
   std::vector<Curve> curves;  // those without a spot are left out
 };
 
-// Panels are laid out row by row.
+// Panels are laid out row by row; those without a spot stay empty.
 struct Chart {
-  std::string title;
+  std::string title;  // of lines
   int columns = 1;
   std::vector<Panel> panels;
 };

@@ -13,6 +13,7 @@
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/scatter.h>
 #include <gloo/transport/tcp/device.h>
+#include <gloo/types.h>
 #include <stdlib.h>
 
 #include <algorithm>
@@ -49,6 +50,7 @@ Fold fold_of(ReduceOp op, DataType type) {
     case DataType::int32: return fold_of<int32_t>(op);
     case DataType::int64: return fold_of<int64_t>(op);
     case DataType::uint64: return fold_of<uint64_t>(op);
+    case DataType::float16: return fold_of<gloo::float16>(op);
     case DataType::float32: return fold_of<float>(op);
     case DataType::float64: return fold_of<double>(op);
     default: return nullptr;

@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <utility>
 
 #include "base/text.h"
 #include "bench/job.h"
@@ -107,9 +110,9 @@ std::string library_version() {
   return version.substr(0, std::min(version.find('\n'), version.find(", package")));
 }
 
-int run_rank(const BenchOptions& options, const Membership& member,
-             const Environment& environment) {
+int run_rank(BenchOptions options, const Membership& member, const Environment& environment) {
   die_with_parent();
+  options.bind = false;  // mpirun may
   MPI_Init(nullptr, nullptr);
   Job job{0, 0, member.local_rank == 0, member.launcher, environment, {}, {}};
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
@@ -121,13 +124,35 @@ int run_rank(const BenchOptions& options, const Membership& member,
   return run_job(options, job);
 }
 
+#ifdef OPEN_MPI
+// Cores of which this process may use a CPU: these are Open MPI's slots.
+size_t usable_cores() {
+  std::set<std::pair<int, int>> cores;  // by package
+  for (const int cpu : usable_cpus()) {
+    const std::string topology = concat("/sys/devices/system/cpu/cpu", cpu, "/topology/");
+    int package = -1, core = -1 - cpu;  // where the system does not tell, each is one
+    std::ifstream(topology + "physical_package_id") >> package;
+    std::ifstream(topology + "core_id") >> core;
+    cores.emplace(package, core);
+  }
+  return cores.size();
+}
+
+// Without which it would not start so many ranks: a slot for each hardware thread where these are
+// enough, and a core for more than one rank only where they are not. Null: none is needed.
+const char* flag_for(size_t ranks) {
+  if (ranks <= usable_cores()) return nullptr;
+  return ranks <= usable_cpus().size() ? "--use-hwthread-cpus" : "--oversubscribe";
+}
+#endif
+
 // The library's defaults, and what it takes to keep data off shared memory where TCP is asked for.
 std::vector<std::string> mpirun_command(const BenchOptions& options, int ranks) {
   std::vector<std::string> words{WEFT_MPIRUN, "-n", std::to_string(ranks)};
   const bool tcp = options.engine.transport == "tcp";
 #ifdef OPEN_MPI
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
-  if (static_cast<size_t>(ranks) > usable_cpus().size()) words.emplace_back("--oversubscribe");
+  if (const char* flag = flag_for(static_cast<size_t>(ranks))) words.emplace_back(flag);
   if (tcp) words.insert(words.end(), {"--mca", "pml", "ob1", "--mca", "btl", "tcp,self"});
 #else
   if (tcp)  // every rank a node of its own; then whichever network layer it was built with

@@ -8,8 +8,9 @@
 namespace weft::bench {
 
 Result<BenchOptions> peer_options(std::span<const std::string> args, const Environment& env) {
-  std::vector<std::string> all(args.begin(), args.end());
-  all.insert(all.end(), {"--one-form", "--no-floor"});
+  std::vector<std::string> all{"--one-form",
+                               "--no-floor"};  // in front of a "--" that args may have
+  all.insert(all.end(), args.begin(), args.end());
   Result<BenchOptions> parsed = parse_options(all, env);
   if (!parsed.ok()) return parsed;
   BenchOptions options = parsed.take();

@@ -42,6 +42,7 @@ void add(Comparison& comparison, size_t library, const std::string& line) {
   const Result<Said> said = comparison.add(library, line);
   ASSERT_TRUE(said.ok()) << said.status().to_string();
   EXPECT_EQ(*said, Said::row);
+  EXPECT_EQ(*comparison.add(library, R"({"totals":{}})"), Said::totals);
 }
 
 TEST(Summary, QuartilesLieBetweenTheNearestValues) {
@@ -96,6 +97,14 @@ TEST(Comparison, TheFloorIsTheLeastOfWefts) {
   add(comparison, 1, row(64, 2, 0, 0.1));
   EXPECT_EQ(comparison.lines()[0].floor_us, 0.4);
   EXPECT_EQ(comparison.lines()[0].algorithm, "ring/simple");
+}
+
+TEST(Comparison, FiguresOfARoundThatBreaksOffDoNotCount) {
+  Comparison comparison = of_three();
+  add(comparison, 0, row(64, 2));
+  add(comparison, 1, row(64, 4));
+  EXPECT_TRUE(comparison.add(1, row(64, 400)).ok());
+  EXPECT_EQ(comparison.lines()[0].measured[1].times_us, std::vector{4.0});
 }
 
 TEST(Comparison, MessagesOfNoBytesAreNone) {
@@ -168,6 +177,14 @@ TEST(ComparisonReport, JsonHasEveryTime) {
   EXPECT_TRUE(json["rows"][0]["libraries"]["two"]["times_us"].empty());
 }
 
+TEST(ComparisonReport, WhatWasNotCheckedIsNotCalledRight) {
+  RunInfo run;
+  EXPECT_EQ(comparison_text(filled(), run).find("not checked"), std::string::npos);
+  run.options.checks = 0;
+  EXPECT_NE(comparison_text(filled(), run).find("; values not checked\n"), std::string::npos);
+  EXPECT_TRUE(to_json(filled(), run)["rows"][0]["libraries"]["weft"]["wrong"].is_null());
+}
+
 TEST(Plot, ChartHasTimesFloorsAndGaps) {
   RunInfo run;
   run.machine.cpu = "Someone's CPU";
@@ -214,6 +231,28 @@ TEST(Plot, PlainResultsAreASweepEach) {
   EXPECT_EQ(times.curves[1].spots[0].x, 8);
   EXPECT_EQ(times.curves[2].spots[0].y, 0.5);
   EXPECT_DOUBLE_EQ(chart.panels[2].curves[0].spots[1].y, 64e-3 / 66 * 2 * 3 / 4);
+}
+
+// A picture as wide as all of them is more than can be drawn, or looked at.
+TEST(Plot, ManySweepsAreInSeveralRows) {
+  std::vector<Row> rows;
+  for (int root = 0; root < 11; ++root) {
+    Row& row = rows.emplace_back();
+    row.what.operation = Operation::broadcast;
+    row.what.root = root;
+    row.bytes = 8;
+    row.in_place.emplace().time_us = root + 1;
+  }
+  const Chart chart = chart_of(rows, RunInfo());
+  EXPECT_EQ(chart.columns, 8);
+  ASSERT_EQ(chart.panels.size(), 32u);
+  const auto time_of = [&](size_t panel) { return chart.panels[panel].curves[1].spots[0].y; };
+  EXPECT_EQ(time_of(7), 8);
+  EXPECT_EQ(chart.panels[8].y.label, "busbw (GB/s)");
+  EXPECT_EQ(time_of(16), 9);
+  EXPECT_EQ(time_of(18), 11);
+  EXPECT_TRUE(chart.panels[19].curves.empty());
+  EXPECT_EQ(chart.panels[24].y.label, "busbw (GB/s)");
 }
 
 TEST(ComparisonReport, SaysWhereTheCoresWere) {

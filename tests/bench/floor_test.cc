@@ -17,9 +17,13 @@ TEST(Floor, RateIsInterpolatedBetweenSizes) {
   EXPECT_DOUBLE_EQ(copy_rate(example(), 1e9), 8e9);
 }
 
-TEST(Floor, SmallMessagesCostAHop) {
-  EXPECT_DOUBLE_EQ(*floor_seconds(example(), "shm", {2, 16, 16, 16}), 1e-7);
-  EXPECT_DOUBLE_EQ(*floor_seconds(example(), "tcp", {2, 16, 16, 16}), 1e-5);
+TEST(Floor, SmallMessagesCostAHopWhereTheyAreAnswered) {
+  Traffic traffic{2, 16, 16, 16, {}, true};
+  EXPECT_DOUBLE_EQ(*floor_seconds(example(), "shm", traffic), 1e-7);
+  EXPECT_DOUBLE_EQ(*floor_seconds(example(), "tcp", traffic), 1e-5);
+  traffic.answered = false;  // calls overlap
+  EXPECT_DOUBLE_EQ(*floor_seconds(example(), "shm", traffic), 16 / 32e9);
+  EXPECT_DOUBLE_EQ(*floor_seconds(example(), "tcp", traffic), 16 / 1e9);
 }
 
 TEST(Floor, LargeMessagesCostTheirBytes) {

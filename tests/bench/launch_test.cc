@@ -1,6 +1,9 @@
 #include "bench/launch.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "tests/support/contains.h"
 
 namespace weft::bench {
 namespace {
@@ -52,6 +55,24 @@ TEST(Launch, OnOneOfSeveralHostsItStartsItsPart) {
   const std::vector<std::string> args = {"--ranks", "4", "--here", "2-3", "--meet", "a:29400"};
   EXPECT_EQ(start(args, member_of("none", 1)), Start::processes);
   EXPECT_EQ(start(args, member_of("weft", 4)), Start::join);
+}
+
+TEST(Launch, MoreRanksThanTheSystemHasRoomForAreRefused) {
+  BenchOptions options;
+  options.operations = {Operation::all_reduce};
+  options.ranks = 200;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 100;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const Status refused = fit_to_start(options, {});
+  EXPECT_TRUE(test::contains(refused, "--ranks: 200 are too many")) << refused.to_string();
+  EXPECT_TRUE(test::contains(refused, "where 100 is the limit of open files"));
+  options.meet = "a:1";
+  options.first_here = 190, options.ranks_here = 10;
+  EXPECT_TRUE(fit_to_start(options, {}).ok()) << "rank 0 is elsewhere";
+  ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST(Launch, RanksTakeGpusInTurn) {

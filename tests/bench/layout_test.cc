@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "bench/cases.h"
 
@@ -67,6 +68,35 @@ TEST(Layout, SendRecvIsARing) {
   ASSERT_EQ(layout.pieces.size(), 1u);
   EXPECT_EQ(layout.pieces[0].source, 2);
   EXPECT_EQ(layout.pieces[0].count, 10u);
+}
+
+// Whether any rank needs, by way of others' data, what all of a call's ranks have only when it has
+// taken part itself.
+TEST(Layout, KnowsWhereDataGoesOneWay) {
+  const auto answered = [](Operation operation, int ranks, size_t bytes = 400, uint64_t seed = 1) {
+    const std::vector<Layout> all = layouts(make_case(operation, bytes, seed), ranks);
+    for (const Layout& layout : all) EXPECT_EQ(layout.answered, all[0].answered);
+    return all[0].answered;
+  };
+  for (const Operation operation :
+       {Operation::all_reduce, Operation::all_gather, Operation::reduce_scatter,
+        Operation::all_to_all, Operation::sendrecv}) {
+    EXPECT_TRUE(answered(operation, 3)) << name(operation);
+    EXPECT_FALSE(answered(operation, 1)) << name(operation);
+    EXPECT_FALSE(answered(operation, 3, 0)) << name(operation);
+  }
+  EXPECT_TRUE(answered(Operation::barrier, 2, 0));
+  EXPECT_FALSE(answered(Operation::barrier, 1, 0));
+  for (const Operation operation : {Operation::reduce, Operation::broadcast, Operation::gather,
+                                    Operation::scatter, Operation::gather_v, Operation::scatter_v})
+    EXPECT_FALSE(answered(operation, 3)) << name(operation);
+  // Some counts of these are 0, so that it is by the seed.
+  for (const Operation operation : {Operation::all_gather_v, Operation::reduce_scatter_v,
+                                    Operation::all_to_all_v, Operation::groups}) {
+    std::set<bool> found;
+    for (uint64_t seed = 1; seed < 30; ++seed) found.insert(answered(operation, 2, 400, seed));
+    EXPECT_EQ(found.size(), 2u) << name(operation);
+  }
 }
 
 // Pieces ascend, do not overlap, stay in the output, and come from inside the source's input.
@@ -228,6 +258,31 @@ TEST(Operations, BusFactorsOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Operation::broadcast, 4), 1);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::reduce, 4), 1);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::sendrecv, 4), 1);
+}
+
+TEST(Cases, RowsThatFillTheMemoryAreRefused) {
+  BenchOptions options;
+  options.operations = {Operation::broadcast};
+  options.root = BenchOptions::kAllRoots;
+  options.step_bytes = 100;
+  EXPECT_TRUE(check_cases(options, 2).ok());
+  EXPECT_NE(error_of(options, 8).find("-i/--stepbytes: 8 sweeps come to"), std::string::npos)
+      << error_of(options, 8);
+}
+
+TEST(Cases, AsManySweepsAsAPictureHasRoomForAreDrawn) {
+  BenchOptions options;
+  options.types.clear();
+  for (int type = 0; type < kDataTypes; ++type)
+    options.types.push_back(static_cast<DataType>(type));
+  options.operations = {Operation::broadcast, Operation::barrier};
+  options.root = BenchOptions::kAllRoots;
+  options.plot_file = "x.svg";
+  EXPECT_TRUE(check_cases(options, 2).ok());
+  const Status refused = check_cases(options, 64);
+  EXPECT_NE(refused.message().find("--plot: "), std::string::npos) << refused.to_string();
+  options.plot_file.clear();
+  EXPECT_TRUE(check_cases(options, 64).ok());
 }
 
 }  // namespace

@@ -146,6 +146,8 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"-n", ""}, {"--iters", "an empty value"}},
       {{"-N", "0", "-J", "x.json"}, {"-J/--output_file", "-N 0"}},
       {{"-J", "x", "--trace", "x"}, {"-J/--output_file and --trace are both x"}},
+      {{"-J", "./x", "--trace", "no/../x"}, {"-J/--output_file and --trace are both"}},
+      {{"-b", "1", "-e", "9G", "-i", "1"}, {"-i/--stepbytes", "1000000 sizes", "-i 9664 or more"}},
       {{"--plot", "x.svg", "--trace", "x.svg"}, {"--plot and --trace are both x.svg"}},
       {{"--plot", "x.svg", "barrier"}, {"--plot", "barriers", "COLLECTIVE"}},
       {{"--plot", "x.svg", "-b", "0", "-e", "0"}, {"--plot", "-e/--maxbytes"}},

@@ -42,7 +42,10 @@ def main():
         run([BENCH, "all_reduce,broadcast", "--vs", ",".join(PEERS), "--rounds", "2", "-b", "64", "-e", "4K",
              "-n", "5", "-J", report], environment)
         with open(report) as file:
-            rows = json.load(file)["rows"]
+            told = json.load(file)
+        bound = [library["run"]["options"]["bind"] for library in told["libraries"]]
+        assert bound == [True] + [False] * len(PEERS), f"by weft-bench: {bound}"
+        rows = told["rows"]
         assert len(rows) == 8, rows
         for row in rows:
             assert row["best_peer"] in PEERS and row["ratio"] > 0 and row["floor_us"] > 0, row

@@ -15,7 +15,12 @@
 #include <string>
 #include <thread>
 
+#include "base/env.h"
+#include "base/socket.h"
 #include "base/text.h"
+#include "bench/machine.h"
+#include "bootstrap/cpus.h"
+#include "engine/tuner/tuning.h"
 #include "tests/support/busy_cores.h"
 #include "tests/support/contains.h"
 #include "tests/support/sanitized.h"
@@ -191,10 +196,66 @@ TEST(Program, WithoutAGpuItSaysWhy) {
   }
 }
 
+int free_port() {
+  const auto socket = listen_on(*SocketAddress::parse("127.0.0.1:0"));
+  return local_address(*socket)->port();
+}
+
+// A job of which two calls of weft-bench start two ranks each, as on two hosts.
+std::array<Ended, 2> in_two_parts(const std::string& first, const std::string& second) {
+  const std::string both =
+      concat("all_reduce -e 64 -n 3 -T 30 --ranks 4 --meet 127.0.0.1:", free_port());
+  std::array<Ended, 2> parts;
+  std::thread other([&] { parts[1] = weft_bench(both + " --here 2-3 " + second); });
+  parts[0] = weft_bench(both + " --here 0-1 " + first);
+  other.join();
+  return parts;
+}
+
+// As docs/weft-bench.md says: what rank 0 alone is to say may be given to its part alone.
+TEST(Program, WhatRankZeroWritesIsItsOwnAffair) {
+  const std::string base = concat(testing::TempDir(), "parts-", ::getpid());
+  const std::string json = base + ".json", trace = base + ".trace.json";
+  const auto given = concat("--no-floor -J ", json, " --trace ", trace);
+  for (const Ended& part : in_two_parts(given, "")) EXPECT_EQ(part.status, 0) << part.output;
+  std::ifstream file(json);
+  const auto all = nlohmann::json::parse(file, nullptr, false);
+  ASSERT_FALSE(all.is_discarded());
+  EXPECT_TRUE(all["rows"][0]["out_of_place"].contains("rank0_iteration_us"));
+  EXPECT_EQ(all["totals"]["out_of_bounds"], 0);
+  EXPECT_TRUE(std::filesystem::remove(trace));
+  for (const Ended& part : in_two_parts("", given)) EXPECT_EQ(part.status, 0) << part.output;
+  std::filesystem::remove(json);
+}
+
+TEST(Program, PartsOfAJobMeasureTheSame) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--seed 5", "rank 0 and rank 2 differ in --seed: 1 and 5; give it alike to all ranks."},
+      {"-c 0", "differ in -c/--check: 1 and 0;"},
+      {"-w 3", "differ in -w/--warmup_iters: by size and 3;"}};
+  for (const auto& [more, said] : cases)
+    for (const Ended& part : in_two_parts("", more)) {
+      EXPECT_EQ(part.status, 2) << more << "\n" << part.output;
+      EXPECT_TRUE(test::contains(part.output, said)) << part.output;
+    }
+}
+
+// Arguments and variables may be any bytes.
+TEST(Program, WhatIsNoTextIsReplacedInJson) {
+  const std::string path = concat(testing::TempDir(), "no-text-\xff-", ::getpid(), ".json");
+  const Ended ended = run("WEFT_FOO=\xff " WEFT_BENCH_PROGRAM,
+                          "all_reduce --threads -e 4 -n 1 --no-floor --json-lines -J " + path);
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_TRUE(std::filesystem::remove(path));
+}
+
 // A small call by what is known in a cache of its own.
 struct Tuned : testing::Test {
-  void SetUp() override { ASSERT_NE(::mkdtemp(cache.data()), nullptr); }
-  ~Tuned() override { std::filesystem::remove_all(cache); }
+  void SetUp() override {
+    ASSERT_NE(::mkdtemp(made.data()), nullptr);
+    cache = made;
+  }
+  ~Tuned() override { std::filesystem::remove_all(made); }
 
   Ended bench(const std::string& arguments) {
     return run("XDG_CACHE_HOME=" + cache + " WEFT_TUNING=auto " + WEFT_BENCH_PROGRAM, arguments);
@@ -205,8 +266,19 @@ struct Tuned : testing::Test {
   static constexpr const char *kMeasured = "measured this machine, once", *kPrices = "us by price:",
                               *kBusy = "this machine could not be measured";
 
+  // What --tune would leave, of so many CPUs of a host.
+  std::string write_cache(const std::string& host, int cpus) const {
+    Tuning tuning{host, *find_example_network("node"), *find_example_network("node")};
+    tuning.shm.node_cores = tuning.tcp.node_cores = cpus;
+    Environment environment;
+    environment.set("XDG_CACHE_HOME", cache);
+    const std::string path = tuning_path(environment);
+    EXPECT_TRUE(write_tuning(tuning, path).ok());
+    return path;
+  }
+
   const std::string small = "all_reduce -b 64 -e 64 -n 1 --no-floor --explain";
-  std::string cache = (std::filesystem::temp_directory_path() / "weft-cache-XXXXXX").string();
+  std::string made = (std::filesystem::temp_directory_path() / "weft-cache-XXXXXX").string(), cache;
 };
 
 // And not where the cache knows it, or nobody asks.
@@ -231,6 +303,44 @@ TEST_F(Tuned, MeasuresTheMachineOnce) {
   EXPECT_NE(says(older, kMeasured), says(older, kBusy)) << older.output;
 }
 
+TEST_F(Tuned, IsOfTheseCpusAndThisHost) {
+  if (test::kSanitized) GTEST_SKIP() << "it measures twice, and measuring takes long";
+  const int cpus = static_cast<int>(usable_cpus().size());
+  const std::string host = this_machine().host, four = small + " --ranks 4";
+  write_cache(host, cpus);
+  EXPECT_TRUE(says(bench(four), kPrices));
+  // Those of more CPUs are kept for jobs that may use them.
+  if (cpus < 4) {
+    write_cache(host, 64);
+    const Ended few = bench(four);
+    EXPECT_TRUE(says(few, "ignored: Prices measured on 64 CPUs are none for 4 ranks"))
+        << few.output;
+    EXPECT_FALSE(says(few, kPrices) || says(few, kMeasured)) << few.output;
+  }
+  if (cpus > 1) {
+    const std::string path = write_cache(host, 1);
+    const Ended one = bench(four);
+    EXPECT_TRUE(says(one, (path + " is of 1 CPUs").c_str())) << one.output;
+    EXPECT_NE(says(one, kMeasured), says(one, kBusy)) << one.output;
+  }
+  write_cache("other", cpus);
+  const Ended other = bench(four);
+  EXPECT_TRUE(says(other, "has the prices of host other")) << other.output;
+  EXPECT_NE(says(other, kMeasured), says(other, kBusy)) << other.output;
+}
+
+TEST_F(Tuned, FindsNoPlaceForItsFileBeforeItMeasures) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Ended named = bench("--tune --tuning /proc/none/x");
+  EXPECT_EQ(named.status, 3) << named.output;
+  EXPECT_TRUE(says(named, "The tuning cannot be written: /proc/none/x")) << named.output;
+  cache = "/proc/none";
+  const Ended cached = bench(small);
+  EXPECT_EQ(cached.status, 0) << cached.output;
+  EXPECT_TRUE(says(cached, "by table: The tuning cannot be written: /proc/none/")) << cached.output;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
 TEST_F(Tuned, MissesGnuplotBeforeItMeasures) {
   const std::string plot = " --plot " + cache + "/x.svg";
   const Ended ended =
@@ -249,7 +359,7 @@ TEST_F(Tuned, KeepsNothingOfAMachineThatOthersUse) {
   EXPECT_EQ(ended.status, 0) << ended.output;
   EXPECT_TRUE(says(ended, kBusy)) << ended.output;
   EXPECT_FALSE(says(ended, kPrices)) << ended.output;
-  EXPECT_TRUE(std::filesystem::is_empty(cache));
+  EXPECT_TRUE(std::filesystem::is_empty(cache + "/weft"));
 }
 
 TEST(Program, ChecksPrices) {

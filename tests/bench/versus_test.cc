@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace weft::bench {
 namespace {
 
@@ -28,19 +30,34 @@ TEST(Versus, WeftComesFirstAndAllGetTheSameSweep) {
   ASSERT_EQ(found->size(), 3u);
   EXPECT_EQ((*found)[0].name, "weft");
   EXPECT_EQ((*found)[1].program, "/bin/sh");
-  const Words same{"reduce", "-e", "1K", "--ranks", "2", "--one-form", "--json-lines"};
-  EXPECT_EQ((*found)[0].arguments, same);
-  Words peers = same;
-  peers.emplace_back("--no-floor");
+  EXPECT_EQ((*found)[0].arguments,
+            (Words{"--one-form", "--json-lines", "--ranks", "2", "reduce", "-e", "1K"}));
+  const Words peers{"--one-form", "--json-lines", "--ranks", "2",
+                    "--no-floor", "reduce",       "-e",      "1K"};
   EXPECT_EQ((*found)[1].arguments, peers);
   EXPECT_EQ((*found)[2].arguments, peers);
+}
+
+// All that is behind a "--" is a collective.
+TEST(Versus, WhatIsAddedIsAddedInFront) {
+  const auto found = find({"-e", "1K", "--vs", "a=/bin/sh", "--", "reduce"});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  for (const Library& library : *found) {
+    const Result<BenchOptions> options = parse_options(library.arguments, {});
+    ASSERT_TRUE(options.ok()) << options.status().message();
+    EXPECT_TRUE(options->one_form);
+    EXPECT_EQ(options->operations, std::vector{Operation::reduce});
+  }
 }
 
 TEST(Versus, HowWeftsProcessesStartIsNotThePeers) {
   const auto found = find({"reduce", "--no-bind", "--processes", "--vs", "a=/bin/sh"});
   ASSERT_TRUE(found.ok()) << found.status().message();
-  EXPECT_EQ((*found)[0].arguments[1], "--no-bind");
-  EXPECT_EQ((*found)[1].arguments[1], "--ranks");
+  const auto has = [](const Library& library, std::string_view flag) {
+    return std::ranges::find(library.arguments, flag) != library.arguments.end();
+  };
+  EXPECT_TRUE(has((*found)[0], "--no-bind") && has((*found)[0], "--processes"));
+  EXPECT_FALSE(has((*found)[1], "--no-bind") || has((*found)[1], "--processes"));
 }
 
 TEST(Versus, MissingLibrariesSayWhatToInstall) {

@@ -29,6 +29,12 @@ void expect_part(const std::string& script, const std::string& part) {
   EXPECT_NE(script.find(part), std::string::npos) << part << " is not in\n" << script;
 }
 
+TEST(Chart, ATitleHasLines) {
+  Chart chart = two_panels();
+  chart.title = "it's\nt";
+  expect_part(gnuplot_script(chart, "a.svg"), "title 'it''s'.\"\\n\".'t'\n");
+}
+
 TEST(Chart, TellsGnuplotEverything) {
   const std::string script = gnuplot_script(two_panels(), "a 'b'.svg");
   expect_part(script, "$data_0_0 << END\n8 1.5 1 2\n64 NaN 0 0\nEND\n");
@@ -68,6 +74,16 @@ TEST_F(Drawn, SvgAndPng) {
   const Status png = draw(two_panels(), path("png"), environment_);
   ASSERT_TRUE(png.ok()) << png.to_string();
   EXPECT_EQ(begin_of(path("png")).substr(1, 3), "PNG");
+}
+
+TEST_F(Drawn, APanelOfNothingLeavesItsPlaceEmpty) {
+  Chart chart = two_panels();
+  chart.title = "two\nlines";
+  chart.columns = 2;
+  chart.panels.insert(chart.panels.begin() + 1, Panel());
+  const Status status = draw(chart, path("svg"), environment_);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  EXPECT_NE(begin_of(path("svg")).find("<svg"), std::string::npos);
 }
 
 TEST_F(Drawn, WhatGnuplotSaysIsPassedOn) {
