@@ -130,29 +130,58 @@ void enqueue_transfers(const Share& share, const Keep& keep) {
 
 // One thread may be many ranks, and putting a call on a stream may wait for the rank's calls before
 // it: so no rank's second call comes before all ranks' first.
-void enqueue_in_turn(const std::vector<Share>& shares, const Keep& keep) {
+void enqueue_in_turn(const std::vector<const Share*>& shares, const Keep& keep) {
   size_t most = 0;
-  for (const Share& share : shares) most = std::max(most, share.streams.calls.size());
+  for (const Share* share : shares) most = std::max(most, share->streams.calls.size());
   for (size_t i = 0; i < most; ++i)
-    for (const Share& share : shares)
-      if (i < share.streams.calls.size()) start_call(share, *share.streams.calls[i], keep);
-  for (const Share& share : shares) enqueue_transfers(share, keep);
+    for (const Share* share : shares)
+      if (i < share->streams.calls.size()) start_call(*share, *share->streams.calls[i], keep);
+  for (const Share* share : shares) enqueue_transfers(*share, keep);
 }
 
-// The same where it may wait for a call of other ranks to be put there as well.
-Status enqueue_beside(const std::vector<Share>& shares, const Keep& keep) {
+// Shares that have a stream in common, where calls stay in the group's order, and their streams.
+struct Together {
+  std::vector<const Share*> shares;
+  std::set<Stream> streams;
+};
+
+std::vector<Together> by_streams(const std::vector<Share>& shares) {
+  std::vector<Together> all;
+  for (const Share& share : shares) {
+    Together mine{{&share}, {}};
+    for (const auto* items : {&share.streams.calls, &share.streams.transfers})
+      for (const Item* item : *items) mine.streams.insert(item->stream);
+    if (mine.streams.empty()) continue;
+    std::vector<Together> others;
+    std::vector<const Share*> before;
+    for (Together& other : all) {
+      const bool meets = std::any_of(other.streams.begin(), other.streams.end(),
+                                     [&](Stream s) { return mine.streams.contains(s); });
+      if (!meets) {
+        others.push_back(std::move(other));
+        continue;
+      }
+      before.insert(before.end(), other.shares.begin(), other.shares.end());
+      mine.streams.merge(other.streams);
+    }
+    mine.shares.insert(mine.shares.begin(), before.begin(), before.end());
+    std::sort(mine.shares.begin(), mine.shares.end());  // as the group has them
+    others.push_back(std::move(mine));
+    all = std::move(others);
+  }
+  return all;
+}
+
+// The same in threads, where it may wait for a call of other ranks to be put there as well.
+Status enqueue_beside(const std::vector<Together>& all, const Keep& keep) {
   std::mutex mutex;  // of `keep`
   const Keep keep_one = [&](const Share& share, Outstanding call) {
     const std::lock_guard lock(mutex);
     keep(share, std::move(call));
   };
-  std::vector<Status> failures(shares.size());
-  auto threads = start_threads(shares.size(), [&](size_t i) {
-    failures[i] = guarded([&] {
-      for (const Item* item : shares[i].streams.calls) start_call(shares[i], *item, keep_one);
-      enqueue_transfers(shares[i], keep_one);
-      return Status();
-    });
+  std::vector<Status> failures(all.size());
+  auto threads = start_threads(all.size(), [&](size_t i) {
+    failures[i] = guarded([&] { return enqueue_in_turn(all[i].shares, keep_one), Status(); });
   });
   if (!threads.ok()) return threads.status();
   for (std::thread& thread : *threads) thread.join();
@@ -160,15 +189,29 @@ Status enqueue_beside(const std::vector<Share>& shares, const Keep& keep) {
   return {};
 }
 
+// In another thread it would be another stream.
+bool is_of_each_thread(const Together& together) {
+  return together.streams.contains(reinterpret_cast<Stream>(0x2));  // cudaStreamPerThread
+}
+
+Status enqueue_all(const std::vector<Share>& shares, const Keep& keep) {
+  const bool waits = std::any_of(shares.begin(), shares.end(), [](const Share& share) {
+    return !share.streams.empty() && share.engine->enqueue_awaits_peers();
+  });
+  if (waits && shares.size() > 1) {
+    const std::vector<Together> all = by_streams(shares);
+    if (all.size() > 1 && std::none_of(all.begin(), all.end(), is_of_each_thread))
+      return enqueue_beside(all, keep);
+  }
+  std::vector<const Share*> every;
+  for (const Share& share : shares) every.push_back(&share);
+  enqueue_in_turn(every, keep);
+  return {};
+}
+
 // What waits for streams comes last.
 Status start_all(const std::vector<Share>& shares, const Keep& keep) {
-  const bool beside = std::count_if(shares.begin(), shares.end(), [](const Share& share) {
-                        return !share.streams.empty() && share.engine->enqueue_awaits_peers();
-                      }) > 1;
-  if (beside)
-    WEFT_TRY(enqueue_beside(shares, keep));
-  else
-    enqueue_in_turn(shares, keep);
+  WEFT_TRY(enqueue_all(shares, keep));
   for (const Share& share : shares) {
     for (const Item* item : share.host.calls) start_call(share, *item, keep);
     if (!share.host.transfers.empty()) keep(share, {start_transfers(share), nullptr});

@@ -87,6 +87,41 @@ TEST(GpuGroups, OneThreadMayCallAtLengthForAllRanks) {
   for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
 }
 
+// In the group's order: were it another one on another rank, each would wait for the other's.
+TEST(GpuGroups, CallsOfSeveralCommunicatorsMayShareStreams) {
+  if (*weft::cuda_device_count() < weft::test::kGpus) GTEST_SKIP() << "there is one GPU only";
+  constexpr size_t kMany = 200'000;
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  for (int i = 0; i < weft::test::kGpus; ++i) gpus.push_back(std::make_unique<Gpu>(i));
+  ncclComm_t comms[2][2] = {};
+  for (auto& pair : comms)
+    ASSERT_EQ(ncclCommInitAll(pair, 2, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  int32_t* values[2][2] = {};
+  for (size_t r = 0; r < 2; ++r) {
+    use_gpu(static_cast<int>(r));
+    for (size_t c = 0; c < 2; ++c) {
+      values[c][r] = gpus[r]->allocate(kMany);
+      gpus[r]->put(values[c][r], Values(kMany, static_cast<int32_t>(c + r)));
+    }
+    gpus[r]->synchronize();
+  }
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (size_t r = 0; r < 2; ++r)
+      for (size_t c = 0; c < 2; ++c)
+        EXPECT_EQ(ncclAllReduce(values[c][r], values[c][r], kMany, ncclInt32, ncclMax, comms[c][r],
+                                gpus[r]->stream()),
+                  ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    for (size_t r = 0; r < 2; ++r) gpus[r]->synchronize();
+  }
+  for (size_t r = 0; r < 2; ++r)
+    for (size_t c = 0; c < 2; ++c)
+      EXPECT_EQ(gpus[r]->get(values[c][r], kMany), Values(kMany, static_cast<int32_t>(c + 1)));
+  for (auto& pair : comms)
+    for (ncclComm_t comm : pair) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
 // Whichever of its streams is named first.
 TEST(GpuGroups, AreCapturedOnAllTheirStreamsOrNone) {
   on_ranks(1, [](Rank& r) {
