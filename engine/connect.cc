@@ -24,15 +24,13 @@ Result<Connecting> Connecting::begin(const MakeTransport& make,
                                      const std::vector<int>& hosts, const TransportConfig& config) {
   Connecting made;
   made.config_ = config;
-  const auto me = hosts.begin() + config.rank;
-  made.config_.local_rank = static_cast<int>(std::count(hosts.begin(), me, *me));
   const bool one_host = *std::max_element(hosts.begin(), hosts.end()) == 0;
   const bool shm_leads_everywhere =
       one_host && std::find(names.begin(), names.end(), "shm") != names.end();
   for (const std::string& name : names) {
     const bool alone = names.size() == 1;
     if (shm_leads_everywhere && name != "shm") continue;
-    auto transport = make(name, made.config_);
+    auto transport = make(name, config);
     if (!transport.ok() && name == "verbs" && !alone) {
       log_line(LogLevel::info, config.rank,
                concat("verbs is not used: ", transport.status().message()));

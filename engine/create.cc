@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -48,20 +47,6 @@ void add_tuning(const Options& options, Greeting& greeting) {
     log_line(LogLevel::warning, 0, concat("ignored: ", tuning.status().message()));
 }
 
-// Whether the CPUs of rank 0's machine that its ranks may use, together, are shared as the tuning
-// has them: one rank may be bound to a few.
-Status check_cpus_of(const std::vector<Greeting>& greetings, const Tuning& tuning) {
-  const Greeting& first = greetings.front();
-  std::set<int> cpus;
-  int ranks = 0;
-  for (const Greeting& g : greetings) {
-    if (g.host != first.host && (first.machine.empty() || g.machine != first.machine)) continue;
-    cpus.insert(g.cpus.begin(), g.cpus.end());
-    ++ranks;
-  }
-  return check_cpus(tuning, ranks, static_cast<int>(cpus.size()));
-}
-
 // What this job's ranks choose by goes into `config`; no tuner where rank 0 knows no prices, or not
 // for such a job. That of the communicator that this one is split off stays where the network is
 // the same, which has the same prices.
@@ -73,7 +58,11 @@ Status take_tuning(const std::vector<Greeting>& greetings, const std::vector<int
   if (config.tuning->empty()) return {};
   const Result<Tuning> tuning = tuning_from_json(*config.tuning);
   if (!tuning.ok()) return tuning.status();
-  const Status fit = from_cache ? check_cpus_of(greetings, *tuning) : Status();
+  Status fit;
+  if (from_cache) {  // one rank may be bound to a few of the CPUs
+    const std::vector<Rank> first = ranks_beside(greetings, 0);
+    fit = check_cpus(*tuning, static_cast<int>(first.size()), cpus_of(greetings, first));
+  }
   if (!fit.ok()) {
     if (me == 0) log_line(LogLevel::warning, 0, concat("ignored: ", fit.message()));
     config.tuning->clear();
@@ -151,6 +140,11 @@ Status prepare(const Rendezvous& meet, const std::vector<std::string>& texts, Cr
   WEFT_TRY(take_tuning(*greetings, made.hosts, meet.rank(), config));
   config.name = greetings->front().name;
   if (!config.key) config.key = meet.key();
+  if (!config.local_rank) {
+    const std::vector<Rank> beside = ranks_beside(*greetings, meet.rank());
+    const auto me = std::find(beside.begin(), beside.end(), meet.rank());
+    config.local_rank = static_cast<int>(me - beside.begin());
+  }
   made.devices = agree_on_devices(*greetings);
   if (made.devices.named) WEFT_TRY(made.devices.none);
   const bool alone = meet.size() == 1;
@@ -255,6 +249,7 @@ TransportConfig transport_config_of(const CreateConfig& config, Rank rank, int r
           .key = *config.key,
           .encrypt = config.options.encrypt,
           .host = config.host,
+          .local_rank = config.local_rank.value_or(0),
           .interfaces = config.options.interfaces,
           .window_bytes = window_bytes,
           .streams = std::max(1, config.options.tcp_streams),

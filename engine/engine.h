@@ -50,13 +50,15 @@ namespace weft {
 // How a communicator was made, kept for those that are split off it.
 struct CreateConfig {
   Options options;
-  Status unable = {};              // why this rank only comes to say that it cannot take part
-  std::string name = {};           // of the communicator, the same on all ranks
-  std::optional<Key> key = {};     // what its ranks know each other by; nullopt: the rendezvous'
-  std::string host;                // of this rank
-  std::vector<std::string> names;  // transports to make, in order of preference
-  MakeTransport make;              // tests put simulated ones here
-  bool manual_progress = false;    // no thread: asynchronous calls move when poll() is called
+  Status unable = {};           // why this rank only comes to say that it cannot take part
+  std::string name = {};        // of the communicator, the same on all ranks
+  std::optional<Key> key = {};  // what its ranks know each other by; nullopt: the rendezvous'
+  std::string host;             // of this rank
+  std::optional<int> local_rank = {};  // among its machine's in the first communicator; nullopt:
+                                       // this is that one
+  std::vector<std::string> names;      // transports to make, in order of preference
+  MakeTransport make;                  // tests put simulated ones here
+  bool manual_progress = false;        // no thread: asynchronous calls move when poll() is called
   std::shared_ptr<const ImportedAlgorithm> imported = nullptr;  // null: not read yet, or none
   std::shared_ptr<Tuner> tuner = nullptr;                       // null: no prices are known
   // The tuning of which those come, as the first communicator's rank 0 read it; nullopt: not yet.

@@ -209,21 +209,34 @@ std::vector<int> number_hosts(const std::vector<Greeting>& greetings) {
   return numbers;
 }
 
-bool shares_cpus(const std::vector<Greeting>& greetings, Rank me) {
+std::vector<Rank> ranks_beside(const std::vector<Greeting>& greetings, Rank me) {
   std::map<std::string_view, std::string_view> machines;  // by host
   for (const Greeting& greeting : greetings)
     if (std::string_view& machine = machines[greeting.host]; machine.empty())
       machine = greeting.machine;
   const std::string_view host = greetings[static_cast<size_t>(me)].host;
   const std::string_view machine = machines[host];
-  const auto beside = [&](const Greeting& other) {
-    return other.host == host || (!machine.empty() && machines[other.host] == machine);
-  };
+  std::vector<Rank> beside;
+  for (size_t r = 0; r < greetings.size(); ++r) {
+    const std::string_view other = greetings[r].host;
+    if (other == host || (!machine.empty() && machines[other] == machine))
+      beside.push_back(static_cast<Rank>(r));
+  }
+  return beside;
+}
+
+int cpus_of(const std::vector<Greeting>& greetings, const std::vector<Rank>& ranks) {
   std::set<int> cpus;
-  for (const Greeting& greeting : greetings)
-    if (beside(greeting)) cpus.insert(greeting.cpus.begin(), greeting.cpus.end());
-  return std::count_if(greetings.begin(), greetings.end(), beside) >
-         static_cast<std::ptrdiff_t>(cpus.size());
+  for (const Rank rank : ranks) {
+    const std::vector<int>& of_rank = greetings[static_cast<size_t>(rank)].cpus;
+    cpus.insert(of_rank.begin(), of_rank.end());
+  }
+  return static_cast<int>(cpus.size());
+}
+
+bool shares_cpus(const std::vector<Greeting>& greetings, Rank me) {
+  const std::vector<Rank> beside = ranks_beside(greetings, me);
+  return static_cast<int>(beside.size()) > cpus_of(greetings, beside);
 }
 
 std::string to_text(const Introduction& introduction) {

@@ -41,9 +41,13 @@ Result<std::vector<Greeting>> read_greetings(const std::vector<std::string>& tex
 
 // By rank, the hosts numbered by first appearance.
 std::vector<int> number_hosts(const std::vector<Greeting>& greetings);
-// Whether the ranks of `me`'s machine are more than the CPUs that they may use, together; where no
-// rank of a host knows its machine, those of the host. The same for all ranks of a host: where they
-// lease space in each other's windows goes by it.
+// The ranks of `me`'s machine, itself among them; where no rank of a host knows its machine, those
+// of the host.
+std::vector<Rank> ranks_beside(const std::vector<Greeting>& greetings, Rank me);
+// How many CPUs these may use, together.
+int cpus_of(const std::vector<Greeting>& greetings, const std::vector<Rank>& ranks);
+// Whether the ranks of `me`'s machine are more than those. The same for all ranks of a host: where
+// they lease space in each other's windows goes by it.
 bool shares_cpus(const std::vector<Greeting>& greetings, Rank me);
 
 // In the second.

@@ -3,12 +3,14 @@
 // that was linked with -ffast-math), and on all ranks results have to be the same bits.
 #pragma once
 
+#include <cfenv>
 #include <cstdint>
 
 namespace weft {
 
-// The thread is in that mode until the end of the scope. What is computed in it is to be in a
-// function that the compiler does not see through: it moves arithmetic across changes of the mode.
+// The thread is in that mode until the end of the scope. Results that have to be exact to the bit
+// are to be computed in a function that the compiler does not see through: it may move arithmetic
+// across changes of the mode.
 class UsualFloatMode {
  public:
   UsualFloatMode() : before_(read()) {
@@ -44,6 +46,20 @@ class UsualFloatMode {
 #endif
 
   const Register before_;
+};
+
+// The same, and what the C library converts text to numbers by; not for hot paths.
+class UsualFloatEnvironment {
+ public:
+  UsualFloatEnvironment() {
+    std::fegetenv(&before_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~UsualFloatEnvironment() { std::fesetenv(&before_); }
+  UsualFloatEnvironment(const UsualFloatEnvironment&) = delete;
+
+ private:
+  std::fenv_t before_;
 };
 
 }  // namespace weft

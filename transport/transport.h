@@ -168,7 +168,7 @@ struct TransportConfig {
   Key key{};               // equal likewise; who does not have it is not let in
   bool encrypt = false;    // what passes over a network
   std::string host;        // ranks with equal hosts may share memory
-  int local_rank = 0;      // among the ranks of its host, by which they share out its devices
+  int local_rank = 0;      // among the ranks of its machine, by which they share out its devices
   std::string interfaces;  // Options::interfaces
   size_t window_bytes = 4 << 20;
   int streams = 1;  // connections per pair, where the medium has connections

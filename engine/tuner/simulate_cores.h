@@ -71,9 +71,8 @@ class Cores {
   // Calls with each core of the rank's node.
   template <class Use>
   void each_beside(Rank rank, Use use) {
-    const Rank begin = rank / per_node_ * per_node_, end = std::min(begin + per_node_, ranks_);
-    for (Rank r = begin; r < end; ++r)
-      if (place(r).first == r) use(of(r));
+    const auto node = static_cast<size_t>(rank / per_node_);
+    for (size_t i = of_node_[node]; i < of_node_[node + 1]; ++i) use(of(firsts_[i]));
   }
   // From a rank that found nothing to the next one. No two take the same: in step with each other,
   // cores would meet, or miss, what others send in every turn, as no machine does.
@@ -99,10 +98,13 @@ class Cores {
       const auto first = static_cast<size_t>(network_.first_of_core(rank, ranks_));
       Place& here = places_[static_cast<size_t>(rank)];
       here.first = here.next = static_cast<Rank>(first);
+      if (rank % per_node_ == 0) of_node_.push_back(firsts_.size());
+      if (here.first == rank) firsts_.push_back(rank);
       ++places_[first].sharers;
       if (last[first] != kNobody) places_[static_cast<size_t>(last[first])].next = rank;
       last[first] = rank;
     }
+    of_node_.push_back(firsts_.size());
   }
   double look_s() const { return network_.inside.patience_s / kLooks; }
   // From 0 to 1, evenly.
@@ -116,6 +118,8 @@ class Cores {
   const int ranks_, per_node_;
   std::vector<Core> cores_;  // each at its first rank's place
   std::vector<Place> places_;
+  std::vector<Rank> firsts_;     // of the cores, in order
+  std::vector<size_t> of_node_;  // where each node's begin among them; and their end
 };
 
 }  // namespace weft::simulation

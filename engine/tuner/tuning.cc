@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "base/json_object.h"
+#include "kernels/float_mode.h"
 
 namespace weft {
 namespace {
@@ -43,6 +44,7 @@ std::string to_json(const Tuning& tuning) {
 }
 
 Result<Tuning> tuning_from_json(std::string_view text) {
+  const UsualFloatEnvironment usual;  // the same numbers on all ranks
   const Result<json> file = parse_json("The tuning", text);
   if (!file.ok()) return file.status();
   JsonReading reading{"the tuning's JSON", {}};

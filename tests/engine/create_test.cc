@@ -8,9 +8,10 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "engine/connect.h"
+#include "engine/engine.h"
 #include "engine/tuner/tuning.h"
 #include "tests/support/cluster.h"
+#include "transport/backends.h"
 
 namespace weft::test {
 namespace {
@@ -267,20 +268,30 @@ TEST_F(Create, WhatIsWrongIsSaidAlsoWhereNobodyCanBeTold) {
   expect_alone("WEFT_RENDEZVOUS", "somewhere", 0.5);
 }
 
-// Whatever the order in which a launcher has ranks on hosts.
-TEST(Connecting, CountsTheRanksOfEachHost) {
-  const std::vector<int> hosts{0, 1, 0, 1, 1, 0};
-  std::vector<int> counted;
-  const MakeTransport refuse = [&](std::string_view, const TransportConfig& config) {
-    counted.push_back(config.local_rank);
-    return unsupported("not made");
-  };
-  for (Rank rank = 0; rank < 6; ++rank) {
-    TransportConfig config;
-    config.rank = rank;
-    EXPECT_FALSE(Connecting::begin(refuse, {"verbs"}, hosts, config).ok());
-  }
-  EXPECT_EQ(counted, (std::vector<int>{0, 0, 1, 1, 2, 2}));
+// Whatever the order in which a launcher has ranks on machines, whatever they call their hosts, and
+// in communicators that are split off, too.
+TEST_F(Create, CountsTheRanksOfAMachineOnce) {
+  std::vector<int> counted(4, -1), later(4, -1);
+  Cluster four;
+  four.ranks = 4;
+  run_bare_ranks(four, [&](Rendezvous& meet) {
+    std::vector<int>* to = &counted;
+    CreateConfig config;
+    config.options.tuning = "off";
+    config.host = concat("container ", meet.rank());
+    config.make = [&](std::string_view name, const TransportConfig& made) {
+      (*to)[static_cast<size_t>(meet.rank())] = made.local_rank;
+      return make_transport(name, made);
+    };
+    config.names = {"tcp"};
+    auto comm = create_communicator(meet, config);
+    ASSERT_TRUE(comm.ok()) << comm.status().to_string();
+    to = &later;
+    EXPECT_TRUE((*comm)->split(meet.rank() / 2, meet.rank()).ok());
+    EXPECT_TRUE((*comm)->barrier().ok());
+  });
+  EXPECT_EQ(counted, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(later, counted);
 }
 
 }  // namespace

@@ -210,9 +210,9 @@ Status Device::prepare(const VerbsOptions& options) {
 Status Device::choose_gid(int wanted) {
   // The call gives all ports' entries, or none where they do not fit.
   size_t most = 0;
-  for (uint8_t port = 1; port <= limits_.phys_port_cnt; ++port) {
+  for (int port = 1; port <= limits_.phys_port_cnt; ++port) {
     ibv_port_attr attributes{};
-    if (verbs_->query_port(context_, port, &attributes) == 0)
+    if (verbs_->query_port(context_, static_cast<uint8_t>(port), &attributes) == 0)
       most += static_cast<size_t>(std::max(attributes.gid_tbl_len, 0));
   }
   std::vector<ibv_gid_entry> entries(std::max<size_t>(most, 1));

@@ -23,15 +23,15 @@ TransportConfig control_config(TransportConfig config) {
 }
 
 // Whether links will find memory to register: they are opened later, when it is too late for
-// another transport. Tried is what a usual link to and one from each peer take; of a few peers, for
-// all of its pages are touched.
-Status try_memory(Device& device, int peers) {
-  constexpr size_t kPeersMost = 8;
+// another transport. Tried is what a usual link to and one from a peer take: a ring has as many.
+Status try_memory(Device& device, Rank me) {
   constexpr LinkShape kUsual{8, 64 << 10};
   constexpr size_t kLink = size_t{kUsual.slots} * (kHeaderBytes + kUsual.slot_bytes);
-  const size_t tried = std::clamp<size_t>(static_cast<size_t>(peers), 1, kPeersMost);
-  const Status status = OwnMemory::make(device, 2 * kLink * tried).status();
+  const Status status = OwnMemory::make(device, 2 * kLink).status();
   if (status.ok()) return {};
+  log_line(
+      LogLevel::warning, me,
+      concat("RDMA is not used: the memory of links cannot be registered: ", status.message()));
   return unsupported(concat("The memory of links cannot be registered: ", status.message()));
 }
 
@@ -194,7 +194,7 @@ Result<std::unique_ptr<Transport>> make_verbs(const TransportConfig& config,
         "RDMA cannot be encrypted, and WEFT_ENCRYPT asks for that; use tcp between hosts.");
   auto device = Device::open(std::move(verbs), config.verbs, config.local_rank);
   if (!device.ok()) return device.status();
-  WEFT_TRY(try_memory(**device, config.size - 1));
+  WEFT_TRY(try_memory(**device, config.rank));
   auto control = std::make_unique<tcp::TcpTransport>(control_config(config), tcp::Times());
   auto transport =
       std::make_unique<VerbsTransport>(config, tuning, device.take(), std::move(control));

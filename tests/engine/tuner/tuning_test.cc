@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "tests/support/contains.h"
+#include "tests/support/unusual_float_mode.h"
 
 namespace weft {
 namespace {
@@ -162,6 +163,20 @@ TEST(Tuning, DescribesJobs) {
     EXPECT_FALSE(network_of_job(tuning, mixed, "auto").ok());
   EXPECT_FALSE(network_of_job(tuning, {0, 0, 0, 1}, "auto").ok());
   EXPECT_TRUE(network_of_job(tuning, {0, 0, 1}, "auto").ok());  // the last host has room left
+}
+
+// Ranks choose by the same numbers.
+TEST(Tuning, IsReadAlikeInWhateverFloatingPointMode) {
+  Tuning tuning = sample();
+  double* const times[] = {&tuning.shm.call_s, &tuning.shm.step_s, &tuning.tcp.inside.send_s,
+                           &tuning.tcp.inside.recv_s};
+  for (size_t i = 0; i < std::size(times); ++i) *times[i] = 1e-6 / static_cast<double>(3 + 4 * i);
+  const std::string text = to_json(tuning);
+  const Result<Tuning> usual = tuning_from_json(text);
+  const test::UnusualFloatMode mode;
+  const Result<Tuning> unusual = tuning_from_json(text);
+  ASSERT_TRUE(usual.ok() && unusual.ok());
+  EXPECT_TRUE(usual->shm == unusual->shm && usual->tcp == unusual->tcp);
 }
 
 }  // namespace
