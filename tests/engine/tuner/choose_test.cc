@@ -10,6 +10,7 @@
 #include "kernels/claim.h"
 #include "tests/engine/tuner/offers.h"
 #include "tests/support/contains.h"
+#include "tests/support/sanitized.h"
 
 namespace weft {
 namespace {
@@ -60,7 +61,7 @@ void expect_left_up_to(double limit, Kind kind, size_t count, int cores,
   const Call call = out_of_place(kind, count);
   Surroundings around = three_ranks();
   bool dear = false, about_the_same = false;
-  for (double rate = 0.1e9; rate < 2e10; rate *= 1.08) {
+  for (double rate = 0.1e9; rate < 2e10; rate *= test::kSanitized ? 1.15 : 1.08) {
     Network n = network(kMicro, kMicro);
     n.node_cores = cores;
     n.inside.rank_rates = {{1, links_rate}};
@@ -219,7 +220,7 @@ void expect_pulled(bool claims, int cores, double from, double up_to) {
   Surroundings around = three_ranks();
   around.readable = true;
   int pulled = 0, not_pulled = 0;
-  for (double rate = 1e8; rate < 1e11; rate *= 1.05) {
+  for (double rate = 1e8; rate < 1e11; rate *= test::kSanitized ? 1.15 : 1.05) {
     Network n = network(kMicro, 0);
     n.node_cores = cores;
     n.inside.claims = claims;
@@ -252,7 +253,7 @@ TEST(Choose, WeighsEachOfferByItself) {
   Surroundings around = three_ranks();
   around.readable = true;
   std::map<std::string_view, int> taken;
-  for (double read = 1e9; read < 3e10; read *= 1.1)
+  for (double read = 1e9; read < 3e10; read *= test::kSanitized ? 1.4 : 1.1)
     for (double links = 1e9; links < 3e10; links *= 1.5) {
       Network n = network(kMicro, 0);
       n.node_cores = 2;
