@@ -105,14 +105,11 @@ class Check {
     constexpr std::string_view kValued[] = {"--ranks", "--transport", "--tuning",  "-b",
                                             "-e",      "--minbytes",  "--maxbytes"};
     constexpr std::string_view kBare[] = {"--check-prices"};
-    spec.arguments = {concat("--price-job=", name(part.operation)),
-                      concat("--ranks=", part.ranks),
-                      concat("--transport=", part.transport),
-                      concat("--tuning=", file_),
-                      concat("--minbytes=", size.bytes),
-                      concat("--maxbytes=", size.bytes)};
-    for (std::string& word : without(options_.command_line, kValued, kBare))
-      spec.arguments.push_back(std::move(word));  // there may be a "--"
+    spec.arguments =
+        with({concat("--price-job=", name(part.operation)), concat("--ranks=", part.ranks),
+              concat("--transport=", part.transport), concat("--tuning=", file_),
+              concat("--minbytes=", size.bytes), concat("--maxbytes=", size.bytes)},
+             without(options_.command_line, kValued, kBare));
     const auto on_line = [&](std::string_view line) -> Result<double> {
       Result<PricedRound> told = priced_round_from_json(line);
       if (!told.ok()) return told.status();

@@ -485,6 +485,12 @@ std::vector<std::string> without(std::span<const std::string> command_line,
   return kept;
 }
 
+std::vector<std::string> with(std::vector<std::string> flags,
+                              std::span<const std::string> command_line) {
+  flags.insert(flags.end(), command_line.begin(), command_line.end());
+  return flags;
+}
+
 int ranks_to_start(const BenchOptions& options) {
   return options.ranks > 0 ? options.ranks : kDefaultRanks;
 }

@@ -86,6 +86,10 @@ std::vector<std::string> without(std::span<const std::string> command_line,
                                  std::span<const std::string_view> valued,
                                  std::span<const std::string_view> bare);
 
+// And with more of them: in front, as there may be a "--".
+std::vector<std::string> with(std::vector<std::string> flags,
+                              std::span<const std::string> command_line);
+
 // Ranks of a job that starts its own.
 int ranks_to_start(const BenchOptions& options);
 

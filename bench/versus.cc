@@ -79,12 +79,11 @@ std::vector<std::string> arguments_for(const BenchOptions& options, bool weft) {
   // Peers start processes, and bind them, as they do.
   constexpr std::string_view kWefts[] = {"--no-bind", "--processes"};
   if (!weft) arguments = without(arguments, {}, kWefts);
-  std::vector<std::string> all{"--one-form", "--json-lines"};  // in front of a "--"
+  std::vector<std::string> more{"--one-form", "--json-lines"};
   if (options.ranks == 0)
-    all.insert(all.end(), {"--ranks", std::to_string(ranks_to_start(options))});
-  if (!weft) all.emplace_back("--no-floor");
-  all.insert(all.end(), arguments.begin(), arguments.end());
-  return all;
+    more.insert(more.end(), {"--ranks", std::to_string(ranks_to_start(options))});
+  if (!weft) more.emplace_back("--no-floor");
+  return with(std::move(more), arguments);
 }
 
 // The conductor proper.

@@ -152,22 +152,19 @@ std::vector<Together> by_streams(const std::vector<Share>& shares) {
     for (const auto* items : {&share.streams.calls, &share.streams.transfers})
       for (const Item* item : *items) mine.streams.insert(item->stream);
     if (mine.streams.empty()) continue;
-    std::vector<Together> others;
-    std::vector<const Share*> before;
-    for (Together& other : all) {
-      const bool meets = std::any_of(other.streams.begin(), other.streams.end(),
+    for (auto other = all.begin(); other != all.end();) {
+      const bool meets = std::any_of(other->streams.begin(), other->streams.end(),
                                      [&](Stream s) { return mine.streams.contains(s); });
       if (!meets) {
-        others.push_back(std::move(other));
+        ++other;
         continue;
       }
-      before.insert(before.end(), other.shares.begin(), other.shares.end());
-      mine.streams.merge(other.streams);
+      mine.shares.insert(mine.shares.end(), other->shares.begin(), other->shares.end());
+      mine.streams.merge(other->streams);
+      other = all.erase(other);
     }
-    mine.shares.insert(mine.shares.begin(), before.begin(), before.end());
     std::sort(mine.shares.begin(), mine.shares.end());  // as the group has them
-    others.push_back(std::move(mine));
-    all = std::move(others);
+    all.push_back(std::move(mine));
   }
   return all;
 }

@@ -8,10 +8,7 @@
 namespace weft::bench {
 
 Result<BenchOptions> peer_options(std::span<const std::string> args, const Environment& env) {
-  std::vector<std::string> all{"--one-form",
-                               "--no-floor"};  // in front of a "--" that args may have
-  all.insert(all.end(), args.begin(), args.end());
-  Result<BenchOptions> parsed = parse_options(all, env);
+  Result<BenchOptions> parsed = parse_options(with({"--one-form", "--no-floor"}, args), env);
   if (!parsed.ok()) return parsed;
   BenchOptions options = parsed.take();
   if (options.gpu_memory)

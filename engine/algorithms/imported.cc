@@ -56,7 +56,7 @@ Status check_operands(const std::vector<Operand>& operands, Rank me) {
 }
 
 Status check_step(const Step& step, Rank me, bool windows) {
-  const size_t operands = step.sources.size() + (step.from.used() ? 1 : 0);
+  const size_t operands = step.operands();
   if (operands > ReduceCall::kMaxSources)
     return unsupported(concat("it folds ", operands, " values; a step can fold ",
                               int{ReduceCall::kMaxSources}, "."));

@@ -166,7 +166,7 @@ class Lowering {
   }
 
   Status add_step(const Step& step, PlanStep& lowered) {
-    const size_t operands = step.sources.size() + (step.from.used() ? 1 : 0);
+    const size_t operands = step.operands();
     if (operands > ReduceCall::kMaxSources)
       return unsupported(concat("algorithm ", request_.algorithm, " has a step that folds ",
                                 operands, " values, and kernels fold ",

@@ -209,8 +209,9 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
   Medium& medium = network.inside;
   medium.mapped = in_shared_memory;
   medium.claims = in_shared_memory && claims_next();
-  network.core_blocks = !in_shared_memory;  // as weft-bench binds them (bench/launch.cc)
-  const double clock = typical({}, [] {     // what reading it adds to every part
+  // As weft-bench binds them (bench/launch.cc).
+  network.core_blocks = !in_shared_memory;
+  const double clock = typical({}, [] {  // what reading it adds to every part
     const double begin = now_s();
     for (int i = 0; i < 1000; ++i) now_s();
     return (now_s() - begin) / 1000;

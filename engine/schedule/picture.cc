@@ -40,7 +40,7 @@ std::string shorthand(const Step& step, const std::string& chunks) {
   if (!step.waits.empty()) out << '?';
   if (step.from.used()) out << step.from.peer << '>';
   if (in_window(step.sources)) out << 'w';
-  if (step.sources.size() + (step.from.used() ? 1 : 0) > 1) out << '+';
+  if (step.operands() > 1) out << '+';
   if (step.finish) out << '.';
   if (!step.targets.empty()) out << '=' << (in_window(step.targets) ? "w" : "");
   if (step.to.used()) out << '>' << step.to.peer;
@@ -159,9 +159,7 @@ class Drawing {
   }
 
   // Reductions carry a sign, plain movements none.
-  static const char* symbol(const Step& step) {
-    return step.sources.size() + (step.from.used() ? 1 : 0) > 1 ? "+" : "";
-  }
+  static const char* symbol(const Step& step) { return step.operands() > 1 ? "+" : ""; }
 
   const Schedule& schedule_;
   const Plan& plan_;

@@ -14,7 +14,7 @@ std::string_view name(Buffer buffer) {
 }
 
 std::string name(const Step& step) {
-  const size_t operands = step.sources.size() + (step.from.used() ? 1 : 0);
+  const size_t operands = step.operands();
   std::string text;
   const auto add = [&text](std::string_view word) {
     if (!text.empty()) text += '_';

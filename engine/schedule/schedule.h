@@ -97,6 +97,9 @@ struct Step {
   int stride = 0;
   bool more = false;  // the messages go on in the next step
 
+  // Values that it folds: the message received, and the sources.
+  size_t operands() const { return sources.size() + (from.used() ? 1 : 0); }
+
   // Words in which an algorithm writes a step; each returns the step.
   Step& recv(LinkEnd end) { return from = end, *this; }
   Step& read(Operand source) { return sources.push_back(source), *this; }

@@ -151,7 +151,7 @@ class StepCheck {
   }
 
   Status meaning() const {
-    const size_t operands = step_.sources.size() + (step_.from.used() ? 1 : 0);
+    const size_t operands = step_.operands();
     const Kind kind = schedule_.collective.kind;
     if (operands == 0 && (!step_.targets.empty() || step_.to.used() || step_.finish))
       return bad("it writes, sends or finishes a value, but has none");

@@ -57,7 +57,9 @@ class Cores {
     }
   }
 
-  Core& of(Rank rank) { return cores_[static_cast<size_t>(place(rank).first)]; }
+  // The first rank of those on the core of `rank`.
+  Rank first(Rank rank) const { return place(rank).first; }
+  Core& of(Rank rank) { return cores_[static_cast<size_t>(first(rank))]; }
 
   bool runs(Rank rank) {
     const Core& core = of(rank);
@@ -65,7 +67,7 @@ class Cores {
   }
 
   // Ranks on the core of `rank`.
-  int sharers(Rank rank) const { return places_[static_cast<size_t>(place(rank).first)].sharers; }
+  int sharers(Rank rank) const { return place(first(rank)).sharers; }
   // Whose turn it is after that rank.
   Rank next(Rank rank) const { return place(rank).next; }
   // Calls with each core of the rank's node.

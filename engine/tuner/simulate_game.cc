@@ -53,7 +53,7 @@ bool Game::is_short(int rounds) const {
 std::vector<Game::Touch> Game::touches() const {
   std::vector<Touch> cores(ranks_.size());
   const auto core_of = [&](Rank rank) -> Touch& {
-    return cores[static_cast<size_t>(network_.first_of_core(rank, plan_.ranks))];
+    return cores[static_cast<size_t>(cores_.first(rank))];
   };
   const double window = sizes_.round_bytes * plan_.window_slots * plan_.window_halves;
   const size_t lap = std::min(kWindowLapBytes, plan_.lap(window));
@@ -116,8 +116,7 @@ void Game::set_rates() {
     const Plan::Touched& touched = plan_.touched[r];
     const bool one_way = touched.sends != touched.receives,
                windows_one_way = (touched.written > 0) != (touched.read > 0);
-    const Rank first = network_.first_of_core(static_cast<Rank>(r), plan_.ranks);
-    const Touch& core = cores[static_cast<size_t>(first)];
+    const Touch& core = cores[static_cast<size_t>(cores_.first(static_cast<Rank>(r)))];
     const bool past_laps = core.rings > kWindowLapBytes;
     ranks_[r].one = link_rates(std::min(sizes_.round_bytes, most), one_way, past_laps);
     ranks_[r].several =

@@ -98,7 +98,7 @@ class Planner {
   void add(const Step& step, Rank rank, bool begins) {
     Op op;
     op.begins = begins;
-    op.folds = step.sources.size() + (step.from.used() ? 1 : 0) > 1;
+    op.folds = step.operands() > 1;
     op.ends = !step.more;
     op.chunk = step.chunk;
     op.times = step.times;

@@ -29,10 +29,9 @@ Status try_memory(Device& device, Rank me) {
   constexpr size_t kLink = size_t{kUsual.slots} * (kHeaderBytes + kUsual.slot_bytes);
   const Status status = OwnMemory::make(device, 2 * kLink).status();
   if (status.ok()) return {};
-  log_line(
-      LogLevel::warning, me,
-      concat("RDMA is not used: the memory of links cannot be registered: ", status.message()));
-  return unsupported(concat("The memory of links cannot be registered: ", status.message()));
+  const std::string why = concat("The memory of links cannot be registered: ", status.message());
+  log_line(LogLevel::warning, me, concat("RDMA is not used. ", why));
+  return unsupported(why);
 }
 
 }  // namespace
