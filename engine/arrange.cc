@@ -41,8 +41,7 @@ PlanRequest request_of(const Choice& choice, const Collective& collective) {
 }  // namespace
 
 Result<Arranged> arrange(const Call& call, bool aliased, const Choice& choice, int ranks, Rank me) {
-  PlanRequest request =
-      request_of(choice, {call.kind, ranks, has_root(call.kind) ? call.root : 0, aliased});
+  PlanRequest request = request_of(choice, {call.kind, ranks, root_of(call), aliased});
   request.type = call.type;
   request.op = call.op;
   if (!choice.algorithm->suits(request.collective))

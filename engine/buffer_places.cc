@@ -9,7 +9,7 @@ namespace weft {
 namespace {
 
 Collective collective_of(const Call& call, int ranks) {
-  return {call.kind, ranks, has_root(call.kind) ? call.root : 0, false};
+  return {call.kind, ranks, root_of(call), false};
 }
 
 // Of the kinds that may run between buffers.

@@ -138,6 +138,9 @@ std::string describe(const Signature& call);
 inline std::string describe(const Call& call) { return describe(signature(call)); }
 std::string describe(std::span<const Transfer> group);
 
+// 0 for a kind without a root, whatever the caller left there.
+inline Rank root_of(const Call& call) { return has_root(call.kind) ? call.root : 0; }
+
 // Whether input and output are the same memory, in one of the forms above.
 bool in_place(const Call& call, int ranks, Rank me);
 

@@ -48,7 +48,7 @@ void make_key(const Call& call, bool in_place, Purpose purpose, PlanCache::Key& 
   key.push_back(static_cast<uint64_t>(call.kind) | static_cast<uint64_t>(call.type) << 8 |
                 static_cast<uint64_t>(call.op) << 16 | static_cast<uint64_t>(in_place) << 24 |
                 static_cast<uint64_t>(call.varying) << 25 | static_cast<uint64_t>(purpose) << 26 |
-                static_cast<uint64_t>(call.root) << 32);
+                static_cast<uint64_t>(root_of(call)) << 32);
   key.push_back(call.count);
   if (!call.varying) return;
   for (const auto list : {call.counts, call.offsets, call.recv_counts, call.recv_offsets}) {

@@ -148,7 +148,7 @@ Result<DeviceScript> DeviceCalls::scripted(const Arranged& arranged,
 Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   auto choice = choose_for(call);
   if (!choice.ok()) return choice.status();
-  const Collective collective{call.kind, size(), has_root(call.kind) ? call.root : 0, false};
+  const Collective collective{call.kind, size(), root_of(call), false};
   choice->ll = takes_packets(*choice, collective, call);
   if (choice->ll) {
     choice->copies = 1;

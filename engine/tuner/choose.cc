@@ -44,7 +44,7 @@ constexpr int kFewRanks = 8;    // up to here all others at once are as good
 constexpr int kManyRanks = 64;  // beyond, so many steps or connections are what takes the time
 
 Collective collective_of(const Call& call, const Surroundings& around) {
-  return {call.kind, around.ranks, has_root(call.kind) ? call.root : 0, false};
+  return {call.kind, around.ranks, root_of(call), false};
 }
 
 // Whether a second hop pays early: for 2 ranks with a core each, where it was measured that no call
@@ -149,7 +149,7 @@ bool works_on_buffers(const Call& call) {
 // where they lie pays.
 bool between_buffers(const Call& call, const Surroundings& around) {
   if (!around.registered || !works_on_buffers(call)) return false;
-  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
+  const Collective c{call.kind, around.ranks, root_of(call), around.in_place};
   return message_bytes(call) >= kRegisteredBytes && find_algorithm("zero_copy")->suits(c);
 }
 
@@ -371,7 +371,7 @@ bool may_use_registered(const Call& call, Surroundings around, const Options& op
 }
 
 bool may_be_pulled(const Call& call, const Surroundings& around) {
-  const Collective c{call.kind, around.ranks, has_root(call.kind) ? call.root : 0, around.in_place};
+  const Collective c{call.kind, around.ranks, root_of(call), around.in_place};
   return around.windows && works_on_buffers(call) && message_bytes(call) > 0 &&
          find_algorithm("pull")->suits(c);
 }
