@@ -269,9 +269,14 @@ void Engine::abort(std::string_view why) try {
   (void)out_of_memory();
 }
 
+// What kernels gave up for counts from when they did: whoever looks into it, and tells the others,
+// takes a while, and a stream that is idle says nothing of it.
 Status Engine::health() const {
-  const std::lock_guard lock(failure_mutex_);
-  return failure_;
+  {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_.ok()) return failure_;
+  }
+  return device_ ? device_->health() : Status();
 }
 
 Result<CallInfo> Engine::explain(const Call& call) try {
@@ -314,7 +319,7 @@ Status Engine::start_trace(size_t most) try {
     return invalid_argument(
         concat("start_trace: most is ", most, "; ", kTracedMost, " steps are the most"));
   const Visit visit(driver_);
-  shared_.trace = std::make_unique<StepRing>(most);
+  shared_.trace = std::make_unique<StepRing>(most, media_->clock().now_ns());
   return {};
 } catch (const std::bad_alloc&) {
   return no_memory_;  // nobody has heard of it

@@ -233,8 +233,7 @@ Status Engine::synchronize(Stream stream) {
   // Whoever looks after calls will find that kernels gave up, and who is to blame.
   const Deadline patience = Deadline::after(kEnd_s, media_->clock());
   wait_for_device([&] { return failed_.load(std::memory_order_acquire) || patience.expired(); });
-  const Status failed = health();
-  return failed.ok() ? device_->health() : failed;
+  return health();
 }
 
 Status Engine::synchronize() {

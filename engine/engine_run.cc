@@ -126,6 +126,7 @@ void Engine::release(Operation& op, const Status& status) {
   if (op.plan) {
     op.plan->busy = false;
     if (!status.ok()) keep_waiting(op);
+    if (status.ok() && op.registered) exposed_ = {};  // peers are done with them
     recorder_.end(op.number, status.ok() ? Recorder::State::done : Recorder::State::failed,
                   op.waited);
   }

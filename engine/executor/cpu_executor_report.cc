@@ -35,7 +35,7 @@ CpuExecutor::Move CpuExecutor::run_traced(const PlanLane& lane, Cursor& at, Step
                 .writes = !step.targets.empty(),
                 .sends = step.to != nullptr};
   if (!at.entered || at.position == 0) at.began_ns = media_.clock().now_ns();
-  done.begin_ns = at.began_ns;
+  done.begin_ns = std::max(at.began_ns, trace.from_ns());
   const Move move = run_step(lane, step, at);
   if (move != Move::moved || at.entered) return move;
   // Where it moves nothing, and nobody waits for it, there was nothing to do.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "engine/schedule/trace.h"
@@ -11,7 +12,10 @@ namespace weft {
 
 class StepRing {
  public:
-  explicit StepRing(size_t most) : steps_(most) {}
+  // What is under way at `from_ns` is taken from there on.
+  StepRing(size_t most, int64_t from_ns) : steps_(most), from_ns_(from_ns) {}
+
+  int64_t from_ns() const { return from_ns_; }
 
   void add(const StepDone& step) {
     if (steps_.empty()) return;
@@ -31,6 +35,7 @@ class StepRing {
 
  private:
   std::vector<StepDone> steps_;
+  int64_t from_ns_;
   size_t next_ = 0;
   size_t count_ = 0;
 };

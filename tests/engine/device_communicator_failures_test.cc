@@ -102,6 +102,22 @@ TEST(DeviceCommunicator, NamesTheRankThatDoesNotCome) {
   }
 }
 
+// A stream whose kernel gave up is idle like any other: who asks then is not told that all is well.
+TEST(DeviceCommunicator, IsNotWellOnceAKernelHasGivenUp) {
+  World world{.ranks = 2};
+  world.options.timeout_s = kSanitized ? 2 : 0.5;
+  std::latch asked(2);
+  run_ranks(world, [&](const Here& here) {
+    if (here.me == 0) {
+      auto values = here.on_device<int32_t>(50, 1);
+      (void)here.comm.enqueue(sum_call(values.data(), values.data(), 50), here.streams[0]);
+      here.synchronize();
+      EXPECT_EQ(here.comm.health().code(), Code::timeout) << here.comm.health().to_string();
+    }
+    asked.arrive_and_wait();
+  });
+}
+
 TEST(DeviceCommunicator, EndsWhereARankIsLost) {
   std::atomic<Clock::time_point::rep> left{0};
   // Its communicator goes when this returns.

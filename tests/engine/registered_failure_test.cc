@@ -7,6 +7,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "tests/support/cluster.h"
@@ -73,6 +75,33 @@ TEST(RegisteredFailure, LateRanksLeaveMemoryAloneAndSeeNoneOfIt) {
       }
     });
   }
+}
+
+size_t anonymous_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (size_t kib = 0; word == "RssAnon:" && status >> kib) return kib << 10;
+  return 0;
+}
+
+// Buffers of calls that have ended well are nobody's but the caller's: a later failure does not
+// copy them.
+TEST(RegisteredFailure, LeavesTheBuffersOfEarlierCallsAsTheyAre) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
+  Cluster cluster{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
+  cluster.options.transport = "shm";
+  run_bare_ranks(cluster, [&](Rendezvous& meet) {
+    auto c = Communicator::create(meet, cluster.options).take();
+    constexpr size_t kBytes = 64 << 20;
+    const auto in = c->allocate(kBytes).take(), out = c->allocate(kBytes).take();
+    ASSERT_TRUE(
+        c->all_reduce(in.get(), out.get(), kBytes / 4, DataType::int32, ReduceOp::sum).ok());
+    ASSERT_TRUE(c->barrier().ok());
+    if (c->rank() == 1) return;  // and its communicator goes
+    const size_t before = anonymous_bytes();
+    EXPECT_EQ(c->barrier().code(), Code::peer_lost);
+    EXPECT_LT(anonymous_bytes(), before + kBytes / 4);
+  });
 }
 
 TEST(RegisteredFailure, ADeathEndsTheCallsOfTheOthers) {

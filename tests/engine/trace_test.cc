@@ -9,6 +9,7 @@
 #include "engine/executor/step_ring.h"
 #include "tests/support/allocations.h"
 #include "tests/support/cluster.h"
+#include "tests/support/sim_call.h"
 
 namespace weft::test {
 namespace {
@@ -110,6 +111,25 @@ TEST_P(Traced, KeepsTheLastSteps) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Traced, testing::Values("shm", "tcp"),
                          [](const auto& how) { return std::string(how.param); });
+
+// A step that was under way when the trace began is taken from there on.
+TEST(Traces, HoldNothingFromBeforeTheyBegan) {
+  const Shape shape{.kind = Kind::all_reduce, .ranks = 2, .count = 5000};
+  for (int polls = 1; polls < 40; ++polls) {
+    SimOptions sim{.seed = 1, .windows = false};
+    sim.message.max_ns = 1000;
+    Options options;
+    options.slot_bytes = 64;
+    SimWorld world(2, sim, options);
+    SimCall call(world, shape, 1);
+    for (int i = 0; i < polls; ++i) world.poll();
+    const int64_t begin_ns = world.net().clock().now_ns();
+    ASSERT_TRUE(world.engine(0).start_trace(10'000).ok());
+    ASSERT_TRUE(world.finish(call.works));
+    for (const StepDone& step : world.engine(0).end_trace())
+      ASSERT_GE(step.begin_ns, begin_ns) << "after " << polls << " polls";
+  }
+}
 
 TEST(Traces, StepsOverWindowsHaveTheirNames) {
   Cluster c = ring_of_three("shm");
