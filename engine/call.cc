@@ -26,10 +26,18 @@ Status check_counts(std::string_view what, std::span<const size_t> counts,
     return invalid_argument("the offsets beside " + std::string(what) + " have " +
                             std::to_string(offsets.size()) + " entries; give " +
                             std::to_string(ranks) + ", or none to pack the blocks");
-  for (size_t r = 0; r < counts.size(); ++r)
-    if (counts[r] > kCountMax)
+  size_t before = 0;  // so many elements
+  for (size_t r = 0; r < counts.size(); ++r) {
+    if (counts[r] > kCountMax - before)
       return invalid_argument(std::string(what) + "[" + std::to_string(r) + "] is " +
-                              std::to_string(counts[r]) + ", which no memory can hold");
+                              std::to_string(counts[r]) +
+                              ", which no memory can hold beside those before it");
+    before += counts[r];
+    if (!offsets.empty() && offsets[r] > kCountMax)
+      return invalid_argument("the offset beside " + std::string(what) + "[" + std::to_string(r) +
+                              "] is " + std::to_string(offsets[r]) +
+                              ", beyond what any memory can hold");
+  }
   return {};
 }
 
