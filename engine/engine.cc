@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kReserveBytes = 64 << 10;
 constexpr size_t kTracedMost = size_t{1} << 30;  // steps
+constexpr double kTold_s = 0.5;                  // from a kernel that was told to stop to why
 
 // Ranks of this rank's host, with it.
 int ranks_beside(const std::vector<int>& host_of_rank, Rank me) {
@@ -276,7 +277,15 @@ Status Engine::health() const {
     const std::lock_guard lock(failure_mutex_);
     if (!failure_.ok()) return failure_;
   }
-  return device_ ? device_->health() : Status();
+  const Status status = device_ ? device_->health() : Status();
+  if (status.ok()) return status;
+  // Whoever told kernels to stop knows why, and is about to say so.
+  const Deadline patience = Deadline::after(config_.manual_progress ? 0 : kTold_s);
+  while (status.code() == Code::aborted && !failed_.load(std::memory_order_acquire) &&
+         !patience.expired())
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  const std::lock_guard lock(failure_mutex_);
+  return failure_.ok() ? status : failure_;
 }
 
 Result<CallInfo> Engine::explain(const Call& call) try {

@@ -264,6 +264,9 @@ class Engine final : public Communicator {
   void hear_for_device();
   void fail_device(const Status& why);
   Status device_last_words(const Status& status);
+  Status other_side(const Status& status);
+  void state_device_call();
+  Status compare_device_calls(Rank peer, std::string_view statement);
 
   // engine_dump.cc
   void dump(std::string_view why);
@@ -382,6 +385,8 @@ class Engine final : public Communicator {
   std::atomic<int64_t> device_pause_us_{0};  // until the next look at what has ended
   uint64_t device_made_ = 0;                 // calls on the device, at the last look
   Deadline device_due_ = Deadline::after(0), device_look_due_ = Deadline::after(0);
+  uint64_t device_oldest_ = 0;  // of collective calls on the device, when it was looked at last
+  Deadline device_statement_due_ = Deadline::after(0);
   std::optional<Deadline> device_lost_;  // when calls end because a peer is lost
   Status device_gone_;                   // and why they did
 

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/agreement.h"
 #include "engine/backoff.h"
 #include "engine/engine.h"
 #include "engine/gather_texts.h"
@@ -31,6 +32,10 @@ constexpr double kLookEvery_s = 0.004;
 constexpr double kLostGrace_s = 0.3;
 // After its timeout, for a kernel to say whom it waits for.
 constexpr double kTimeoutGrace_s = 0.5;
+// Until others hear which call it is that does not end, and how often.
+constexpr double kStateAfter_s = 0.1, kStateAgain_s = 1;
+// For a peer in another call to tell its side.
+constexpr double kTheirSide_s = 0.2;
 // For kernels that were told to give up to do so.
 constexpr double kReport_s = 0.5, kEnd_s = 5;
 
@@ -310,11 +315,29 @@ void Engine::look_after_device(bool alone) {
     hear_for_device();
   }
   if (!failed_.load(std::memory_order_acquire)) look_for_lost();
+  if (!failed_.load(std::memory_order_acquire)) state_device_call();
   if (failed_.load(std::memory_order_acquire) || !device_->overdue()) return;
   device_->abort();
   fail_device(Status(Code::timeout, concat(device_->oldest(), " on rank ", rank(),
                                            "'s device has not ended in time; see whether the "
                                            "streams before it go on")));
+}
+
+// To ranks that may wait where this one never comes: kernels see only whom they meet.
+void Engine::state_device_call() {
+  const auto oldest = device_->oldest_collective();
+  const uint64_t sequence = oldest ? oldest->sequence : 0;
+  const bool news = sequence != device_oldest_;
+  device_oldest_ = sequence;
+  if (!news && (sequence == 0 || !device_statement_due_.expired())) return;
+  device_statement_due_ = Deadline::after(news ? kStateAfter_s : kStateAgain_s, media_->clock());
+  if (!news) notify_all(NoteKind::call, device_call_statement(sequence, oldest->call));
+}
+
+Status Engine::compare_device_calls(Rank peer, std::string_view statement) {
+  const uint64_t sequence = device_ ? stated_device_sequence(statement) : 0;
+  if (sequence == 0) return {};
+  return compare_calls(device_->call_numbered(sequence), peer, statement, rank());
 }
 
 // A graph that is not running takes no harm: what it does later ends at once.
@@ -352,10 +375,32 @@ void Engine::hear_for_device() {
 // After a timeout it is not known who is to blame before all have told whom they waited for.
 void Engine::fail_device(const Status& why) {
   const auto blamed = why.peer() >= 0 ? std::vector<Rank>{why.peer()} : std::vector<Rank>();
-  if (why.code() != Code::timeout) return void(fail(why, true, blamed));
+  const bool mismatch = why.code() == Code::mismatch;
+  if (why.code() == Code::aborted) return void(fail(other_side(why), true, blamed));
+  if (!mismatch && why.code() != Code::timeout) return void(fail(why, true, blamed));
   device_->abort();
   notify_all(NoteKind::failure, failure_note({why, blamed}, rank()));
-  (void)fail(device_last_words(why), false, blamed);
+  (void)fail(mismatch ? other_side(why) : device_last_words(why), false, blamed);
+}
+
+// A peer in another call has mostly met this rank's as well, and tells which its own is; one that
+// gave up before this rank knew why says why.
+Status Engine::other_side(const Status& status) {
+  if (status.peer() < 0) return status;
+  const Deadline patience = Deadline::after(kTheirSide_s, media_->clock());
+  while (!patience.expired()) {
+    media_->poll();
+    while (const auto note = media_->hear()) {
+      const auto theirs = parse_failure_note(note->text);
+      if (!theirs) continue;
+      if (status.code() == Code::aborted) return theirs->status;
+      if (note->from != status.peer()) continue;
+      return Status(status.code(), concat(status.message(), "; ", theirs->status.message()),
+                    status.peer());
+    }
+    media_->wait(patience);
+  }
+  return status;
 }
 
 Status Engine::device_last_words(const Status& status) {

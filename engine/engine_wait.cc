@@ -190,6 +190,8 @@ Status Engine::hear_notes() {
       media_->tell(note->from, NoteKind::call, call_statement(sequence, *ours));
       return fail(std::move(status), true);
     }
+    if (Status status = compare_device_calls(note->from, note->text); !status.ok())
+      return fail(std::move(status), true);
   }
   return {};
 }

@@ -30,9 +30,20 @@
 //   signal cells   signal_value(call, turn): calls as State counts them, and the poster's turn (its
 //                  lane's own count of rounds in this call). Values only grow, so a poster that is
 //                  calls ahead satisfies an earlier wait, rightly.
-//   heads          messages published by the sender; in the receiver's memory
-//   credits        messages given back by the receiver; in the sender's memory
-//   finished       windowed calls that a peer has finished
+//   heads          messages published by the sender, marked; in the receiver's memory
+//   credits        messages given back by the receiver, marked; in the sender's memory
+//   begun          by call modulo kBegun: the windowed call that a peer has begun, marked; so it
+//                  has finished all before
+//
+// Marks. Ranks that make different calls find that out where they meet. Program::digest says which
+// call it is, State::history which ones there have been; a mark is such a digest below a count, or
+// some bits of it where counts are long (numbered(), marked()). A link's two ends keep a digest of
+// all its messages, by call and size, and the receiver compares when what it has seen is the very
+// next message. Who has waited for a signal in a windowed call compares what its poster has begun:
+// every worker publishes it before it posts anything, and it is written over only once this rank
+// has begun the call after next, at the earliest. Packets have a head that is marked, and what
+// ranks tell of their buffers is. A signal of a call without windows, in which nobody touches
+// peers' buffers, says nothing of the kind.
 //
 // Calls. All ranks make the same collective calls, in the same order, each as one launch, even if
 // it moves nothing. Launches that share a State follow each other in time. Groups of sends and
@@ -40,8 +51,7 @@
 //
 // Windows. Windowed calls use kLeases parts of every window in turn, by their own count. Before its
 // first step each worker waits until every peer has finished the windowed call that used the part
-// before. That a call is finished is published to all peers when the rank's next windowed call
-// begins, as nobody needs to know it before.
+// before: has begun the one behind that. So peers are never more than two calls ahead.
 //
 // Callers' buffers. Where a program reads or writes peers' Inputs and Outputs, ranks tell each
 // other where theirs are: before a rank posts anything in such a call it has written its addresses,
@@ -86,6 +96,27 @@ WEFT_HD constexpr uint32_t packet_flag(uint64_t window_call) {
   return flag == 0 ? 1 : flag;
 }
 inline constexpr uint32_t kPayloadOfPacket = 8, kPacketBytes = 16;
+inline constexpr uint32_t kBoxHead = 64;  // before a box; its last packet is the box's head
+
+inline constexpr int kMarkBits = 16;
+// Counts are compared as if nothing was below them, by reached().
+WEFT_HD constexpr uint64_t marked(uint64_t count, uint32_t digest) {
+  return count << kMarkBits | (digest & ((1u << kMarkBits) - 1));
+}
+WEFT_HD constexpr uint64_t count_of(uint64_t marked) { return marked >> kMarkBits; }
+WEFT_HD constexpr uint32_t mark_of(uint64_t marked) {
+  return static_cast<uint32_t>(marked) & ((1u << kMarkBits) - 1);
+}
+WEFT_HD constexpr uint32_t mix_digests(uint32_t before, uint32_t next) {
+  uint32_t mixed = (before ^ next) * 0x9e3779b1u;
+  mixed = (mixed ^ mixed >> 15) * 0x85ebca77u;
+  return mixed ^ mixed >> 13;
+}
+// For counts that may wrap, as who compares them is at most some calls apart.
+WEFT_HD constexpr uint64_t numbered(uint64_t call, uint32_t digest) { return call << 32 | digest; }
+WEFT_HD constexpr uint64_t number_of(uint64_t numbered) { return numbered >> 32; }
+// Words of a `begun` entry. A peer may be two calls ahead.
+inline constexpr uint32_t kBegun = 4;
 // Counts may wrap.
 WEFT_HD constexpr bool reached(uint64_t seen, uint64_t needed) {
   return static_cast<int64_t>(seen - needed) >= 0;
@@ -97,6 +128,7 @@ struct State {
   uint64_t calls;         // collective calls finished
   uint64_t window_calls;  // those of them that are windowed
   uint32_t departed;      // workers that have ended this call; back to 0 with the last
+  uint32_t history;       // a digest of those calls
 };
 
 // -- tables -------------------------------------------------------------------------------------
@@ -144,13 +176,14 @@ struct Post {
 // it finds where it is not zero, and takes it by setting it to zero: the credit, and, for each
 // slot, which message lies there.
 struct Mark {
-  uint64_t bytes;
+  uint64_t bytes;   // and, above kMarkShift, the message's mark
   uint64_t number;  // of the message, from 1; published last
 };
+inline constexpr int kMarkShift = 48;
 
 // The two ends of a link: a FIFO of slots in the receiver's memory. Message k lies in slot
-// k % slots. `position` is the end's own count of messages, in its own memory, for the lane that
-// has this end and nobody else.
+// k % slots. `position` is the end's own count of messages, marked, in its own memory, for the lane
+// that has this end and nobody else.
 struct Receive {
   const std::byte* slots;
   const uint64_t* head;  // own memory
@@ -171,6 +204,7 @@ struct Send {
 // Addresses of a rank's Input and Output in a peer's terms, in that one's memory.
 struct alignas(32) Told {
   uint64_t input, output;
+  uint64_t call;  // numbered(), by State::history
 };
 
 struct Step {
@@ -211,10 +245,10 @@ struct Program {
   State* state;
   uint32_t* failed;  // 0, or 1 once a worker of any of the rank's launches has claimed the Report:
                      // then they end, and none runs on what another one has left
-  // By rank: the peer's finished calls in this rank's memory, and this rank's in the peer's. Null
-  // for the rank itself. Null as a whole unless windowed.
-  const uint64_t* const* finished;
-  uint64_t* const* publish_finished;
+  // By rank: kBegun words for the calls that the peer has begun, in this rank's memory; and this
+  // rank's in the peer's. Null for the rank itself. Null as a whole unless windowed.
+  const uint64_t* const* begun;
+  uint64_t* const* publish_begun;
   // By rank: what the peer has told, in this rank's memory; and where this rank tells it, null for
   // itself. Null as a whole unless ranks touch each other's buffers.
   const Told* told;
@@ -231,7 +265,8 @@ struct Program {
   uint32_t slots, slot_bytes;  // of every link
   uint32_t element_bytes;
   int32_t rank, ranks;
-  DataType type;  // where `reduces`; else uint8 and sum, for which there is a kernel
+  uint32_t digest;  // of what all ranks have to agree on; 0 of groups
+  DataType type;    // where `reduces`; else uint8 and sum, for which there is a kernel
   ReduceOp op;
   bool reduces;          // else every value has one operand and is copied
   bool collective;       // counts in State::calls
@@ -251,7 +286,7 @@ struct Call {
   alignas(16) unsigned char scalar[16];
 };
 
-enum class Cause : uint32_t { none, aborted, timed_out };
+enum class Cause : uint32_t { none, aborted, timed_out, mismatched };
 // The call's begin and its end are of steps that are launched by themselves (device_step.h).
 enum class Awaited : uint32_t { lease, signal, message, credit, packet, begin, end, buffers };
 
@@ -352,13 +387,23 @@ WEFT_HD std::byte* address(const Program& p, const Call& call, const Operand& o,
   }
 }
 
-// Of message number `position` of a link.
-WEFT_HD uint64_t slot_at(const Program& p, const Step& step, uint64_t position) {
-  return position % p.slots * p.slot_bytes + step.slot_offset;
+// Of message number `number` of a link, from 0.
+WEFT_HD uint64_t slot_at(const Program& p, const Step& step, uint64_t number) {
+  return number % p.slots * p.slot_bytes + step.slot_offset;
 }
 // A sender at `position` has a free slot once `credit` has reached this; may be below 0.
 WEFT_HD constexpr uint64_t credit_needed(const Program& p, uint64_t position) {
-  return position + 1 - p.slots;
+  return marked(count_of(position) + 1 - p.slots, 0);
+}
+// What the two ends of a message have to agree on: the call, and, unless chunks share it, its size.
+WEFT_HD constexpr uint32_t message_digest(const Program& p, const Step& step, const Place& place) {
+  if (!step.begins || !step.ends) return p.digest;
+  const uint64_t bytes = place.size * p.element_bytes;
+  return mix_digests(p.digest, static_cast<uint32_t>(bytes ^ bytes >> 32));
+}
+// Of a link's end, behind one more message.
+WEFT_HD constexpr uint64_t position_behind(uint64_t position, uint32_t digest) {
+  return marked(count_of(position) + 1, mix_digests(mark_of(position), digest));
 }
 
 }  // namespace weft::device

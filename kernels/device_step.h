@@ -17,7 +17,9 @@ struct CellWait {
   const uint64_t* cell;
   uint64_t value;
   Awaited what;
-  int32_t peer;  // who writes it
+  int32_t peer;       // who writes it
+  uint64_t expected;  // what it then is, with the mark, unless the peer is in another call or it
+                      // has gone on; 0: it has no mark
 };
 
 // To the value may be added where this rank's Input or Output is.

@@ -259,9 +259,9 @@ Result<DeviceCalls::Where> DeviceCalls::begin(Gpu::Stream stream) {
 
 // Puts the tables where the device finds them. `more_words`: that the call will take.
 Result<DeviceCalls::Entry*> DeviceCalls::make_entry(const PlanCache::Key& key,
-                                                    const Arranged& arranged, size_t more_words,
-                                                    const Where& where) {
-  const auto image = lowered(arranged);
+                                                    const Arranged& arranged, uint32_t digest,
+                                                    size_t more_words, const Where& where) {
+  const auto image = lowered(arranged, digest);
   if (!image.ok()) return image.status();
   std::optional<DeviceScript> script;
   if (watch_) {
@@ -351,7 +351,8 @@ Status DeviceCalls::enqueue(const Call& asked, Gpu::Stream stream, Launched* lau
   if (!entry) {
     const auto plan = arranged(call, aliased);
     if (!plan.ok()) return plan.status();
-    const auto made = make_entry(key_, *plan, 0, *where);
+    const auto digest = static_cast<uint32_t>(fingerprint(signature(call)) >> 32);
+    const auto made = make_entry(key_, *plan, digest, 0, *where);
     if (!made.ok()) return made.status();
     entry = *made;
     if (is_own_copy(call)) entry->algorithm = alone_.algorithm;
@@ -374,7 +375,7 @@ Status DeviceCalls::enqueue(std::span<const Transfer> group, Gpu::Stream stream,
   if (!entry) {
     const auto choice = choose_for({.kind = Kind::exchange});
     if (!choice.ok()) return choice.status();
-    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), words, *where);
+    const auto made = make_entry(key_, arrange(group, *choice, size(), rank()), 0, words, *where);
     if (!made.ok()) return made.status();
     entry = *made;
   }

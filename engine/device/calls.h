@@ -196,11 +196,11 @@ class DeviceCalls {
   bool is_for_no_kernel(const Arguments& call, const Where& where) const;
   bool is_on_device(const void* memory) const;
   Result<Arguments> arguments(const Call& call, bool aliased) const;
-  Result<DeviceImage> lowered(const Arranged& arranged) const;
+  Result<DeviceImage> lowered(const Arranged& arranged, uint32_t digest) const;
   Result<DeviceScript> scripted(const Arranged& arranged, const DeviceImage& image) const;
   Entry* known(Stay stay);  // the entry of key_; nullptr where there is none
-  Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, size_t more_words,
-                            const Where& where);
+  Result<Entry*> make_entry(const PlanCache::Key& key, const Arranged& arranged, uint32_t digest,
+                            size_t more_words, const Where& where);
   Status make_room(size_t table_bytes, size_t word_bytes);
   void forget_graphs();
   void forget_captures();

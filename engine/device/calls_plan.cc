@@ -109,8 +109,8 @@ bool DeviceCalls::takes_packets(const Choice& choice, const Collective& collecti
   return true;
 }
 
-Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged) const {
-  auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map());
+Result<DeviceImage> DeviceCalls::lowered(const Arranged& arranged, uint32_t digest) const {
+  auto image = lower(arranged.request, arranged.program, arranged.layout, media_->map(), digest);
   if (!image.ok()) return image;
   const auto refused = [&](const std::string& why) {
     return unsupported(concat("algorithm ", arranged.request.algorithm, " ", why));
@@ -153,7 +153,7 @@ Result<Arranged> DeviceCalls::arranged(const Call& call, bool aliased) const {
   if (choice->ll) {
     choice->copies = 1;
     auto packets = arrange(call, aliased, *choice, size(), rank());
-    if (!packets.ok() || lowered(*packets).ok()) return packets;
+    if (!packets.ok() || lowered(*packets, 0).ok()) return packets;
     choice->ll = false;  // there is no room for boxes, on no rank
   }
   // Ranks that do not know the same sizes would not come to the same number.
@@ -172,7 +172,7 @@ Result<CallInfo> DeviceCalls::would_run(const Call& call) const {
     return CallInfo{.algorithm = alone_.algorithm, .protocol = "simple", .transports = "gpu"};
   const auto what = arranged(call, in_place(call, size(), rank()));
   if (!what.ok()) return what.status();
-  WEFT_TRY(lowered(*what).status());
+  WEFT_TRY(lowered(*what, 0).status());
   return CallInfo{
       .algorithm = std::string(what->request.algorithm),
       .protocol = std::string(name(what->request.protocol)),

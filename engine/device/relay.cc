@@ -13,18 +13,18 @@ namespace {
 constexpr LinkId kMessages = 0, kCredits = 1;  // of the transport
 constexpr uint32_t kMessagesUnderWay = 8;      // between two ranks
 
-// What a message of the transport's is: message `number` of a link, or that many credits.
+// What a message of the transport's is: message of a link, or so many credits. What the cell is to
+// be, a count with a mark below, of which the highest bits are left out.
 struct Tag {
-  static constexpr int kNumberBits = 48;
+  static constexpr int kCellBits = 56, kMostLinks = 1 << (64 - kCellBits);
   int link = 0;
-  uint64_t number = 0;
+  uint64_t cell = 0;
 
   uint64_t value() const {
-    return static_cast<uint64_t>(link) << kNumberBits |
-           (number & ((uint64_t{1} << kNumberBits) - 1));
+    return static_cast<uint64_t>(link) << kCellBits | (cell & ((uint64_t{1} << kCellBits) - 1));
   }
   static Tag of(uint64_t value) {
-    return {static_cast<int>(value >> kNumberBits), value & ((uint64_t{1} << kNumberBits) - 1)};
+    return {static_cast<int>(value >> kCellBits), value & ((uint64_t{1} << kCellBits) - 1)};
   }
 };
 
@@ -62,6 +62,7 @@ struct DeviceRelay::Peer {
 
 DeviceRelay::DeviceRelay(const DeviceMap& map, std::unique_ptr<Media> media, Gpu* direct)
     : map_(map), media_(std::move(media)), direct_(direct) {
+  WEFT_CHECK(map.relay.links() <= Tag::kMostLinks);
   const LinkShape shape = messages_shape(map, direct != nullptr);
   const std::vector<uint64_t> none(static_cast<size_t>(map.relay.links()), 0);
   for (const Rank rank : map.relayed) {
@@ -122,19 +123,19 @@ Status DeviceRelay::take(const Peer& peer, const Message& message, bool credit) 
   const Tag tag = Tag::of(message.tag);
   const DeviceShape& shape = map_.layout.shape();
   const size_t most = direct_ ? 0 : shape.slot_bytes;  // what is put comes apart from its message
-  if (tag.link >= at.links() || tag.number == 0 || message.data.size() > most)
+  if (tag.link >= at.links() || device::count_of(tag.cell) == 0 || message.data.size() > most)
     return Status(Code::mismatch,
                   concat("rank ", peer.rank, " sent a message of ", message.data.size(),
                          " bytes on link ", tag.link, " of its GPU's, and there are ", at.links(),
                          " links of ", most, " bytes; use one version of weft"),
                   peer.rank);
-  const size_t slot = (tag.number - 1) % shape.slots * shape.slot_bytes;
+  const size_t slot = (device::count_of(tag.cell) - 1) % shape.slots * shape.slot_bytes;
   if (!credit && direct_) WEFT_TRY(direct_->flush_remote_writes());
   if (!credit && !message.data.empty())
     std::memcpy(map_.at_slots(at.received(peer.number, tag.link) + slot), message.data.data(),
                 message.data.size());
   const size_t cell = credit ? at.credit(peer.number, tag.link) : at.head(peer.number, tag.link);
-  word(map_.at_relay<uint64_t>(cell)).store(tag.number, std::memory_order_release);
+  word(map_.at_relay<uint64_t>(cell)).store(tag.cell, std::memory_order_release);
   return {};
 }
 
@@ -158,8 +159,8 @@ bool DeviceRelay::send_credit(Peer& peer, int link) {
   const auto said = word(map_.at_relay<uint64_t>(map_.relay.credit_to_carry(peer.number, link)));
   if (said.load(std::memory_order_relaxed) == 0 || peer.credits_out->reserve().empty())
     return false;
-  const uint64_t number = said.exchange(0, std::memory_order_acquire);
-  peer.credits_out->commit(0, Tag{link, number}.value());
+  const uint64_t credit = said.exchange(0, std::memory_order_acquire);
+  peer.credits_out->commit(0, Tag{link, credit}.value());
   return true;
 }
 
@@ -170,11 +171,14 @@ bool DeviceRelay::under_way(Peer& peer) {
 }
 
 // The message in a slot. False where the transport has no room for it yet.
-bool DeviceRelay::put(Peer& peer, int link, uint64_t number, size_t bytes) {
+bool DeviceRelay::put(Peer& peer, int link, const device::Mark& mark) {
   const DeviceShape& shape = map_.layout.shape();
-  const size_t slot = (number - 1) % shape.slots * shape.slot_bytes;
-  const ConstBytes data{map_.at_slots(map_.relay.sent(peer.number, link) + slot), bytes};
-  const uint64_t tag = Tag{link, number}.value();
+  const size_t bytes = mark.bytes & ((uint64_t{1} << device::kMarkShift) - 1);
+  const size_t slot = (mark.number - 1) % shape.slots * shape.slot_bytes;
+  const ConstBytes data{map_.at_slots(map_.relay.sent(peer.number, link) + slot),
+                        std::min<size_t>(bytes, shape.slot_bytes)};
+  const auto digest = static_cast<uint32_t>(mark.bytes >> device::kMarkShift);
+  const uint64_t tag = Tag{link, device::marked(mark.number, digest)}.value();
   if (!direct_) return put_from_host(peer, data, tag);
   // There it is the same slot of those that this rank writes to.
   const auto ticket = peer.out->put(data, map_.relay.received(0, link) + slot, tag);
@@ -212,8 +216,7 @@ bool DeviceRelay::send_message(Peer& peer, int link) {
   device::Mark* const mark = next_mark(peer, link);
   if (!mark) return false;
   const uint64_t number = word(&mark->number).load(std::memory_order_relaxed);
-  const size_t bytes = std::min<size_t>(mark->bytes, map_.layout.shape().slot_bytes);
-  if (!put(peer, link, number, bytes)) return false;
+  if (!put(peer, link, {mark->bytes, number})) return false;
   word(&mark->number).store(0, std::memory_order_relaxed);
   peer.carried[static_cast<size_t>(link)] = number;
   return true;

@@ -54,7 +54,7 @@ class DeviceRelay {
   bool send(Peer& peer);
   bool send_credit(Peer& peer, int link);
   bool send_message(Peer& peer, int link);
-  bool put(Peer& peer, int link, uint64_t number, size_t bytes);
+  bool put(Peer& peer, int link, const device::Mark& mark);
   bool put_from_host(Peer& peer, ConstBytes data, uint64_t tag);
   bool under_way(Peer& peer);
   device::Mark* next_mark(const Peer& peer, int link) const;

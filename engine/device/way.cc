@@ -146,6 +146,7 @@ Status DeviceWay::put(const What& what, Gpu::Stream stream, UnderWay call) {
     const std::lock_guard lock(mutex_);
     DeviceCalls::Launched launched;
     status = calls_->enqueue(what, stream, &launched);
+    if (launched.in_graph) captured_.store(true, std::memory_order_release);
     first = launched.in_graph || (launched.number > 0 && outstanding() == 0);
     if (launched.number > 0)
       add(launched, std::move(call));
@@ -162,8 +163,8 @@ void DeviceWay::add(const DeviceCalls::Launched& launched, UnderWay call) {
     algorithm_ = launched.algorithm;
     label_ = recorder_.label(concat("device/", algorithm_));
   }
-  call.record =
-      recorder_.begin(call.call.kind == Kind::exchange ? 0 : ++sequence_, call.call, label_);
+  call.sequence = call.call.kind == Kind::exchange ? 0 : ++sequence_;
+  call.record = recorder_.begin(call.sequence, call.call, label_);
   awaited_.fetch_add(call.work != nullptr, std::memory_order_acq_rel);
   made_.fetch_add(1, std::memory_order_acq_rel);
   under_way_.push_back(std::move(call));
@@ -242,6 +243,20 @@ void DeviceWay::end(const Status& why) {
 std::string DeviceWay::oldest() const {
   const std::lock_guard lock(mutex_);
   return under_way_.empty() ? "calls of graphs" : describe(under_way_.front().call);
+}
+
+std::optional<DeviceWay::Numbered> DeviceWay::oldest_collective() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || captured_.load(std::memory_order_acquire)) return std::nullopt;
+  const auto collective = [](const UnderWay& call) { return call.sequence > 0; };
+  const auto found = std::ranges::find_if(under_way_, collective);
+  if (found == under_way_.end()) return std::nullopt;
+  return Numbered{found->sequence, found->call};
+}
+
+std::optional<Signature> DeviceWay::call_numbered(uint64_t sequence) const {
+  if (captured_.load(std::memory_order_acquire)) return std::nullopt;
+  return recorder_.call(sequence);
 }
 
 bool DeviceWay::oldest_has_default_timeout() const {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,6 +90,14 @@ class DeviceWay {
   // whether its timeout is the communicator's. They wait for who puts a call on a stream: abort()
   // ends that.
   std::string oldest() const;
+  struct Numbered {
+    uint64_t sequence = 0;  // among collective calls, from 1
+    Signature call;
+  };
+  // Of those that are outstanding; and the call of that number, where it is not too long ago. As
+  // long as no graph has had calls: those are launched without a number. Neither waits.
+  std::optional<Numbered> oldest_collective() const;
+  std::optional<Signature> call_numbered(uint64_t sequence) const;
   bool oldest_has_default_timeout() const;
   // Whether somebody has waited for a call until its deadline.
   bool overdue() const;
@@ -101,8 +110,9 @@ class DeviceWay {
 
  private:
   struct UnderWay {
-    uint64_t number = 0;  // of DeviceCalls
-    uint64_t record = 0;  // of recorder_
+    uint64_t number = 0;    // of DeviceCalls
+    uint64_t record = 0;    // of recorder_
+    uint64_t sequence = 0;  // 0: a group
     Signature call;
     bool default_timeout = true;
     std::shared_ptr<WorkState> work;  // null: nobody waits
@@ -132,7 +142,7 @@ class DeviceWay {
 
   std::atomic<size_t> outstanding_{0}, awaited_{0};
   std::atomic<uint64_t> made_{0};
-  std::atomic<bool> cut_short_{false};
+  std::atomic<bool> cut_short_{false}, captured_{false};
 };
 
 }  // namespace weft

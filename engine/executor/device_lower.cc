@@ -14,7 +14,7 @@ namespace weft {
 class DeviceLowering {
  public:
   DeviceLowering(const PlanRequest& request, const Program& program, const Layout& layout,
-                 const DeviceMap& map)
+                 const DeviceMap& map, uint32_t digest)
       : request_(request),
         program_(program),
         layout_(layout),
@@ -22,7 +22,9 @@ class DeviceLowering {
         group_(request.collective.kind == Kind::exchange),
         packets_(request.protocol == Protocol::ll),
         chunks_(blocks(request.collective) * program.pieces),
-        out_(image_.program_) {}
+        out_(image_.program_) {
+    out_.digest = group_ ? 0 : digest;
+  }
 
   Result<DeviceImage> run() {
     set_constants();
@@ -122,16 +124,17 @@ class DeviceLowering {
 
   // Bytes of the boxes of so many writers.
   size_t boxes_of(Rank writers) const {
+    return box_bytes() * static_cast<size_t>(program_.window_slots) * static_cast<size_t>(writers);
+  }
+  size_t box_bytes() const {
     constexpr size_t kTimes = device::kPacketBytes / device::kPayloadOfPacket;
-    return kTimes * slot_bytes() * static_cast<size_t>(program_.window_slots) *
-           static_cast<size_t>(writers);
+    return device::kBoxHead + kTimes * slot_bytes();
   }
   // That for a slot of a writer's window, in the memory of a reader.
   device::Operand box(Rank reader, Rank writer, int slot, Rank peer) const {
-    const size_t each = boxes_of(1) / static_cast<size_t>(program_.window_slots);
+    const size_t before = boxes_of(writer) + box_bytes() * static_cast<size_t>(slot);
     device::Operand out{};
-    out.memory = map_.at<std::byte>(
-        reader, map_.layout.packets() + boxes_of(writer) + each * static_cast<size_t>(slot));
+    out.memory = map_.at<std::byte>(reader, map_.layout.packets() + before + device::kBoxHead);
     out.index = peer;
     out.space = device::Space::box;
     return out;
@@ -155,9 +158,9 @@ class DeviceLowering {
     if (!out_.windowed) return;
     for (Rank peer = 0; peer < out_.ranks; ++peer) {
       const bool self = peer == map_.me;
-      const size_t mine = map_.layout.finished(peer), theirs = map_.layout.finished(map_.me);
-      image_.finished_.push_back(self ? nullptr : map_.at<uint64_t>(map_.me, mine));
-      image_.publish_finished_.push_back(self ? nullptr : map_.at<uint64_t>(peer, theirs));
+      const size_t mine = map_.layout.begun(peer), theirs = map_.layout.begun(map_.me);
+      image_.begun_.push_back(self ? nullptr : map_.at<uint64_t>(map_.me, mine));
+      image_.publish_begun_.push_back(self ? nullptr : map_.at<uint64_t>(peer, theirs));
     }
   }
 
@@ -458,7 +461,7 @@ class Packer {
 size_t DeviceImage::table_bytes() const {
   return bytes_of(lanes_) + bytes_of(steps_) + bytes_of(places_) + bytes_of(operands_) +
          bytes_of(waits_) + bytes_of(posts_) + bytes_of(receives_) + bytes_of(sends_) +
-         bytes_of(finished_) + bytes_of(publish_finished_) + bytes_of(tell_);
+         bytes_of(begun_) + bytes_of(publish_begun_) + bytes_of(tell_);
 }
 
 device::Program DeviceImage::place(Bytes memory, const std::byte* device,
@@ -479,16 +482,16 @@ device::Program DeviceImage::place(Bytes memory, const std::byte* device,
   placed.posts = pack.add(posts_);
   placed.receives = pack.add(receives_);
   placed.sends = pack.add(sends_);
-  placed.finished = pack.add(finished_);
-  placed.publish_finished = pack.add(publish_finished_);
+  placed.begun = pack.add(begun_);
+  placed.publish_begun = pack.add(publish_begun_);
   placed.tell = tell_.empty() ? nullptr : pack.add(tell_);
   placed.lane_count = lanes();
   return placed;
 }
 
 Result<DeviceImage> lower(const PlanRequest& request, const Program& program, const Layout& layout,
-                          const DeviceMap& map) {
-  return DeviceLowering(request, program, layout, map).run();
+                          const DeviceMap& map, uint32_t digest) {
+  return DeviceLowering(request, program, layout, map, digest).run();
 }
 
 }  // namespace weft

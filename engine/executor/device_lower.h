@@ -38,16 +38,17 @@ class DeviceImage {
   std::vector<device::Post> posts_;
   std::vector<device::Receive> receives_;
   std::vector<device::Send> sends_;
-  std::vector<const uint64_t*> finished_;
-  std::vector<uint64_t*> publish_finished_;
+  std::vector<const uint64_t*> begun_;
+  std::vector<uint64_t*> publish_begun_;
   std::vector<device::Told*> tell_;
   size_t scratch_bytes_ = 0;
 };
 
 // This rank's program, between the memory of `map`. Of the request, links are not used: the
 // memory's shape says what they are. Under ll the data comes as packets, for which the program must
-// be fit (can_push_lines()) and the boxes large enough.
+// be fit (can_push_lines()) and the boxes large enough. `digest`: of what all ranks that make a
+// collective call have to agree on (Program::digest).
 Result<DeviceImage> lower(const PlanRequest& request, const Program& program, const Layout& layout,
-                          const DeviceMap& map);
+                          const DeviceMap& map, uint32_t digest = 0);
 
 }  // namespace weft

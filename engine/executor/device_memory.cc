@@ -34,7 +34,7 @@ DeviceMemoryLayout::DeviceMemoryLayout(const DeviceShape& shape) : shape_(shape)
   told_ = pieces.add(sizeof(device::Told) * ranks);
   packets_ = pieces.add(shape.packet_bytes);
   cells_ = pieces.add(kCellBytes * ranks * static_cast<size_t>(shape.cells));
-  finished_ = pieces.add(kCellBytes * ranks);
+  begun_ = pieces.add(kCellBytes * ranks);
   entered_ = pieces.add(kCellBytes * ranks);
   heads_ = pieces.add(kCellBytes * link_ends);
   credits_ = pieces.add(kCellBytes * link_ends);

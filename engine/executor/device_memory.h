@@ -8,7 +8,7 @@
 //   where a peer's Input and Output are      the peer
 //   boxes of packets                         whoever the schedule says
 //   signal cells by (poster, cell)           the poster
-//   finished by peer                         the peer
+//   begun by peer: as many words as a cell   the peer
 //   entered by peer                          the peer; where steps are launched by themselves
 //   heads by (sender, link)                  the sender
 //   credits by (receiver, link)              the receiver
@@ -57,7 +57,9 @@ class DeviceMemoryLayout {
   size_t cell(Rank poster, int cell) const {
     return cells_ + kCellBytes * (static_cast<size_t>(poster) * shape_.cells + cell);
   }
-  size_t finished(Rank peer) const { return finished_ + kCellBytes * static_cast<size_t>(peer); }
+  size_t begun(Rank peer) const { return begun_ + kCellBytes * static_cast<size_t>(peer); }
+  // Of a call, where steps are launched by themselves, which have no other use for it.
+  size_t finished(Rank peer) const { return begun(peer); }
   size_t entered(Rank peer) const { return entered_ + kCellBytes * static_cast<size_t>(peer); }
   size_t head(Rank owner, Rank sender, int link) const {
     return heads_ + kCellBytes * index(owner, sender, link);
@@ -84,14 +86,15 @@ class DeviceMemoryLayout {
  private:
   static constexpr size_t kCellBytes = 32;  // what a GPU moves at least, so that writers of
                                             // neighbouring cells do not meet
+  static_assert(device::kBegun * sizeof(uint64_t) <= kCellBytes);
   size_t index(Rank owner, Rank peer, int link) const {
     const auto before = static_cast<size_t>(peer < owner ? peer : peer - 1);
     return before * static_cast<size_t>(shape_.links + 1) + static_cast<size_t>(link);
   }
 
   DeviceShape shape_;
-  size_t cells_ = 0, finished_ = 0, entered_ = 0, heads_ = 0, credits_ = 0, positions_ = 0,
-         told_ = 0, packets_ = 0, slots_ = 0, window_ = 0, bytes_ = 0;
+  size_t cells_ = 0, begun_ = 0, entered_ = 0, heads_ = 0, credits_ = 0, positions_ = 0, told_ = 0,
+         packets_ = 0, slots_ = 0, window_ = 0, bytes_ = 0;
 };
 
 // What lies where in the memory through which a rank's links to peers go that a relay leads to:

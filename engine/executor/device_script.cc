@@ -135,8 +135,10 @@ class ScriptWriter {
     moment.first_base = script_.bases_.size();
     return moment;
   }
-  void wait(const uint64_t* cell, uint64_t value, device::Awaited what, int32_t peer) {
-    script_.waits_.push_back({cell, value, what, peer});
+  // `expected`: the value with its mark.
+  void wait(const uint64_t* cell, uint64_t value, device::Awaited what, int32_t peer,
+            uint64_t expected = 0) {
+    script_.waits_.push_back({cell, value, what, peer, expected});
     ++script_.moments_.back().waits;
   }
   // All of these of a moment come before its others.
@@ -155,7 +157,9 @@ class ScriptWriter {
       if (peer != map_.me) what(peer);
   }
 
-  void grant(int32_t receive, uint64_t count) { write(p_.receives[receive].credit, count); }
+  void grant(int32_t receive, uint64_t count) {
+    write(p_.receives[receive].credit, device::marked(count, 0));
+  }
   // The slots that there are, for the part that begins.
   void grant_first(int32_t receive) {
     const LinkEndState& end = receives_[static_cast<size_t>(receive)];
@@ -174,13 +178,16 @@ class ScriptWriter {
     if (p_.tell) tell_buffers();
     script_.tells_ = script_.writes_.size();
     if (order_.meets)
-      with_peers(
-          [&](Rank peer) { write(map_.at<uint64_t>(peer, map_.layout.entered(map_.me)), 1); });
+      with_peers([&](Rank peer) {
+        write(map_.at<uint64_t>(peer, map_.layout.entered(map_.me)),
+              device::numbered(1, p_.digest));
+      });
     for (size_t i = 0; i < receives_.size(); ++i) grant_first(static_cast<int32_t>(i));
     if (!order_.meets) return;
     add_moment();
     with_peers([&](Rank peer) {
-      wait(map_.at<uint64_t>(map_.me, map_.layout.entered(peer)), 1, device::Awaited::begin, peer);
+      wait(map_.at<uint64_t>(map_.me, map_.layout.entered(peer)), device::numbered(1, 0),
+           device::Awaited::begin, peer, device::numbered(1, p_.digest));
     });
     with_peers(
         [&](Rank peer) { write_early(map_.at<uint64_t>(map_.me, map_.layout.entered(peer))); });
@@ -229,11 +236,13 @@ class ScriptWriter {
     if (!message || !step.begins) return;
     if (step.from >= 0) {
       const device::Receive& from = p_.receives[step.from];
-      wait(from.head, moment.received + 1, device::Awaited::message, from.peer);
+      const uint64_t next = moment.received + 1;
+      wait(from.head, device::marked(next, 0), device::Awaited::message, from.peer,
+           device::marked(next, message_digest(p_, step, *moment.place)));
     }
     if (step.to >= 0) {
       const device::Send& to = p_.sends[step.to];
-      wait(to.credit, moment.sent + 1, device::Awaited::credit, to.peer);
+      wait(to.credit, device::marked(moment.sent + 1, 0), device::Awaited::credit, to.peer);
     }
   }
 
@@ -246,7 +255,7 @@ class ScriptWriter {
     if (taken) write_early(const_cast<uint64_t*>(p_.receives[step.from].head));
     if (given) write_early(const_cast<uint64_t*>(p_.sends[step.to].credit));
     if (gives) tell_size(p_.sends[step.to], sent, step, moment);
-    if (gives) publish(p_.sends[step.to], sent);
+    if (gives) publish(p_.sends[step.to], sent, message_digest(p_, step, *moment.place));
     if (taken)
       grant_first(step.from);
     else if (takes && received + p_.slots <= all)
@@ -260,11 +269,17 @@ class ScriptWriter {
   }
   void tell_size(const device::Send& to, uint64_t sent, const device::Step& step,
                  const Moment& moment) {
-    if (to.marks)
-      write_early(&mark_of(to, sent).bytes, step.slot_offset + moment.size * p_.element_bytes);
+    if (!to.marks) return;
+    const uint64_t bytes = step.slot_offset + moment.size * p_.element_bytes;
+    const uint64_t mark =
+        device::mark_of(device::marked(0, message_digest(p_, step, *moment.place)));
+    write_early(&mark_of(to, sent).bytes, bytes | mark << device::kMarkShift);
   }
-  void publish(const device::Send& to, uint64_t sent) {
-    write(to.marks ? &mark_of(to, sent).number : to.head, sent);
+  void publish(const device::Send& to, uint64_t sent, uint32_t digest) {
+    if (to.marks)
+      write(&mark_of(to, sent).number, sent);
+    else
+      write(to.head, device::marked(sent, digest));
   }
 
   void add_end() {

@@ -28,7 +28,9 @@ class Interpreter {
         lease_(program.windowed ? lease_of(program, window_call_) : Need{}),
         failed_(ptx::load_relaxed_sys(program.failed) != 0),
         lanes_((program.lane_count + gridDim.x - 1 - blockIdx.x) / gridDim.x) {
-    if (program.windowed && blockIdx.x == 0) publish_finished(program);
+    const uint32_t history = mix_digests(program.state->history, program.digest);
+    if (threadIdx.x == 0) worker->history = history;
+    if (program.windowed) publish_begun(program, history);
   }
 
   __device__ void run() {
@@ -81,17 +83,19 @@ class Interpreter {
   __device__ bool run_lane(int i, bool alone) {
     while (!w_.ended[i]) {
       const Here h = here(i);
+      uint32_t stated = w_.history;
       if (h.may_wait()) {
-        const Need need = need_of(h, threadIdx.x);
+        Need need = need_of(h, threadIdx.x);
         if (!all_met(need, alone ? kPollsAlone : 1)) {
           if (gives_up(need, &h)) return false;
           if (!alone) return true;
           continue;
         }
+        stated = stated_with(need);
       }
       watch_.progress();
       prepare(h);
-      __syncthreads();
+      if (__syncthreads_or(stated != w_.history)) return part(h, stated);
       if (is_clerk()) pass(h, i);
       if (p_.told != nullptr && !reach_buffers(h)) return false;
       if (!move_data(h)) return false;
@@ -116,13 +120,50 @@ class Interpreter {
     if (!step.begins || !h.message) return {};
     if (item == step.waits && step.from >= 0) {
       const Receive& from = p_.receives[step.from];
-      return {from.head, *from.position + 1, Awaited::message, from.peer};
+      const uint64_t next = position_behind(*from.position, message_digest(p_, step, h.place));
+      return {from.head, marked(count_of(next), 0), Awaited::message, from.peer, next};
     }
     if (item == step.waits + 1u && step.to >= 0) {
       const Send& to = p_.sends[step.to];
       return {to.credit, credit_needed(p_, *to.position), Awaited::credit, to.peer};
     }
     return {};
+  }
+
+  // What the peer has stated that the thread had to wait for: the history with the call which that
+  // is that has come; this rank's where that is not known. Who compares does so later, as it has
+  // to be loaded.
+  __device__ uint32_t stated_with(const Need& need) const {
+    if (need.cell == nullptr) return w_.history;
+    if (states(need)) return static_cast<uint32_t>(begun_by(need.peer));
+    const bool next = need.expected != 0 && count_of(need.seen) == count_of(need.expected);
+    return next && need.seen != need.expected ? ~w_.history : w_.history;
+  }
+  // Whether the poster has said which call it has begun.
+  __device__ bool states(const Need& need) const {
+    return need.what == Awaited::signal && p_.windowed && p_.begun[need.peer] != nullptr;
+  }
+  __device__ uint64_t begun_by(int32_t peer) const {
+    return ptx::load_relaxed_sys(p_.begun[peer] + window_call_ % kBegun);
+  }
+  // Whether the peer that the thread waits for is in another call, in vain.
+  __device__ bool is_elsewhere(const Need& need) const {
+    if (need.cell == nullptr || !states(need)) return false;
+    const uint64_t begun = begun_by(need.peer), same = numbered(window_call_, w_.history);
+    return number_of(begun) == number_of(same) && begun != same;
+  }
+  // From a peer that is in another call.
+  __device__ bool part(const Here& h, uint32_t stated) {
+    withdraw_buffers();
+    if (stated != w_.history) {
+      const bool signal = threadIdx.x < h.step.waits;
+      const int32_t peer =
+          signal ? p_.waits[h.step.first_wait + threadIdx.x].peer : p_.receives[h.step.from].peer;
+      give_up(limits_, p_.failed, report(Cause::mismatched, &h),
+              {nullptr, w_.history, signal ? Awaited::signal : Awaited::message, peer});
+    }
+    withdraw_buffers();
+    return false;
   }
 
   // The step's operands, in shared memory; a part by each thread. What is read is read first: it
@@ -146,6 +187,7 @@ class Interpreter {
     w_.operands.box_count = step.boxes;
     set_bits(w_.operands.packets, step.boxed, received);
     w_.operands.flag = packet_flag(window_call_);
+    w_.operands.call = w_.history;
     o.source_count = received + step.sources;
     o.target_count = sent + plain;
     o.count = count;
@@ -161,7 +203,7 @@ class Interpreter {
   // its first step. What another one has told already stays as it is.
   // False: one has given up, and may have taken back before what was told only now.
   __device__ bool tell_buffers() const {
-    tell(address_of(call_.input), address_of(call_.output));
+    tell({address_of(call_.input), address_of(call_.output), numbered(call_number_, w_.history)});
     ptx::fence_sc_sys();
     if (!__syncthreads_or(ptx::load_relaxed_sys(p_.failed) != 0)) return true;
     withdraw_buffers();
@@ -172,42 +214,49 @@ class Interpreter {
     if (p_.tell == nullptr) return;
     __syncthreads();
     ptx::fence_sc_sys();
-    tell(0, 0);
+    tell({0, 0, numbered(call_number_, w_.history)});
     __syncthreads();
   }
-  __device__ void tell(uint64_t input, uint64_t output) const {
+  __device__ void tell(const Told& what) const {
     for (int rank = threadIdx.x; rank < p_.ranks; rank += blockDim.x) {
       if (p_.tell[rank] == nullptr) continue;
-      ptx::store_relaxed_sys(&p_.tell[rank]->input, input);
-      ptx::store_relaxed_sys(&p_.tell[rank]->output, output);
+      ptx::store_relaxed_sys(&p_.tell[rank]->input, what.input);
+      ptx::store_relaxed_sys(&p_.tell[rank]->output, what.output);
+      ptx::store_relaxed_sys(&p_.tell[rank]->call, what.call);
     }
   }
 
   // Operands that were prepared, from where peers have told that their buffers are. To be done when
-  // their signals have been seen. False: a peer has given up, and so has the worker.
+  // their signals have been seen. False: a peer has given up or is in another call, and so the
+  // worker has given up.
   __device__ bool reach_buffers(const Here& h) {
     const Step& step = h.step;
     Operands& o = w_.operands.plain;
     const int received = step.from >= 0, sent = step.to >= 0;
-    int32_t gone = -1;
+    Need gone;
     for (int k = threadIdx.x; k < step.sources; k += blockDim.x)
       reach(o.sources[received + k], step.first_source + k, &gone);
     for (int t = threadIdx.x; t < step.targets - step.boxes; t += blockDim.x)
       reach(o.targets[sent + t], step.first_target + t, &gone);
-    if (__syncthreads_or(gone >= 0) == 0) return true;
+    if (__syncthreads_or(gone.peer >= 0) == 0) return true;
     withdraw_buffers();
-    if (gone >= 0)
-      give_up(limits_, p_.failed, report(Cause::aborted, &h), {nullptr, 0, Awaited::buffers, gone});
+    if (gone.peer >= 0) {
+      const bool elsewhere = gone.seen != gone.expected;
+      give_up(limits_, p_.failed, report(elsewhere ? Cause::mismatched : Cause::aborted, &h), gone);
+    }
     withdraw_buffers();
     return false;
   }
   template <class Pointer>
-  __device__ void reach(Pointer& address, uint32_t operand, int32_t* gone) const {
+  __device__ void reach(Pointer& address, uint32_t operand, Need* gone) const {
     const Operand& o = p_.operands[operand];
     const uint64_t* const base = base_of(p_, o);
     if (base == nullptr) return;
     const uint64_t told = ptx::load_relaxed_sys(base);
-    if (told == 0) *gone = o.index;
+    const uint64_t call = ptx::load_relaxed_sys(&p_.told[o.index].call);
+    const uint64_t expected = numbered(call_number_, w_.history);
+    if (told == 0 || call != expected)
+      *gone = {nullptr, expected, Awaited::buffers, o.index, expected, call};
     address = moved(address, told);
   }
 
@@ -241,7 +290,7 @@ class Interpreter {
 
   template <class LinkEnd>
   __device__ const std::byte* slot(const LinkEnd& end, const Step& step) const {
-    return end.slots + slot_at(p_, step, *end.position);
+    return end.slots + slot_at(p_, step, count_of(*end.position));
   }
   __device__ std::byte* place_of(const Here& h, uint32_t operand) const {
     return address(p_, call_, p_.operands[operand], h.place, h.begin, h.at.turn, window_call_);
@@ -251,12 +300,17 @@ class Interpreter {
   // all read before the next.
   __device__ void pass(const Here& h, int i) {
     if (h.message && h.step.ends) {
-      if (h.step.from >= 0) ++*p_.receives[h.step.from].position;
-      if (h.step.to >= 0) ++*p_.sends[h.step.to].position;
+      const uint32_t digest = message_digest(p_, h.step, h.place);
+      if (h.step.from >= 0) move_on(p_.receives[h.step.from].position, digest);
+      if (h.step.to >= 0) move_on(p_.sends[h.step.to].position, digest);
     }
     Cursor at = h.at;
     w_.ended[i] = !advance(p_, h.lane, at);
     w_.cursors[i] = at;
+  }
+
+  static __device__ void move_on(uint64_t* position, uint32_t digest) {
+    *position = position_behind(*position, digest);
   }
 
   // After that barrier.
@@ -281,23 +335,28 @@ class Interpreter {
 
   // For the relay: what lies in the slot now.
   __device__ void mark(const Here& h, const Send& to) const {
-    const uint64_t number = *to.position;
+    const uint64_t number = count_of(*to.position);
     Mark& mark = to.marks[(number - 1) % p_.slots];
-    mark.bytes = h.step.slot_offset + h.size * p_.element_bytes;
+    mark.bytes = (h.step.slot_offset + h.size * p_.element_bytes) | uint64_t{mark_of(*to.position)}
+                                                                        << kMarkShift;
     ptx::store_release_sys(&mark.number, number);
   }
 
-  // All windowed calls before this one, to all peers, while other warps look for leases.
-  __device__ void publish_finished(const Program& program) const {
+  // To all peers, while other warps look for leases. Every worker does, before it posts.
+  __device__ void publish_begun(const Program& program, uint32_t history) const {
     const uint32_t peer = blockDim.x - 1 - threadIdx.x;
-    if (peer < static_cast<uint32_t>(program.ranks) && program.publish_finished[peer] != nullptr)
-      ptx::store_release_sys(program.publish_finished[peer], window_call_ - 1);
+    if (peer < static_cast<uint32_t>(program.ranks) && program.publish_begun[peer] != nullptr)
+      ptx::store_release_sys(program.publish_begun[peer] + window_call_ % kBegun,
+                             numbered(window_call_, history));
   }
 
   // That every peer has finished the call that used this part of the windows before.
   static __device__ Need lease_of(const Program& program, uint64_t window_call) {
-    if (threadIdx.x >= static_cast<unsigned>(program.ranks)) return {};
-    return {program.finished[threadIdx.x], window_call - kLeases, Awaited::lease,
+    if (threadIdx.x >= static_cast<unsigned>(program.ranks) || window_call <= kLeases) return {};
+    const uint64_t* const begun = program.begun[threadIdx.x];
+    if (begun == nullptr) return {};
+    const uint64_t behind = window_call - kLeases + 1;
+    return {begun + behind % kBegun, numbered(behind, 0), Awaited::lease,
             static_cast<int32_t>(threadIdx.x)};
   }
   __device__ bool await_lease() {
@@ -308,10 +367,11 @@ class Interpreter {
   }
 
   // After a try that was in vain. Null: before the first step.
-  __device__ bool gives_up(const Need& need, const Here* h) {
+  __device__ bool gives_up(Need& need, const Here* h) {
     if (++tries_ % kTriesPerLook != 0) return false;
     if (threadIdx.x == 0) w_.cause = watch_.look();
-    __syncthreads();
+    const bool elsewhere = is_elsewhere(need);
+    if (__syncthreads_or(elsewhere)) return !part(*h, elsewhere ? ~w_.history : w_.history);
     const Cause cause = w_.cause;
     if (cause == Cause::none) return false;
     withdraw_buffers();
@@ -346,7 +406,7 @@ class Interpreter {
     }
     if (threadIdx.x == 0) {
       state.departed = 0;
-      if (p_.collective) state.calls = call_number_;
+      if (p_.collective) state.calls = call_number_, state.history = w_.history;
       if (p_.windowed) state.window_calls = window_call_;
     }
   }
@@ -357,7 +417,7 @@ class Interpreter {
   Worker& w_;
   Watch watch_;
   const uint64_t call_number_, window_call_;
-  const Need lease_;
+  Need lease_;
   const bool failed_;
   const int lanes_;     // of this worker
   uint32_t tries_ = 0;  // the same in all threads

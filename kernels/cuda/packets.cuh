@@ -4,8 +4,9 @@
 // A packet is two atoms of 8 bytes, each 4 bytes of payload and the flag. The memory model promises
 // nothing about the order of the two, so a packet has come when both flags are there. A box holds
 // the packets of one message from one writer: payload bytes [16 i, 16 i + 16) are packets 2 i and
-// 2 i + 1. Whoever writes a box again must know that it has been read, and use another flag; no box
-// may hold a flag to come.
+// 2 i + 1. The packet right before them is the box's head, which says of which call it is. Whoever
+// writes a box again must know that it has been read, and use another flag; no box may hold a flag
+// to come.
 #pragma once
 
 #include <cstring>
@@ -23,6 +24,7 @@ struct PacketOperands {
   void* boxes[kMostBoxes];
   int box_count;
   uint32_t flag;
+  uint32_t call;  // a digest, by which those of one flag are told apart
 };
 
 __device__ __forceinline__ void store_packets(Vec16* packet, Vec16 payload, uint32_t flag) {
@@ -77,10 +79,11 @@ class PacketFold {
  public:
   // What BlockFold gives, to the plain targets and the boxes; a single source that is not modified
   // is copied bit by bit. All threads of the block call it; `watch` of each says when to give up.
-  // False, with the cause and the first source that did not come, if it did; other threads may have
-  // gone through.
+  // False, with the cause and the first source that did not come, if it did, or is of another call;
+  // other threads may have gone through.
   static __device__ bool run(const PacketOperands& o, Watch& watch, Cause* cause, int* missing) {
     const Packets packets = of(o);
+    if (head_number() < packets.boxes) store_head(o, head_number());
     for (uint64_t at = threadIdx.x * sizeof(Vec16); at < packets.bytes;
          at += blockDim.x * sizeof(Vec16)) {
       Vec16 result;
@@ -91,7 +94,11 @@ class PacketFold {
       for (int b = 0; b < packets.boxes; ++b)
         store_packets(static_cast<Vec16*>(o.boxes[b]) + packet_at(at), result, packets.flag);
     }
-    return true;
+    // Asked again, not kept meanwhile: registers are few.
+    *missing = head_number();
+    return *missing >= o.plain.source_count ||
+           (o.packets[*missing / 64] >> (*missing % 64) & 1) == 0 ||
+           is_of_call(o, *missing, watch, cause);
   }
 
  private:
@@ -122,6 +129,34 @@ class PacketFold {
     return packets;
   }
 
+  // Whose head the thread has. The last threads are those that have no payload, if any has none.
+  static __device__ int head_number() { return static_cast<int>(blockDim.x - 1 - threadIdx.x); }
+  static __device__ bool is_boxed(const Packets& packets, int source) {
+    return ((source < 64 ? packets.boxed[0] : packets.boxed[1]) >> (source % 64) & 1) != 0;
+  }
+  static __device__ const Vec16* head_of(const PacketOperands& o, int source) {
+    return static_cast<const Vec16*>(o.plain.sources[source]) - 1;
+  }
+  static __device__ void store_head(const PacketOperands& o, int box) {
+    const uint64_t marked = uint64_t{o.flag} << 32;
+    ptx::store_pair_relaxed_sys(static_cast<Vec16*>(o.boxes[box]) - 1, {marked | o.call, marked});
+  }
+  // Whether the box has been written in another call.
+  static __device__ bool is_elsewhere(const PacketOperands& o, Vec16 head) {
+    return has_come(head, o.flag) && payload_of(head) != o.call;
+  }
+  static __device__ bool is_of_call(const PacketOperands& o, int source, Watch& watch,
+                                    Cause* cause) {
+    Vec16 head = ptx::load_pair_relaxed_sys(head_of(o, source));
+    for (int polls = 1; !has_come(head, o.flag); ++polls) {
+      if (polls % kPollsPerLook == 0 && (*cause = watch.look()) != Cause::none) return false;
+      head = ptx::load_pair_relaxed_sys(head_of(o, source));
+    }
+    if (payload_of(head) == o.call) return true;
+    *cause = Cause::mismatched;
+    return false;
+  }
+
   // Of payload byte `at`.
   static __device__ uint64_t packet_at(uint64_t at) { return at / kPayloadOfPacket; }
 
@@ -130,11 +165,10 @@ class PacketFold {
     typename V::Acc acc{};
     for (int k = 0; k < packets.sources; ++k) {
       Vec16 stored;
-      if (((k < 64 ? packets.boxed[0] : packets.boxed[1]) >> (k % 64) & 1) == 0) {
+      if (!is_boxed(packets, k)) {
         stored = load_some(static_cast<const unsigned char*>(o.plain.sources[k]) + at,
                            packets.bytes - at);
-      } else if (!await(static_cast<const Vec16*>(o.plain.sources[k]) + packet_at(at), packets.flag,
-                        watch, cause, &stored)) {
+      } else if (!await(o, k, packet_at(at), packets.flag, watch, cause, &stored)) {
         *missing = k;
         return false;
       }
@@ -153,8 +187,9 @@ class PacketFold {
     return true;
   }
 
-  static __device__ bool await(const Vec16* packet, uint32_t flag, Watch& watch, Cause* cause,
-                               Vec16* payload) {
+  static __device__ bool await(const PacketOperands& o, int source, uint64_t at, uint32_t flag,
+                               Watch& watch, Cause* cause, Vec16* payload) {
+    const Vec16* const packet = static_cast<const Vec16*>(o.plain.sources[source]) + at;
     for (int polls = 1;; ++polls) {
       const Vec16 first = ptx::load_pair_relaxed_sys(packet);
       const Vec16 second = ptx::load_pair_relaxed_sys(packet + 1);
@@ -163,7 +198,10 @@ class PacketFold {
         return true;
       }
       ptx::nanosleep(8);
-      if (polls % kPollsPerLook == 0 && (*cause = watch.look()) != Cause::none) return false;
+      if (polls % kPollsPerLook != 0) continue;
+      *cause = is_elsewhere(o, ptx::load_pair_relaxed_sys(head_of(o, source))) ? Cause::mismatched
+                                                                               : watch.look();
+      if (*cause != Cause::none) return false;
     }
   }
 };

@@ -17,15 +17,19 @@ struct Need {
   uint64_t value = 0;
   Awaited what = Awaited::signal;
   int32_t peer = -1;
+  uint64_t expected = 0;  // of marks: what is seen where the peer is in the same call
+  uint64_t seen = 0;
 };
 
-__device__ __forceinline__ bool is_met(const Need& need) {
-  return need.cell == nullptr || reached(ptx::load_acquire_sys(need.cell), need.value);
+__device__ __forceinline__ bool is_met(Need& need) {
+  if (need.cell == nullptr) return true;
+  need.seen = ptx::load_acquire_sys(need.cell);
+  return reached(need.seen, need.value);
 }
 
 // Whether the needs of all threads are met, and then all see what was posted with what these saw;
 // each polls its own at most `polls` times. All threads call it.
-__device__ __forceinline__ bool all_met(const Need& mine, int polls) {
+__device__ __forceinline__ bool all_met(Need& mine, int polls) {
   bool met = is_met(mine);
   for (int i = 1; !met && i < polls; ++i) {
     ptx::nanosleep(8);
@@ -74,7 +78,7 @@ __device__ inline void give_up(const Limits& limits, uint32_t* failed, const Rep
   to.rounds = report.rounds;
   to.number = limits.number;
   to.needed = need.value;
-  to.seen = need.cell == nullptr ? 0 : ptx::load_relaxed_sys(need.cell);
+  to.seen = need.cell == nullptr ? need.seen : ptx::load_relaxed_sys(need.cell);
   ptx::store_release_sys(&to.complete, 1u);
 }
 

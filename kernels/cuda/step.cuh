@@ -65,6 +65,22 @@ __device__ inline Cause end_of_calls(const Tail& tail, const Limits& limits, uin
   return static_cast<Cause>(*shared);
 }
 
+// For its thread: the wait whose peer is in another call, and what the cell was; or null. Null as
+// well where waits have been ended by force, as cells say nothing any more, and where what is seen
+// is of a later message, which has a mark of its own.
+__device__ inline const CellWait* find_mismatch(const Tail& tail, uint64_t* seen) {
+  for (uint32_t i = blockDim.x - 1 - threadIdx.x; i < tail.wait_count; i += blockDim.x) {
+    const CellWait& wait = tail.waits[i];
+    if (wait.expected == 0) continue;
+    *seen = ptx::load_acquire_sys(wait.cell);
+    const bool gone_on =
+        wait.what == Awaited::message && count_of(*seen) != count_of(wait.expected);
+    if (*seen == wait.expected || gone_on) continue;
+    return ptx::load_relaxed_sys(&tail.watched->ended) != 0 ? nullptr : &wait;
+  }
+  return nullptr;
+}
+
 // What a cell was.
 __device__ inline const uint64_t* saved_of(const Tail& tail, const uint64_t* cell) {
   const auto* const at = reinterpret_cast<const std::byte*>(cell);
@@ -99,6 +115,15 @@ __device__ inline void report_gone(const Tail& tail, const Limits& limits, int32
             {nullptr, 0, Awaited::buffers, peer});
 }
 
+// A peer is in another call, for those threads that have found one.
+__device__ inline void report_mismatch(const Tail& tail, const Limits& limits, const CellWait* wait,
+                                       uint64_t seen) {
+  withdraw_buffers(tail);
+  if (wait != nullptr)
+    give_up(limits, tail.failed, report_of(tail, Cause::mismatched),
+            {nullptr, wait->expected, wait->what, wait->peer, wait->expected, seen});
+}
+
 // Reports what the stream was waiting for when waits were ended; no peer, if it had all come.
 __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause cause) {
   withdraw_buffers(tail);
@@ -107,7 +132,7 @@ __device__ inline void report_end(const Tail& tail, const Limits& limits, Cause 
   if (ended) ptx::fence_acq_rel_sys();
   for (uint32_t i = threadIdx.x; ended && i < tail.wait_count; i += blockDim.x) {
     const CellWait& wait = tail.waits[i];
-    const Need need{saved_of(tail, wait.cell), wait.value, wait.what, wait.peer};
+    Need need{saved_of(tail, wait.cell), wait.value, wait.what, wait.peer};
     if (!is_met(need)) give_up(limits, tail.failed, report, need);
   }
   __syncthreads();
@@ -147,8 +172,12 @@ template <class T, class Op>
 __device__ __forceinline__ void run_step(const Operands& operands, const Tail& tail,
                                          const Limits& limits, Operands* mine, uint32_t* shared) {
   if (tail.state != nullptr) {
+    uint64_t seen = 0;  // while the first thread looks whether calls are over
+    const CellWait* const elsewhere = find_mismatch(tail, &seen);
     const Cause cause = end_of_calls(tail, limits, shared);
     if (cause != Cause::none) return report_end(tail, limits, cause);
+    if (__syncthreads_or(elsewhere != nullptr) != 0)
+      return report_mismatch(tail, limits, elsewhere, seen);
   }
   if (operands.count != 0 && operands.source_count != 0 && operands.target_count != 0) {
     take_part(operands, sizeof(T), mine);

@@ -15,7 +15,8 @@ struct Worker {
   bool ended[kMostLanes];
   PacketOperands operands;
   Cause cause;
-  bool last;  // of the launch's workers to end
+  uint32_t history;  // this call included
+  bool last;         // of the launch's workers to end
   Program program;
   Vec16 tables[kKeptVectors];
 };
@@ -53,8 +54,8 @@ __device__ inline const Program& keep(const Program& given, Worker& worker) {
   move(kept.posts);
   move(kept.receives);
   move(kept.sends);
-  move(kept.finished);
-  move(kept.publish_finished);
+  move(kept.begun);
+  move(kept.publish_begun);
   move(kept.tell);
   return kept;
 }

@@ -109,7 +109,7 @@ void for_each_wait(const device::Program& p, void (*change)(device::Wait&)) {
 
 void forget_peers(device::Program& p) {
   for (Rank r = 0; p.windowed && r < p.ranks; ++r)
-    const_cast<const uint64_t**>(p.finished)[r] = nullptr;
+    const_cast<const uint64_t**>(p.begun)[r] = nullptr;
 }
 
 constexpr Bug kBugs[] = {

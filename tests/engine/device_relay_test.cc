@@ -20,6 +20,11 @@ namespace {
 constexpr DeviceShape kShape{
     .ranks = 2, .cells = 1, .links = 2, .slots = 2, .slot_bytes = 64, .window_bytes = 0};
 
+uint64_t counted(uint64_t count) { return device::marked(count, 0); }
+// Cells have counts; what there is to say of messages, besides, is a mark.
+uint32_t mark_for(uint64_t number) { return static_cast<uint32_t>(0xabc0 + number); }
+uint64_t head_for(uint64_t number) { return device::marked(number, mark_for(number)); }
+
 struct End {
   std::vector<uint64_t> memory, own;
   DeviceMap map{.layout = DeviceMemoryLayout(kShape), .memory = {}};
@@ -161,7 +166,7 @@ class DeviceRelays : public testing::TestWithParam<std::unique_ptr<Medium> (*)()
     const device::Send to = sender(link);
     const size_t slot = (number - 1) % kShape.slots;
     std::memset(medium_->seen(0, to.slots + slot * kShape.slot_bytes), what, bytes);
-    to.marks[slot] = {bytes, number};
+    to.marks[slot] = {bytes | uint64_t{mark_for(number)} << device::kMarkShift, number};
   }
   std::string heard(int link, uint64_t number, size_t bytes) const {
     const std::byte* const slot =
@@ -181,11 +186,11 @@ TEST_P(DeviceRelays, CarryMessagesAndCredits) {
       const size_t bytes = number * 7;
       say(link, number, what, bytes);
       settle();
-      EXPECT_EQ(*receiver(link).head, number);
+      EXPECT_EQ(*receiver(link).head, head_for(number));
       EXPECT_EQ(heard(link, number, bytes), std::string(bytes, what));
-      *receiver(link).credit = number;
+      *receiver(link).credit = head_for(number);
       settle();
-      EXPECT_EQ(*sender(link).credit, number);
+      EXPECT_EQ(*sender(link).credit, head_for(number));
     }
   }
   EXPECT_TRUE(ends_[0].relay->is_drained());
@@ -196,12 +201,12 @@ TEST_P(DeviceRelays, CarryMessagesAndCredits) {
 TEST_P(DeviceRelays, CarryMessagesInOrder) {
   say(0, 1, 'a', 1);
   settle();
-  *receiver(0).credit = 1;
+  *receiver(0).credit = counted(1);
   say(0, 2, 'b', 1);
   say(0, 3, 'c', 1);
   EXPECT_FALSE(ends_[0].relay->is_drained());
   settle();
-  EXPECT_EQ(*receiver(0).head, 3u);
+  EXPECT_EQ(*receiver(0).head, head_for(3));
   EXPECT_EQ(heard(0, 2, 1), "b");
   EXPECT_EQ(heard(0, 3, 1), "c");
 }
@@ -212,7 +217,7 @@ TEST_P(DeviceRelays, TellCallsApart) {
   for (int call = 0; call < 3; ++call) {
     say(0, 1, 'x', 1);
     settle();
-    EXPECT_EQ(*receiver(0).head, 1u);
+    EXPECT_EQ(*receiver(0).head, head_for(1));
     *const_cast<uint64_t*>(receiver(0).head) = 0;
   }
   std::vector<uint64_t> heads;
@@ -223,16 +228,16 @@ TEST_P(DeviceRelays, TellCallsApart) {
     const uint64_t head = *receiver(0).head;
     if (head != 0 && (heads.empty() || heads.back() != head)) heads.push_back(head);
   }
-  EXPECT_EQ(heads.back(), 2u);
+  EXPECT_EQ(heads.back(), head_for(2));
   EXPECT_EQ(heard(0, 1, 1) + heard(0, 2, 1), "ab");
 }
 
 // The same number may be granted again, as soon as it is taken.
 TEST_P(DeviceRelays, CarryEveryGrant) {
   for (int call = 0; call < 20; ++call) {
-    *receiver(0).credit = 2;
+    *receiver(0).credit = counted(2);
     settle();
-    EXPECT_EQ(*sender(0).credit, 2u);
+    EXPECT_EQ(*sender(0).credit, counted(2));
     *const_cast<uint64_t*>(sender(0).credit) = 0;
   }
 }
@@ -242,13 +247,13 @@ TEST_P(DeviceRelays, CarryCreditsToWhoSleeps) {
   settle();  // both know of each other
   for (uint64_t number = 1; number <= kShape.slots + 2; ++number)
     for (int link = 0; link <= kShape.links; ++link) {
-      *receiver(link).credit = number;
+      *receiver(link).credit = counted(number);
       ends_[1].relay->poll();
       EXPECT_TRUE(ends_[1].relay->is_drained()) << "credit " << number << " of link " << link;
     }
   settle();
   for (int link = 0; link <= kShape.links; ++link)
-    EXPECT_EQ(*sender(link).credit, kShape.slots + 2);
+    EXPECT_EQ(*sender(link).credit, counted(kShape.slots + 2));
 }
 
 // Who has done its part may go; what it sent arrives, whatever else is noticed first.
@@ -264,7 +269,7 @@ TEST_P(DeviceRelays, CarryTheLastWordsOfWhoIsGone) {
   for (int i = 0; i < 20; ++i) pass(ends_[1]);
   ends_[1].media->poll();
   for (int i = 0; i < 5; ++i) ends_[1].relay->poll();
-  EXPECT_EQ(*receiver(0).head, 2u);
+  EXPECT_EQ(*receiver(0).head, head_for(2));
   EXPECT_EQ(ends_[1].relay->peer_status(0).code(), Code::peer_lost);
 }
 
@@ -295,7 +300,7 @@ TEST_P(DirectRelays, FlushBeforeTheyPublish) {
     say(0, number, 'a', 5);
     settle();
   }
-  EXPECT_EQ(heads, (std::vector<uint64_t>{0, 1}));
+  EXPECT_EQ(heads, (std::vector<uint64_t>{0, head_for(1)}));
 }
 
 // What is under way a relay that goes would take away.

@@ -14,8 +14,8 @@ device::Report report_of(device::Cause cause) {
   report.step = 2;
   report.round = 4;
   report.rounds = 5;
-  report.needed = 9;
-  report.seen = 8;
+  report.needed = device::marked(9, 0);
+  report.seen = device::marked(8, 77);
   return report;
 }
 
@@ -38,6 +38,18 @@ TEST(DeviceReport, NamesWhoGaveUp) {
   EXPECT_EQ(status.peer(), 3);
   EXPECT_EQ(status.message(),
             "rank 0's GPU keeps off the input and output of rank 3, which has given up zero_copy");
+}
+
+TEST(DeviceReport, NamesWhoIsInAnotherCall) {
+  for (const auto awaited : {device::Awaited::message, device::Awaited::buffers}) {
+    device::Report report = report_of(device::Cause::mismatched);
+    report.awaited = awaited;
+    const Status status = explain(report, "ring", 0);
+    EXPECT_EQ(status.code(), Code::mismatch);
+    EXPECT_EQ(status.peer(), 3);
+    EXPECT_TRUE(status.message().find("found rank 3 in another call") != std::string_view::npos)
+        << status.message();
+  }
 }
 
 TEST(DeviceReport, TellsAbortFromTimeout) {

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "kernels/reduce.h"
+#include "tests/support/device_boxes.h"
 
 namespace weft::test {
 namespace {
@@ -43,6 +44,7 @@ struct StreamRun {
   size_t launch = 0;
   bool running = false;
   uint64_t call = 0, window_call = 0;
+  uint32_t history = 0;
   std::vector<LaneRun> lanes;
   std::vector<uint32_t> lanes_left;  // by worker
   std::vector<bool> admitted;        // by worker: past the wait for the lease
@@ -139,7 +141,8 @@ class Interpreter {
     run.running = true;
     run.call = state(stream).calls + 1;
     run.window_call = state(stream).window_calls + 1;
-    run.publishing = p.windowed && run.window_call > 1 ? 0 : p.ranks;
+    run.history = device::mix_digests(state(stream).history, p.digest);
+    run.publishing = p.windowed ? 0 : p.ranks;
     const uint32_t most = streams_[stream].workers;
     run.workers_left = most == 0 ? p.lane_count : std::min(most, p.lane_count);
     run.lanes_left.assign(run.workers_left, 0);
@@ -160,7 +163,9 @@ class Interpreter {
     const Program& p = program(stream);
     if (run.publishing == p.ranks) return false;
     const Rank peer = run.publishing++;
-    if (uint64_t* cell = p.publish_finished[peer]) set(stream, peer, cell, run.window_call - 1);
+    if (uint64_t* words = p.publish_begun[peer])
+      set(stream, peer, words + run.window_call % device::kBegun,
+          device::numbered(run.window_call, run.history));
     return true;
   }
 
@@ -168,7 +173,7 @@ class Interpreter {
   bool depart(int stream) {
     StreamRun& run = runs_[stream];
     const Program& p = program(stream);
-    if (p.collective) ++state(stream).calls;
+    if (p.collective) ++state(stream).calls, state(stream).history = run.history;
     if (p.windowed) ++state(stream).window_calls;
     if (const std::string wrong = launch(stream).end(); !wrong.empty()) fault(wrong);
     run.running = false;
@@ -186,10 +191,12 @@ class Interpreter {
     StreamRun& run = runs_[stream];
     const Program& p = program(stream);
     if (run.admitted[worker]) return true;
-    for (Rank peer = 0; peer < p.ranks; ++peer)
-      if (p.finished[peer] &&
-          !device::reached(*p.finished[peer], run.window_call - device::kLeases))
+    const uint64_t behind = run.window_call - device::kLeases + 1;
+    for (Rank peer = 0; peer < p.ranks && run.window_call > device::kLeases; ++peer)
+      if (p.begun[peer] &&
+          !device::reached(p.begun[peer][behind % device::kBegun], device::numbered(behind, 0)))
         return false;
+    if (run.publishing < p.ranks) return false;  // before anything is posted
     run.admitted[worker] = true;
     return true;
   }
@@ -199,7 +206,8 @@ class Interpreter {
     if (!entry) return;
     if (!within(peer, entry)) return fault(concat("rank ", peer, " is told elsewhere"));
     const device::Call& call = launch(stream).call;
-    *entry = {device::address_of(call.input), device::address_of(call.output)};
+    *entry = {device::address_of(call.input), device::address_of(call.output),
+              device::numbered(runs_[stream].call, runs_[stream].history)};
   }
 
   // -- steps --------------------------------------------------------------------------------------
@@ -226,20 +234,26 @@ class Interpreter {
       case Phase::give_back:
         if (s.from >= 0 && s.ends && message(p, lane)) {
           const Receive& end = p.receives[s.from];
-          set(stream, end.peer, end.credit, ++*end.position);
+          set(stream, end.peer, end.credit, move_on(p, s, lane, end.position));
         }
         lane.phase = Phase::publish;
         return true;
       case Phase::publish:
         if (s.to >= 0 && s.ends && message(p, lane)) {
           const Send& end = p.sends[s.to];
-          set(stream, end.peer, end.head, ++*end.position);
+          set(stream, end.peer, end.head, move_on(p, s, lane, end.position));
         }
         lane.phase = Phase::post;
         lane.part = 0;
         return true;
       default: return post(stream, lane, s);
     }
+  }
+
+  static uint64_t move_on(const Program& p, const Step& s, const LaneRun& lane,
+                          uint64_t* position) {
+    return *position =
+               device::position_behind(*position, device::message_digest(p, s, place_of(p, lane)));
   }
 
   bool post(int stream, LaneRun& lane, const Step& s) {
@@ -264,18 +278,39 @@ class Interpreter {
     return device::has_message(place_of(p, lane), begin_of(p, lane));
   }
 
-  bool ready(int stream, const LaneRun& lane, const Step& s) const {
+  bool ready(int stream, const LaneRun& lane, const Step& s) {
     const Program& p = program(stream);
     for (uint32_t i = 0; i < s.waits; ++i) {
       const Wait& wait = p.waits[s.first_wait + i];
       const uint64_t needed = device::needed_by(wait, lane.at, runs_[stream].call);
       if (needed != 0 && !device::reached(*wait.cell, needed)) return false;
     }
+    for (uint32_t i = 0; i < s.waits; ++i)
+      if (const Wait& wait = p.waits[s.first_wait + i]; lane.at.turn >= wait.lag)
+        check_begun(stream, wait.peer);
     if (!s.begins || !message(p, lane)) return true;
-    if (s.from >= 0 && !device::reached(*p.receives[s.from].head, *p.receives[s.from].position + 1))
-      return false;
+    if (s.from >= 0 && !has_come(p, s, lane)) return false;
     return s.to < 0 || device::reached(*p.sends[s.to].credit,
                                        device::credit_needed(p, *p.sends[s.to].position));
+  }
+
+  bool has_come(const Program& p, const Step& s, const LaneRun& lane) {
+    const Receive& from = p.receives[s.from];
+    const uint64_t next =
+        device::position_behind(*from.position, device::message_digest(p, s, place_of(p, lane)));
+    if (!device::reached(*from.head, device::marked(device::count_of(next), 0))) return false;
+    if (device::count_of(*from.head) == device::count_of(next) && *from.head != next)
+      fault(concat("a message of rank ", from.peer, " has another mark than it should"));
+    return true;
+  }
+  // Of a windowed call, whose signal has been seen.
+  void check_begun(int stream, Rank peer) {
+    const StreamRun& run = runs_[stream];
+    const Program& p = program(stream);
+    if (p.windowed && p.begun[peer] &&
+        p.begun[peer][run.window_call % device::kBegun] !=
+            device::numbered(run.window_call, run.history))
+      fault(concat("rank ", peer, " has posted and not said what it has begun"));
   }
 
   // Two halves of the elements, each read and then written, in two orders. False: packets of the
@@ -296,26 +331,6 @@ class Interpreter {
     if (reads) return read(stream, lane, s, first, last - first, lane.value[half]);
     write(stream, lane, s, first, lane.value[half]);
     return true;
-  }
-
-  // The payload of bytes [offset, offset + bytes) of the box, if all has come.
-  static bool open_box(const std::byte* box, uint64_t offset, uint64_t bytes, uint32_t flag,
-                       std::vector<std::byte>& payload) {
-    payload.resize(bytes);
-    for (uint64_t at = 0; at < bytes; ++at) {
-      const std::byte* const word = box + (offset + at) / 4 * 8;
-      if (std::memcmp(word + 4, &flag, sizeof flag) != 0) return false;
-      payload[at] = word[(offset + at) % 4];
-    }
-    return true;
-  }
-  static void fill_box(std::byte* box, uint64_t offset, uint32_t flag,
-                       const std::vector<std::byte>& payload) {
-    for (uint64_t at = 0; at < payload.size(); at += 4) {
-      std::byte* const word = box + (offset + at) / 4 * 8;
-      std::memcpy(word, payload.data() + at, std::min<uint64_t>(4, payload.size() - at));
-      std::memcpy(word + 4, &flag, sizeof flag);
-    }
   }
 
   std::byte* address(int stream, const LaneRun& lane, uint32_t operand) const {
@@ -352,7 +367,8 @@ class Interpreter {
     std::vector<const void*> sources;
     if (s.from >= 0)
       sources.push_back(p.receives[s.from].slots +
-                        device::slot_at(p, s, *p.receives[s.from].position) + offset);
+                        device::slot_at(p, s, device::count_of(*p.receives[s.from].position)) +
+                        offset);
     const uint64_t scaled = s.scaled << sources.size();
     const uint32_t flag = device::packet_flag(runs_[stream].window_call);
     std::deque<std::vector<std::byte>> payloads;
@@ -393,7 +409,8 @@ class Interpreter {
       std::byte* const to = address(stream, lane, s.first_target + i);
       i + s.boxes < s.targets ? put(to) : fill_box(to, offset, flag, value);
     }
-    if (s.to >= 0) put(p.sends[s.to].slots + device::slot_at(p, s, *p.sends[s.to].position));
+    if (s.to >= 0)
+      put(p.sends[s.to].slots + device::slot_at(p, s, device::count_of(*p.sends[s.to].position)));
   }
 
   // -- cells --------------------------------------------------------------------------------------
@@ -427,7 +444,7 @@ class Interpreter {
       for (uint32_t j = 0; j < p.lanes[i].steps; ++j)
         check_step(rank, p, p.lanes[i].first_step + j);
     for (Rank peer = 0; p.windowed && peer < p.ranks; ++peer)
-      if (peer != rank) check(rank, p.finished[peer]), check(peer, p.publish_finished[peer]);
+      if (peer != rank) check(rank, p.begun[peer]), check(peer, p.publish_begun[peer]);
   }
 
   void check_step(Rank rank, const Program& p, uint32_t index) {

@@ -148,7 +148,7 @@ TEST(Interpreter, NamesThePeerThatDoesNotComeAndStaysFailed) {
   EXPECT_EQ(first.awaited, Awaited::message);
   EXPECT_EQ(first.peer, 2);
   EXPECT_EQ(first.step, 1u);
-  EXPECT_EQ(first.needed, 1u);
+  EXPECT_EQ(count_of(first.needed), 1u);
   EXPECT_EQ(first.seen, 0u);
   const Report& second = world->memory[1].report;
   EXPECT_EQ(second.cause, Cause::timed_out);

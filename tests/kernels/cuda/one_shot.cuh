@@ -12,7 +12,7 @@ inline constexpr size_t kBoxPackets = 512;
 // A rank's boxes: by call modulo two (a rank that is a call ahead must not write what a slow one
 // still reads; it cannot be two ahead), and writer.
 struct Boxes {
-  Vec16 packets[2][kRanksMost][kBoxPackets];
+  Vec16 packets[2][kRanksMost][1 + kBoxPackets];  // behind the box's head
 };
 
 struct OneShot {
@@ -31,7 +31,7 @@ template <class T, class Op>
 __global__ void one_shot(OneShot a) {
   __shared__ PacketOperands o;
   const auto box = [&](int owner, int writer) {
-    return a.boxes[owner]->packets[a.call % 2][writer];
+    return a.boxes[owner]->packets[a.call % 2][writer] + 1;
   };
   if (threadIdx.x == 0) {
     o = {};
