@@ -9,14 +9,13 @@ int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(since_1970).count();
 }
 
-TickDial::Moment TickDial::now() { return {ticks(), unix_now_ns()}; }
+TickDial::Moment TickDial::now() { return {ticks(), steady_clock().now_ns(), unix_now_ns()}; }
 
 // The rate is measured from then to now, so that nothing has to be known of the processor.
-int64_t TickDial::unix_ns(uint64_t at) const {
-  const Moment last = now();
-  if (last.ticks == first_.ticks) return last.unix_ns;
-  const double ns_per_tick = static_cast<double>(last.unix_ns - first_.unix_ns) /
-                             static_cast<double>(last.ticks - first_.ticks);
+int64_t TickDial::unix_ns(const Moment& first, const Moment& last, uint64_t at) {
+  if (last.ticks == first.ticks) return last.unix_ns;
+  const double ns_per_tick = static_cast<double>(last.steady_ns - first.steady_ns) /
+                             static_cast<double>(last.ticks - first.ticks);
   const auto ago = static_cast<double>(static_cast<int64_t>(last.ticks - at));
   return last.unix_ns - static_cast<int64_t>(ago * ns_per_tick);
 }

@@ -39,14 +39,19 @@ class TickDial {
  public:
   TickDial() : first_(now()) {}
 
-  // Nanoseconds since 1970. Good to a millisecond, or better the longer ago this was made.
-  int64_t unix_ns(uint64_t at) const;
+  // Nanoseconds since 1970, as the system's clock counts them now, however it was set since. Good
+  // to a millisecond, or better the longer ago this was made.
+  int64_t unix_ns(uint64_t at) const { return unix_ns(first_, now(), at); }
 
- private:
   struct Moment {
     uint64_t ticks;
+    int64_t steady_ns;  // of a clock that nobody sets
     int64_t unix_ns;
   };
+  // The same by these two moments.
+  static int64_t unix_ns(const Moment& first, const Moment& last, uint64_t at);
+
+ private:
   static Moment now();
 
   Moment first_;

@@ -17,7 +17,9 @@ std::shared_ptr<std::byte> Allocations::add(const std::shared_ptr<Allocations>& 
           }};
 }
 
+// Not in a forked child, where a thread that is not there may hold the lock.
 void Allocations::free(SharedMemory& memory, uint32_t number) {
+  if (!process_.here()) return;
   const std::lock_guard lock(mutex_);
   by_address_.erase(memory.bytes().data());
   if (abandoned_) return;

@@ -1,7 +1,8 @@
 // What a communicator has allocated on this rank for peers to map, and where buffers lie in it.
 //
 // Thread safety: calls may come from any thread: memory is freed where its last holder lets go of
-// it, also after the communicator is gone.
+// it, also after the communicator is gone. In a forked child memory may be let go of, and nothing
+// else.
 #pragma once
 
 #include <map>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/origin_process.h"
 #include "transport/transport.h"
 
 namespace weft {
@@ -42,6 +44,7 @@ class Allocations {
   };
   void free(SharedMemory& memory, uint32_t number);
 
+  const OriginProcess process_;
   mutable std::mutex mutex_;
   std::map<const std::byte*, Entry> by_address_;
   std::vector<uint32_t> freed_;

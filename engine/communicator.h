@@ -90,7 +90,8 @@ class Communicator {
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
   virtual const Options& options() const = 0;
-  // Ranks by host: equal numbers share a host, numbered by first appearance.
+  // Ranks by host: equal numbers share a host, numbered by first appearance. Where users or network
+  // namespaces differ, memory cannot be shared, and those are hosts of their own.
   virtual const std::vector<int>& host_of_rank() const = 0;
 
   // Blocking: returns when the output is there and the input may be changed.
@@ -171,7 +172,8 @@ class Communicator {
   // pages. Where all ranks share a host's memory, calls whose buffers all lie in such memory run
   // between them, without copies in between; everywhere else it is memory as any other. It is freed
   // with the last copy of the pointer, in any order, also after the communicator is gone; no call
-  // on it may be under way then. A size that differs is an error on all ranks.
+  // on it may be under way then. A forked child that writes to it writes to its parent's. A size
+  // that differs is an error on all ranks.
   virtual Result<std::shared_ptr<std::byte>> allocate(size_t bytes);
 
   // Collective: a text of each rank, by rank. For agreeing on what comes next, as those who build

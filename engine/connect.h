@@ -20,8 +20,8 @@ using Addresses = std::map<std::string, std::string>;
 
 class Connecting {
  public:
-  // Makes those of `names` that are of use; `hosts` by rank. Verbs is left out where it cannot be
-  // and others are named, too.
+  // Makes those of `names` that are of use; `hosts` by rank, equal where ranks can share memory.
+  // Verbs is left out where it cannot be and others are named, too.
   static Result<Connecting> begin(const MakeTransport& make, const std::vector<std::string>& names,
                                   const std::vector<int>& hosts, const TransportConfig& config);
   Addresses addresses() const;

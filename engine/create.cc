@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/greeting.h"
 #include "engine/tuner/tuning.h"
+#include "transport/shm/address.h"
 
 namespace weft {
 namespace {
@@ -100,7 +101,7 @@ DeviceAgreement agree_on_devices(const std::vector<Greeting>& greetings) {
 // What is wrong with this rank goes into its greeting; what it has read into `config`.
 Greeting greet(CreateConfig& config, Rank rank) {
   Greeting greeting;
-  greeting.host = config.host;
+  greeting.host = shm::Address::here(config.host, "").to_string();
   greeting.machine = machine_identity();
   greeting.cpus = usable_cpus();
   greeting.name = random_name();

@@ -27,8 +27,8 @@ std::unique_lock<DriverLock> DriverLock::lock_unless(const std::function<bool()>
 void DriverLock::receive() {
   std::unique_lock door(door_);
   turns_ = waiting_;
-  changed_.notify_all();
-  changed_.wait(door, [this] { return !inside_ && (turns_ == 0 || waiting_ == 0); });
+  changed_->notify_all();
+  changed_->wait(door, [this] { return !inside_ && (turns_ == 0 || waiting_ == 0); });
   turns_ = 0;
 }
 
@@ -47,11 +47,11 @@ void Visit::enter(const std::function<bool()>& given_up) {
       break;
     }
     if (given_up && given_up()) break;
-    lock_.changed_.wait_for(door, kRest);
+    lock_.changed_->wait_for(door, kRest);
   }
   --lock_.waiting_;
   door.unlock();
-  lock_.changed_.notify_all();  // the holder may wait for one that has given up
+  lock_.changed_->notify_all();  // the holder may wait for one that has given up
 }
 
 void Visit::leave() {
@@ -64,7 +64,7 @@ void Visit::leave() {
     const std::lock_guard door(lock_.door_);
     lock_.inside_ = false;
   }
-  lock_.changed_.notify_all();
+  lock_.changed_->notify_all();
 }
 
 void Visit::give_turn() {

@@ -13,12 +13,24 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
+
+#include "base/origin_process.h"
 
 namespace weft {
 
 class DriverLock {
  public:
+  DriverLock() = default;
+  // In a forked child the condition is left as it is: threads of the parent that waited for it are
+  // not there to leave it, and destroying it would wait for them.
+  ~DriverLock() {
+    if (!process_.here()) static_cast<void>(changed_.release());
+  }
+  DriverLock(const DriverLock&) = delete;
+  DriverLock& operator=(const DriverLock&) = delete;
+
   // To drive.
   void lock();
   bool try_lock() {
@@ -41,7 +53,8 @@ class DriverLock {
 
   std::atomic<bool> held_{false};  // by whoever drives
   std::mutex door_;                // guards what follows; who holds it only tries to drive
-  std::condition_variable changed_;
+  const OriginProcess process_;
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::atomic<int> waiting_{0};  // visitors outside
   int turns_ = 0;                // so many of them may come in; the holder waits meanwhile
   bool inside_ = false;          // one of them is

@@ -159,7 +159,7 @@ bool Engine::would_pull(const Operation& op) {
 // The exchange sends nothing before all windows are mapped, and then every rank knows.
 void Engine::tell_whether_it_reads(Operation& op) {
   if (!reads_) reads_ = media_->reads_memory();
-  op.places.reads = reads_.value_or(false);
+  op.places.reads = reads_.value_or(false) && media_->is_readable({});
 }
 
 // As this rank would run the call, were it the next one, if the others' buffers lay as its own do.

@@ -16,7 +16,7 @@ namespace weft {
 
 // In the first.
 struct Greeting {
-  std::string host;
+  std::string host;           // ranks with equal ones can share memory
   std::string machine;        // machine_identity()
   std::vector<int> cpus;      // of the machine, those that this rank may use, ascending
   std::string name;           // for the communicator; rank 0's is taken

@@ -13,6 +13,7 @@ class ReadableMemory {
  public:
   // REQUIRES: media.windows_everywhere()
   bool holds(ConstBytes memory, const Media& media) {
+    if (!media.is_readable({})) return false;  // of all that was seen
     const int64_t now_ns = media.clock().now_ns();
     for (const Seen& seen : seen_)
       if (seen.memory.data() == memory.data() && seen.memory.size() == memory.size() &&

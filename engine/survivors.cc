@@ -45,6 +45,14 @@ Status other_communicator(Rank peer) {
                 peer);
 }
 
+Status of_too_many(const std::string& descent) {
+  return Status(Code::unsupported,
+                concat("this communicator was shrunk from others that were, ",
+                       std::count(descent.begin(), descent.end(), '/'),
+                       " of them one after the other, and they cannot be named any more; make a ",
+                       "new one with create()"));
+}
+
 }  // namespace
 
 Result<std::vector<Rank>> survivors_from(std::string_view text, int ranks, Rank leader) {
@@ -138,6 +146,8 @@ Rank Survivors::leader() {
 
 Status Survivors::meet() {
   broken_ = false;
+  leader_ = media_.me();  // of nobody: leave() may come next
+  if (descent_.size() > TextLine::bytes_max(media_.ranks())) return of_too_many(descent_);
   for (;;) {
     leader_ = leader();
     if (leader_ == media_.me()) return lead();

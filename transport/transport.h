@@ -219,7 +219,8 @@ class Transport {
   // the two are connected, which they are once the peer's window is mapped.
   virtual std::optional<bool> reads_memory(Rank) const { return false; }
   // Whether peers that can read this process's memory can read this, too. Looks at both ends of it
-  // only: what is not there between them is found by who reads it.
+  // only: what is not there between them is found by who reads it. Of no bytes: whether they still
+  // can, and whether this process can read theirs; that may end, as where it changes its user.
   virtual bool is_readable(ConstBytes) const { return false; }
   // Copies from peer's memory, by its address there, while the peer leaves that as it is. False:
   // the peer has ended, or has called abandon(), so that its memory may be used for something else,

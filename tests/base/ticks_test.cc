@@ -42,6 +42,21 @@ TEST(Ticks, AfterStoresAreThoseWhenOthersSeeThem) {
 }
 #endif
 
+// By a counter of 2 GHz, and a clock that is set forwards or back by a minute.
+TEST(Ticks, AreToldRightlyWhereTheTimeOfDayIsSet) {
+  constexpr int64_t kSecond = 1'000'000'000, kBegun = 1'700'000'000 * kSecond;
+  const TickDial::Moment first{1000, 5 * kSecond, kBegun};
+  for (const int64_t set_by : {int64_t{0}, 60 * kSecond, -60 * kSecond}) {
+    const TickDial::Moment last{1000 + 20 * uint64_t{kSecond}, 15 * kSecond,
+                                kBegun + 10 * kSecond + set_by};
+    for (const int64_t ago : {int64_t{0}, kSecond, 10 * kSecond}) {
+      const uint64_t at = last.ticks - 2 * static_cast<uint64_t>(ago);
+      EXPECT_EQ(TickDial::unix_ns(first, last, at), last.unix_ns - ago);
+    }
+    EXPECT_EQ(TickDial::unix_ns(first, first, first.ticks), kBegun);
+  }
+}
+
 TEST(Ticks, GoOn) {
   const uint64_t before = ticks();
   EXPECT_GE(ticks_after_stores(), before);

@@ -6,10 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "tests/support/child.h"
 #include "tests/support/cluster.h"
 
 namespace weft::test {
@@ -103,6 +105,24 @@ TEST(DriverLocks, WhoStaysLetsOthersHaveTheirTurn) {
   EXPECT_TRUE(drove && visited);
   driver.join();
   visitor.join();
+}
+
+// They are not there to end their waits.
+TEST(DriverLocks, AChildDestroysACopyThatThreadsOfItsParentWaitFor) {
+  auto lock = std::make_unique<DriverLock>();
+  std::atomic<bool> driving{false}, stop{false};
+  std::thread driver([&] {
+    const std::lock_guard held(*lock);
+    driving = true;
+    while (!stop) lock->let_in();
+  });
+  while (!driving) std::this_thread::yield();
+  {
+    const Visit visit(*lock);  // for whose end the driver waits
+    EXPECT_EQ(in_child([&] { lock.reset(); }), 0);
+  }
+  stop = true;
+  driver.join();
 }
 
 class BlockedThread : public testing::TestWithParam<std::string> {

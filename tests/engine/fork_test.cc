@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/allocations.h"
 #include "engine/dump_signal.h"
 #include "engine/progress.h"
 #include "tests/support/child.h"
@@ -158,6 +160,37 @@ TEST(ForkedThread, IsNotWaitedFor) {
   auto thread = ProgressThread::start([] { return std::nullopt; });
   ASSERT_TRUE(thread.ok());
   EXPECT_EQ(in_child([&] { thread->reset(); }), 0);
+}
+
+// Memory whose pages are given back once it may be.
+class SlowMemory final : public SharedMemory {
+ public:
+  Bytes bytes() const override { return {const_cast<std::byte*>(bytes_.data()), bytes_.size()}; }
+  Status detach(ConstBytes) override { return {}; }
+  void discard() override {
+    begun = true;
+    while (!may) std::this_thread::yield();
+  }
+
+  std::atomic<bool> begun{false}, may{false};
+
+ private:
+  std::array<std::byte, 64> bytes_{};
+};
+
+TEST(ForkedAllocations, AreFreedWhateverAnotherThreadWasDoingWithTheParents) {
+  const auto all = std::make_shared<Allocations>();
+  const auto slow = std::make_shared<SlowMemory>();
+  auto one = Allocations::add(all, 1, slow);
+  const auto quick = std::make_shared<SlowMemory>();
+  quick->may = true;
+  auto other = Allocations::add(all, 2, quick);
+  std::thread thread([&] { one.reset(); });
+  while (!slow->begun) std::this_thread::yield();
+  EXPECT_EQ(in_child([&] { other.reset(); }), 0);
+  slow->may = true;
+  thread.join();
+  EXPECT_EQ(all->find(other.get(), 1).number, 2u);
 }
 
 // A dump keeps others from ending meanwhile; in a child nobody ends it.

@@ -2,6 +2,7 @@
 // where that is not possible, and ranks that give up while others read.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -211,6 +212,27 @@ TEST_P(Pull, AnInputThatCannotBeReadIsRefusedByAllAndNamed) {
         << status.to_string();
     ASSERT_TRUE(c.run(gather_call(in.data(), out.data(), kBytes)).ok()) << "it goes on";
     for (size_t r = 0; r < 3; ++r) EXPECT_EQ(out[(r + 1) * kBytes - 1], std::byte(r + 1));
+  });
+}
+
+// As a program that begins as root, and does its work as somebody else.
+TEST_P(Pull, ARankThatGivesUpItsPrivilegesIsNotRead) {
+  if (GetParam() == Mode::threads) GTEST_SKIP() << "this process keeps its own";
+  run_ranks(cluster(3, "pull,auto"), [](Communicator& c) {
+    constexpr size_t kBytes = 1 << 20;
+    constexpr uid_t kNobody = 65534;
+    std::vector<std::byte> in(kBytes, std::byte(c.rank() + 1)), out(3 * kBytes);
+    const Call call = gather_call(in.data(), out.data(), kBytes);
+    ASSERT_TRUE(c.run(call).ok());
+    // Others that may read everything could read root's all the same.
+    ASSERT_EQ(
+        ::geteuid() == 0 ? ::setresuid(kNobody, kNobody, kNobody) : ::prctl(PR_SET_DUMPABLE, 0), 0);
+    for (int i = 0; i < 3; ++i) {
+      std::fill(out.begin(), out.end(), std::byte{0});
+      const Status status = c.run(call);
+      ASSERT_TRUE(status.ok()) << status.to_string();
+      for (size_t r = 0; r < 3; ++r) ASSERT_EQ(out[(r + 1) * kBytes - 1], std::byte(r + 1));
+    }
   });
 }
 

@@ -75,6 +75,23 @@ TEST(Survivors, WhoContributesTooMuchIsLost) {
   }
 }
 
+// As that of a communicator that was shrunk from a shrunk one, tens of thousands of times.
+TEST(Survivors, OfMoreShrinksThanCanBeNamedAreRefused) {
+  test::SimMedia media(2);
+  const std::string longest(TextLine::bytes_max(2), 'a');
+  for (const Rank rank : {0, 1}) {
+    Reunion reunion(media.of(rank));
+    Survivors survivors(reunion, {0, 1}, longest + "/", 1, [&] { return media.step(), Status(); });
+    const Status status = survivors.meet();
+    EXPECT_EQ(status.code(), Code::unsupported) << status.to_string();
+    EXPECT_TRUE(status.message().starts_with("this communicator was shrunk")) << status.to_string();
+    survivors.leave();
+  }
+  Reunion reunion(media.of(1));
+  Survivors survivors(reunion, {0, 1}, longest, 0.1, [&] { return media.step(), Status(); });
+  EXPECT_EQ(survivors.meet().code(), Code::timeout) << "this can be said";
+}
+
 // Rank 0, which is tested, and a rank 1 that answers as it is told to.
 struct Leader {
   using Answer = std::function<void(TextLine&, const TextLine::Text&)>;

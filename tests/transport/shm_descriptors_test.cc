@@ -1,6 +1,7 @@
 // Descriptors of shared memory on their way between processes, and those that cannot go.
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -136,6 +137,27 @@ TEST(Shm, CallersWhoCannotBeLetInKeepNobodyAwake) {
   EXPECT_EQ(result, 0);
 }
 
+// As a program that begins as root, and does its work as somebody else.
+int connect_as_another_user() {
+  if (::geteuid() != 0) return 77;
+  const auto a = make(config(0)), b = make(config(1));
+  const std::vector<std::string> addresses{a->address(), b->address()};
+  if (!a->join(addresses).ok() || ::setresuid(65534, 65534, 65534) != 0) return 2;
+  if (b->address() != addresses[1] || !b->join(addresses).ok()) return 3;
+  const Window* const there = a->open_window(1);
+  const Window* const back = b->open_window(0);
+  const auto connected = [&] { return there->memory && back->memory; };
+  const auto lost = [&] { return !a->peer_status(1).ok() || !b->peer_status(0).ok(); };
+  if (!until([&] { return connected() || lost(); }, {a.get(), b.get()})) return 4;
+  return connected() ? 0 : 1;
+}
+
+TEST(Shm, RanksThatBecomeAnotherUserTogetherStillConnect) {
+  const int result = in_child(connect_as_another_user);
+  if (result == 77) GTEST_SKIP() << "only root can become another user";
+  EXPECT_EQ(result, 0);
+}
+
 shm::PairContext pair_context() {
   shm::PairContext context;
   context.job = "job";
@@ -220,6 +242,51 @@ int receive_under(int resource) {
   ::close(ends[1]);
   ::waitpid(sender, nullptr, 0);
   return pair.status().code() == Code::system && pair.status().peer() == 0 ? 0 : 2;
+}
+
+// As rank 1, which has no descriptor left for what rank 0 sends, and lives on until it is closed.
+int be_short(const std::string& address_of_0, int told, int until_closed) {
+  const auto me = make(config(1));
+  const std::string address = me->address();
+  if (!me->join({address_of_0, address}).ok()) return 2;
+  const Window* const window = me->open_window(0);
+  if (::write(told, address.data(), address.size()) != static_cast<ssize_t>(address.size()) ||
+      !until([&] { return window->memory != nullptr; }, {me.get()}))
+    return 3;
+  const rlimit none{1, 1};
+  if (::setrlimit(RLIMIT_NOFILE, &none) != 0 || ::write(told, "!", 1) != 1) return 4;
+  if (!until([&] { return !me->peer_status(0).ok(); }, {me.get()})) return 5;
+  char byte = 0;
+  return static_cast<int>(::read(until_closed, &byte, 1));
+}
+
+TEST(Shm, APeerThatIsShortOfSomethingSaysSoBeforeItIsGone) {
+  const auto me = make(config(0));
+  int told[2], ends[2];
+  ASSERT_EQ(::pipe2(told, O_CLOEXEC) | ::pipe2(ends, O_CLOEXEC), 0);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[1]);
+    ::_exit(be_short(me->address(), told[1], ends[0]));
+  }
+  const Fd hear(told[0]), close(ends[1]);
+  char text[4096];
+  const ssize_t size = ::read(hear.get(), text, sizeof text);
+  ASSERT_GT(size, 0);
+  ASSERT_TRUE(me->join({me->address(), std::string(text, static_cast<size_t>(size))}).ok());
+  me->open_window(1);
+  pollfd said{hear.get(), POLLIN, 0};
+  ASSERT_TRUE(until([&] { return ::poll(&said, 1, 0) == 1; }, {me.get()}));
+  me->open_recv(1, 1, {1, 64});
+  ASSERT_TRUE(until([&] { return !me->peer_status(1).ok(); }, {me.get()}));
+  const Status status = me->peer_status(1);
+  EXPECT_EQ(status.code(), Code::peer_lost);
+  EXPECT_EQ(status.peer(), 1);
+  EXPECT_NE(status.message().find("ulimit -n"), std::string_view::npos) << status.to_string();
+  EXPECT_EQ(status.message().find("died"), std::string_view::npos) << status.to_string();
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Shm, WhatThisRankCannotTakeIsNoFaultOfThePeers) {

@@ -61,6 +61,20 @@ TEST(ShmMemory, WhatIsNotThereIsAnErrorOfItsOwner) {
   ::munmap(mapped, 3 * kPage);
 }
 
+// Such a process's memory is nobody's to read, whoever could before.
+TEST(ShmMemory, OfAProcessThatKeepsItToItselfCannotBeRead) {
+  const auto me = make(config(0));
+  const std::vector<std::byte> memory(5000);
+  ASSERT_EQ(::prctl(PR_GET_DUMPABLE), 1);
+  EXPECT_TRUE(me->is_readable(memory));
+  EXPECT_TRUE(me->is_readable({}));
+  ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 0), 0);
+  EXPECT_FALSE(me->is_readable(memory));
+  EXPECT_FALSE(me->is_readable({}));
+  ASSERT_EQ(::prctl(PR_SET_DUMPABLE, 1), 0);
+  EXPECT_TRUE(me->is_readable(memory));
+}
+
 // Copies of processes' memory end with a token that only the right one has.
 TEST(ShmMemory, IsNotThatOfAnotherProcessByTheSameNumber) {
   const std::vector<std::byte> memory(5000, std::byte{7});

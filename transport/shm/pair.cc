@@ -45,19 +45,25 @@ bool same_job(const PairContext& context, const Frame& hello) {
          hello.text_view() == make_hello(context).text_view();
 }
 
-bool is_foreign(const Fd& socket) {
+bool is_foreign(const PairContext& context, const Fd& socket) {
   const Result<Process> peer = peer_process(socket);
-  return !peer.ok() || peer->user != ::geteuid();
+  return !peer.ok() || (peer->user != context.user && peer->user != ::geteuid());
 }
 
 void Pair::close() {
   if (!socket_.valid()) return;
   flush();
+  say_goodbye("");
+  close_socket();
+}
+
+// Without it the end is taken for a death.
+void Pair::say_goodbye(std::string_view why) {
   Frame bye;
   bye.kind = FrameKind::bye;
+  bye.set_text(why);
   Outgoing out{bye, nullptr};
-  static_cast<void>(send_now(out));  // without it the end is taken for a death
-  close_socket();
+  static_cast<void>(send_now(out));
 }
 
 void Pair::want() {
@@ -76,7 +82,8 @@ void Pair::connect() {
     return refused(errno);
   }
   gone_.reset();
-  if (is_foreign(socket)) return lose("belongs to another user, and shares no memory with us.");
+  if (is_foreign(context_, socket))
+    return lose("belongs to another user, and shares no memory with us.");
   if (!take_socket(std::move(socket))) return;
   Outgoing hello{make_hello(context_), nullptr};
   const Result<bool> sent = send_now(hello);
@@ -225,7 +232,7 @@ std::optional<Incoming> Pair::receive() {
     }
     if (frame.kind == FrameKind::bye) {
       // Nothing follows, and the connection's end may be late: a child may have a copy.
-      bye_ = true;
+      bye_ = frame.text_view();
       ended();
       return std::nullopt;
     }
@@ -253,16 +260,20 @@ void Pair::ended() {
                             : fail("cannot be accepted: ", context_.accepting);
     return;
   }
-  lose(bye_ ? "closed its communicator." : "died: its connection ended without a goodbye.");
+  if (!bye_) return lose("died: its connection ended without a goodbye.");
+  lose(bye_->empty() ? "closed its communicator." : concat("gave up its connection: ", *bye_));
 }
 
 void Pair::lose(std::string_view why) {
   end(Status(Code::peer_lost, concat("rank ", peer_, " ", why), peer_));
 }
 
-// This rank is short of something, which is no fault of the peer's.
+// This rank is short of something, which is no fault of the peer's: it hears of it, and this rank
+// lives on.
 void Pair::lack(std::string_view why) {
-  end(Status(Code::system, concat("rank ", peer_, " ", why), context_.rank));
+  const std::string text = concat("rank ", peer_, " ", why);
+  if (state_ == State::connected) say_goodbye(text);
+  end(Status(Code::system, text, context_.rank));
 }
 
 // What the system refuses, it refuses this rank.

@@ -43,7 +43,7 @@ enum class FrameKind : uint32_t {
   forget,     // memory number `id` is not used any more
   note,       // text, of NoteKind `id`
   heard,      // the last note of NoteKind `id` has been
-  bye,        // the sender closes its transport
+  bye,        // the sender closes its transport, or this connection, and then text: why
 };
 
 struct Frame {
@@ -72,6 +72,7 @@ struct Incoming {
 // What all pairs of a transport have in common.
 struct PairContext {
   OriginProcess process;
+  uid_t user = ::geteuid();  // all ranks' when they started, as their addresses say
   Rank rank = 0;
   std::string job;
   Fd epoll;  // holds every pair's socket, with the peer's rank as data
@@ -83,8 +84,9 @@ struct PairContext {
 Frame make_hello(const PairContext& context);
 bool same_job(const PairContext& context, const Frame& hello);
 bool well_formed(const Frame& frame);
-// Whether the other end belongs to another user, who has no business here.
-bool is_foreign(const Fd& socket);
+// Whether the other end belongs to another user, who has no business here: neither the one that the
+// ranks were when they started, nor who this one has become since.
+bool is_foreign(const PairContext& context, const Fd& socket);
 
 class Pair {
  public:
@@ -140,6 +142,7 @@ class Pair {
   std::shared_ptr<Segment> take_segment(const Frame& frame, Fd fd);
   Result<std::shared_ptr<Segment>> take_memory(const Frame& frame, Fd fd);
   void ended();
+  void say_goodbye(std::string_view why);
   void close_socket();
 
   const PairContext& context_;
@@ -150,8 +153,8 @@ class Pair {
   pid_t process_ = 0;
   bool same_process_ = false;
   int refusals_ = 0;
-  std::optional<Deadline> gone_;  // since nobody listens: when the peer counts as lost
-  bool bye_ = false;              // the peer said goodbye
+  std::optional<Deadline> gone_;    // since nobody listens: when the peer counts as lost
+  std::optional<std::string> bye_;  // the peer's goodbye: why, or nothing
   std::deque<Outgoing> outbox_;
   Status status_;
 };

@@ -12,7 +12,6 @@
 #include "base/text.h"
 #include "transport/backends.h"
 #include "transport/shape.h"
-#include "transport/shm/address.h"
 
 namespace weft {
 
@@ -77,8 +76,8 @@ Status ShmTransport::start() {
   window_.memory = context_.home->data() + kPage;
   own_home().memory.token = {random_number(), random_number()};
 
-  socket_name_ = concat("weft-", random_name());
-  Result<Fd> listener = listen_on(SocketAddress::abstract_unix(socket_name_));
+  place_ = Address::here(config_.host, concat("weft-", random_name()));
+  Result<Fd> listener = listen_on(SocketAddress::abstract_unix(place_.socket));
   if (!listener.ok()) return listener.status();
   listener_ = listener.take();
   if (!watch(context_.epoll, listener_, kListener)) return system_error("epoll_ctl");
@@ -100,19 +99,16 @@ ShmTransport::~ShmTransport() {
   }
 }
 
-std::string ShmTransport::address() const {
-  return Address::here(config_.host, socket_name_).to_string();
-}
+std::string ShmTransport::address() const { return place_.to_string(); }
 
 Status ShmTransport::join(std::vector<std::string> addresses) {
   if (addresses.size() != peers_.size())
     return invalid_argument("join() needs the addresses of all " + std::to_string(peers_.size()) +
                             " ranks, but was given " + std::to_string(addresses.size()) + ".");
-  const Address here = Address::here(config_.host, socket_name_);
   addresses_.resize(peers_.size());
   for (size_t rank = 0; rank < addresses.size(); ++rank) {
     const std::optional<Address> there = Address::parse(addresses[rank]);
-    if (there && there->same_place(here) && static_cast<Rank>(rank) != config_.rank)
+    if (there && there->same_place(place_) && static_cast<Rank>(rank) != config_.rank)
       addresses_[rank] = SocketAddress::abstract_unix(there->socket);
   }
   return {};
@@ -243,7 +239,7 @@ void ShmTransport::accept_strangers() {
       log_line(LogLevel::warning, config_.rank,
                "shared memory: " + std::string(accepted.status().message()));
     if (!accepted.ok()) break;
-    if (is_foreign(*accepted))
+    if (is_foreign(context_, *accepted))
       refuse("a process of another user");
     else if (watch(context_.epoll, *accepted, kStranger))
       strangers_.push_back(accepted.take());

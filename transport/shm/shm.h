@@ -3,6 +3,8 @@
 // through one Unix socket per pair of ranks that have something to do with each other (pair.h).
 #pragma once
 
+#include <sys/prctl.h>
+
 #include <bitset>
 #include <deque>
 #include <map>
@@ -13,6 +15,7 @@
 
 #include "base/log.h"
 #include "transport/notes.h"
+#include "transport/shm/address.h"
 #include "transport/shm/home.h"
 #include "transport/shm/links.h"
 #include "transport/shm/pair.h"
@@ -123,7 +126,8 @@ class ShmTransport final : public Transport {
   const TransportConfig config_;
   PairContext context_;
   Fd listener_;
-  std::string socket_name_;
+  Address place_;                                  // as of start(), whatever this process becomes
+  const int dumpable_ = ::prctl(PR_GET_DUMPABLE);  // before peers tried to read its memory
   Bell unheard_;
   Window window_;
   std::vector<SocketAddress> addresses_;  // by rank; empty for ranks that are not reached

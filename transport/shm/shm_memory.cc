@@ -1,4 +1,6 @@
 // What a rank's memory is to its peers: its window, what it shares, and what they read of the rest.
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -89,7 +91,11 @@ std::optional<bool> ShmTransport::reads_memory(Rank rank) const {
   return peer->process.has_value();
 }
 
-bool ShmTransport::is_readable(ConstBytes memory) const { return ends_can_be_read(memory); }
+// A process that has changed its user, say, is not dumpable any more, and closed to those of its
+// peers that could read it before.
+bool ShmTransport::is_readable(ConstBytes memory) const {
+  return ::prctl(PR_GET_DUMPABLE) == dumpable_ && ends_can_be_read(memory);
+}
 
 Result<bool> ShmTransport::read_memory(Rank rank, uint64_t address, Bytes into) {
   const Peer* const peer = find(rank);

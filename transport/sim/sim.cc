@@ -104,8 +104,8 @@ class SimTransport final : public Transport {
     if (found == windows_.end() || !found->second.window.memory) return std::nullopt;
     return true;
   }
-  bool is_readable(ConstBytes) const override {
-    return has_windows() && rank_ != state_.options().hidden;
+  bool is_readable(ConstBytes memory) const override {
+    return has_windows() && (memory.empty() || rank_ != state_.options().hidden);
   }
   Result<bool> read_memory(Rank peer, uint64_t address, Bytes into) override {
     return state_.read(rank_, peer, reinterpret_cast<const std::byte*>(address), into);
