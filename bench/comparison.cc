@@ -1,8 +1,11 @@
 #include "bench/comparison.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
+#include "base/json_object.h"
 #include "base/text.h"
 
 namespace weft::bench {
@@ -22,6 +25,13 @@ const Json& member(const Json& object, const char* key) {
 
 std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : ""; }
 double number_of(const Json& value) { return value.is_number() ? value.get<double>() : 0; }
+
+// -1: it is none.
+int rank_of(const Json& value) {
+  if (!value.is_number_unsigned()) return -1;
+  const auto rank = value.get<uint64_t>();
+  return rank <= std::numeric_limits<int>::max() ? static_cast<int>(rank) : -1;
+}
 
 std::string algorithm_of(const Json& row) {
   std::string text = text_of(member(row, "algorithm"));
@@ -47,6 +57,8 @@ Comparison::Comparison(std::vector<Library> libraries, int ranks)
 
 Result<Said> Comparison::add(size_t library, std::string_view line) {
   if (!line.starts_with("{")) return Said::remark;
+  if (!parse_json("A line", line).ok())  // neither JSON that nests too deep is any
+    return invalid_argument(concat("printed what is no result: ", line.substr(0, kShown)));
   const Json json = Json::parse(line, nullptr, false);
   if (const Json& run = member(json, "run"); run.is_object()) {
     if (libraries_[library].run.is_null()) libraries_[library].run = run;
@@ -71,7 +83,7 @@ Status Comparison::add_row(size_t library, const Json& row) {
   if (size == 0 && *operation != Operation::barrier) return {};  // no element: nothing is sent
   const Json& root = member(row, "root");
   const Point point{*operation, text_of(member(row, "type")), text_of(member(row, "op")),
-                    root.is_number() ? root.get<int>() : -1, size.get<size_t>()};
+                    rank_of(root), size.get<size_t>()};
   const Json& out_of_place = member(row, "out_of_place");
   const Json& figure = out_of_place.is_null() ? member(row, "in_place") : out_of_place;
   const double time_us = number_of(member(figure, "time_us"));

@@ -1,5 +1,6 @@
 #include "engine/import.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "base/json_object.h"
 #include "base/text.h"
 #include "engine/executor/window_layout.h"
+#include "engine/media.h"
 #include "engine/schedule/prove.h"
 
 namespace weft {
@@ -16,6 +18,9 @@ namespace {
 using nlohmann::json;
 
 static_assert(kSignalCells == WindowLayout::kCells);
+// Whichever shape links have by themselves, and whichever of them lead over TCP.
+static_assert(std::ranges::max(kUsualSlots) / kMessagesPerSlot >=
+              int{std::max(Media::kUsualLinks.slots, Media::kSocketLinks.slots)});
 
 }  // namespace
 

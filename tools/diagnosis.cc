@@ -14,6 +14,7 @@ using Operation = Dump::Operation;
 
 constexpr double kLate_s = 0.1;  // less is not worth a word
 constexpr double kMost_ns = 9e18;
+constexpr size_t npos = std::string::npos;
 
 std::string who(const Ranks& ranks) { return rank_list(ranks); }
 const char* verb(const Ranks& ranks, const char* one, const char* many) {
@@ -64,6 +65,7 @@ class Doctor {
   Diagnosis look() {
     look_for_deaths();
     look_for_aborts();
+    look_for_failures();
     look_for_differences();
     look_for_who_is_behind();
     found_.wrong = !found_.findings.empty();
@@ -82,8 +84,7 @@ class Doctor {
   void look_for_deaths() {
     std::map<Rank, Ranks> lost;
     for (const Dump& dump : dumps_)
-      if (dump.failure_code == "peer lost" && dump.failure_peer >= 0)
-        lost[dump.failure_peer].push_back(dump.rank);
+      if (names_a_death(dump)) lost[dump.failure_peer].push_back(dump.rank);
     for (const auto& [rank, witnesses] : lost) {
       const bool wrote = among(found_.here, rank);
       say(concat("Rank ", rank, " was lost: ", who(witnesses), verb(witnesses, " says", " say"),
@@ -107,9 +108,46 @@ class Doctor {
 
   void look_for_aborts() {
     for (const Dump& dump : dumps_)
-      if (dump.failure_code == "aborted" &&
-          dump.failure.starts_with(concat("rank ", dump.rank, " aborted")))
+      if (ended_itself(dump))
         say(concat("Rank ", dump.rank, " ended the job itself: ", dump.failure, "."), {dump.rank});
+  }
+
+  static bool failed(const Dump& dump) {
+    return !dump.failure_code.empty() || !dump.failure.empty();
+  }
+  static bool ended_itself(const Dump& dump) {
+    return dump.failure_code == "aborted" &&
+           dump.failure.starts_with(concat("rank ", dump.rank, " aborted"));
+  }
+  static bool names_a_death(const Dump& dump) {
+    return dump.failure_code == "peer lost" && dump.failure_peer >= 0;
+  }
+
+  // Of what has not been said: first what ranks found themselves, then what others told them, where
+  // it is all that is known.
+  void look_for_failures() {
+    bool found = std::ranges::any_of(dumps_, failed_and_said);
+    const auto told_by = [](const Dump& dump) { return dump.failure.find(" reported: ") != npos; };
+    for (const bool relayed : {false, true}) {
+      if (relayed && found) break;
+      for (const Dump& dump : dumps_) {
+        if (!failed(dump) || failed_and_said(dump) || told_by(dump) != relayed) continue;
+        found = true;
+        say(concat("Rank ", dump.rank, " failed (", dump.failure_code, "): ", dump.failure, "."),
+            {dump.rank});
+      }
+    }
+    for (const Dump& dump : dumps_)
+      if (const Operation* const call = failed(dump) ? nullptr : failed_call(dump))
+        say(concat("Rank ", dump.rank, "'s ", call->call, " failed."), {dump.rank});
+  }
+  static bool failed_and_said(const Dump& dump) {
+    return names_a_death(dump) || ended_itself(dump);
+  }
+
+  static const Operation* failed_call(const Dump& dump) {
+    const auto at = std::ranges::find(dump.operations, "failed", &Operation::state);
+    return at == dump.operations.end() ? nullptr : &*at;
   }
 
   // The first collective call that is not the same everywhere.

@@ -44,6 +44,15 @@ void add_kind(const Algorithm& algorithm, Kind kind, int ranks, const Parameters
   }
 }
 
+// Whoever reads a built-in name in a table, or gives it to --algorithm, means another one.
+Status check_name(const std::string& name, const Shelf& shelf) {
+  if (name != "auto" && !find_algorithm(name, shelf.algorithms())) return {};
+  return invalid_argument(
+      concat("--name \"", name, "\" is ",
+             name == "auto" ? "weft's own choice of an algorithm" : "an algorithm that is built in",
+             "; give the file another name."));
+}
+
 Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
   const Result<const Algorithm*> algorithm = shelf.named(args.algorithm);
   if (!algorithm.ok()) return algorithm.status();
@@ -61,6 +70,7 @@ Result<ScheduleFile> exported(const ExportArguments& args, Shelf& shelf) {
     only = *kind;
   }
   ScheduleFile file{std::string((*algorithm)->name), std::string((*algorithm)->summary), {}};
+  if (!args.name.empty() && args.name != file.name) WEFT_TRY(check_name(args.name, shelf));
   if (!args.name.empty()) file.name = args.name;
   for (int k = 0; k < kKinds; ++k)
     for (int ranks = first; ranks <= last; ++ranks)
@@ -95,15 +105,6 @@ Result<ScheduleFile> merged(const ImportArguments& args) {
   if (!args.name.empty()) all.name = args.name;
   if (!args.summary.empty()) all.summary = args.summary;
   return import_schedules(to_json(all), args.files.front());
-}
-
-// Whoever reads a built-in name in a table, or gives it to --algorithm, means another one.
-Status check_name(const std::string& name, const Shelf& shelf) {
-  if (name != "auto" && !find_algorithm(name, shelf.algorithms())) return {};
-  return invalid_argument(
-      concat("--name \"", name, "\" is ",
-             name == "auto" ? "weft's own choice of an algorithm" : "an algorithm that is built in",
-             "; give the file another name."));
 }
 
 // An empty name is no word left out.

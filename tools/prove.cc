@@ -183,10 +183,11 @@ std::string prove_sequence(const std::vector<NamedSchedule>& plans, const std::v
   // The last call of a sequence is the first of the next.
   for (size_t i = begin; i <= begin + kCallsPerSequence && i < order.size(); ++i)
     calls.push_back(&plans[order[i]].schedule);
+  constexpr int kMany = std::ranges::max(kUsualSlots);
   for (const VerifyOptions& options :
-       {VerifyOptions{.slots = 2}, VerifyOptions{.slots = 8, .leases = 2},
-        VerifyOptions{.slots = 3, .rounds = 1, .leases = 3, .uneven = 1},
-        VerifyOptions{.slots = 2, .leases = 2, .uneven = 2, .lines = true}}) {
+       {VerifyOptions{.slots = 2}, VerifyOptions{.slots = 2, .most_slots = kMany, .leases = 2},
+        VerifyOptions{.slots = 3, .most_slots = kMany, .rounds = 1, .leases = 3, .uneven = 1},
+        VerifyOptions{.slots = 2, .most_slots = kMany, .leases = 2, .uneven = 2, .lines = true}}) {
     const Status status = verify_sequence(calls, options);
     if (!status.ok())
       return "a sequence that begins with " + plans[order[begin]].what + ": " +
@@ -224,9 +225,9 @@ std::vector<ProveRow> prove_catalog(const ProveScope& scope) {
 
 std::string to_table(const std::vector<ProveRow>& rows, const ProveScope& scope) {
   std::ostringstream out;
-  std::string slots;
-  for (const int s : scope.slots) slots.append(slots.empty() ? "" : ",").append(std::to_string(s));
-  out << "ranks " << scope.first_ranks << " to " << scope.last_ranks << ", slots " << slots
+  const auto [few, many] = std::ranges::minmax(scope.slots);
+  out << "ranks " << scope.first_ranks << " to " << scope.last_ranks << ", slots " << few
+      << (many > few ? " to " + std::to_string(many) : "")
       << ", even and uneven chunks, one and two copies\n\n"
       << std::left << std::setw(23) << "algorithm" << std::setw(16) << "collective" << std::right
       << std::setw(6) << "roots" << std::setw(8) << "radix" << std::setw(10) << "in place"

@@ -36,13 +36,20 @@ struct Arguments {
 
 // -- list -----------------------------------------------------------------------------------------
 
+// "all_reduce"; "all_gather (ranks 1-2)" where few counts are served; nothing where none is.
+std::string served_ranks(const Algorithm& algorithm, Kind kind) {
+  constexpr int kUsual = 4;
+  if (algorithm.suits({kind, kUsual, 0, false})) return std::string(name(kind));
+  const std::string ranks = ranks_served(algorithm, kind);
+  return ranks.empty() ? ranks : concat(name(kind), " (ranks ", ranks, ")");
+}
+
 int list(const Shelf& shelf) {
   for (const Algorithm& a : shelf.algorithms()) {
     std::cout << a.name << ": " << a.summary << '\n' << "   ";
-    for (int k = 0; k < kKinds; ++k) {
-      const Collective c{static_cast<Kind>(k), 4, 0, false};
-      if (a.suits(c)) std::cout << ' ' << name(c.kind);
-    }
+    for (int k = 0; k < kKinds; ++k)
+      if (const std::string served = served_ranks(a, static_cast<Kind>(k)); !served.empty())
+        std::cout << ' ' << served;
     std::cout << '\n';
     if (a.radix) std::cout << "    takes a radix\n";
     if (a.windows) std::cout << "    needs windows (all ranks on one host)\n";
@@ -240,8 +247,11 @@ void add_verify(CLI::App& command, Arguments& args) {
   command.add_option("--algorithm", args.algorithm, "Only this one; or FILE.json")
       ->type_name("NAME");
   whole_number(
-      command.add_option("--slots", args.slots, "Messages of room per link, such as 2,3,8")
-          ->delimiter(','),
+      command
+          .add_option("--slots", args.slots,
+                      "Messages of room per link: such as 4, or from the least to the most, 2,64")
+          ->delimiter(',')
+          ->allow_extra_args(false),
       1, 1024);
   whole_number(
       command.add_option("--threads", args.threads, "As many as there are cores by default"), 1,

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kMostListed = 1024;  // of a schedule that is shown, proven or written
 
-// "1-64", "2, 4, 8-9": the counts of ranks for which it serves the collective; empty: none.
+}  // namespace
+
 std::string ranks_served(const Algorithm& algorithm, Kind kind) {
   std::string text;
   const auto suits = [&](int ranks) {
@@ -27,8 +28,6 @@ std::string ranks_served(const Algorithm& algorithm, Kind kind) {
   }
   return text;
 }
-
-}  // namespace
 
 Result<ScheduleFile> read_schedules(const std::string& path) {
   const Result<std::string> text = read_text(path);

@@ -29,6 +29,9 @@ Result<ScheduleFile> read_schedules(const std::string& path);
 
 Result<Kind> kind_named(const std::string& text);
 
+// "1-64", "2, 4, 8-9": the counts of ranks for which it serves the collective; empty: none.
+std::string ranks_served(const Algorithm& algorithm, Kind kind);
+
 // What an algorithm serves, for those who asked it for something else: "it has ..." of a file,
 // which `named` is the name of then; else "it serves ...", the ranks of that collective, or, where
 // it has none or none is given, its collectives.

@@ -255,9 +255,11 @@ size_t width_of(const Algorithm& algorithm) {
 
 std::string titles(const Study& study, int ranks) {
   std::string text =
-      concat("\n", name(study.kind), ", ", ranks, " ranks, network \"", study.network.name,
-             "\", microseconds; * the fastest, ~ pace not settled yet\n",
-             padded("bytes", kSizeWidth), padded("bound", 12));
+      concat("\n", name(study.kind), ", ", ranks, " ranks, network \"", study.network.name, "\", ",
+             study.trial.copies, study.trial.copies == 1 ? " lane" : " lanes", ", segments of ",
+             size_text(static_cast<int64_t>(study.trial.segment_bytes)),
+             ", microseconds; * the fastest, ~ pace not settled yet\n", padded("bytes", kSizeWidth),
+             padded("bound", 12));
   for (const Algorithm* a : study.algorithms) text += padded(std::string(a->name), width_of(*a));
   return text + '\n';
 }
@@ -281,6 +283,7 @@ nlohmann::ordered_json json_of(const Study& study) {
   out["collective"] = name(study.kind);
   out["network"] = nlohmann::ordered_json::parse(to_json(study.network));
   out["segment_bytes"] = study.trial.segment_bytes;
+  out["lanes"] = study.trial.copies;
   out["slot_bytes"] = study.trial.slot_bytes;
   out["slots"] = study.trial.slots;
   out["rows"] = nlohmann::ordered_json::array();
@@ -407,7 +410,8 @@ void add_options(CLI::App& command, SimulateArguments& a) {
   number("--factor", a.factor, "From one size, or count, to the next", 2, 1024)
       ->capture_default_str();
   text("--topology", a.topology, "node, nvlink, fat-tree, torus, or a FILE.json", "NAME");
-  text("--segment", a.segment, "Bytes of a chunk in a round", "SIZE");
+  text("--segment", a.segment, "Bytes of a chunk in a round: with --lanes what large messages need",
+       "SIZE");
   text("--slot", a.slot, "Bytes of a link's slot", "SIZE");
   number("--slots", a.slots, "Of a link", 2, 1024)->capture_default_str();
   number("--lanes", a.lanes, "Copies of every lane", 1, 64)->capture_default_str();
@@ -428,6 +432,9 @@ int simulate_what_is_asked(const SimulateArguments& arguments, Shelf& shelf) {
   Status status = check_files(arguments, *study, environment);
   if (status.ok() && !arguments.trace.empty()) status = write_trace(*study, arguments.trace);
   if (!status.ok()) return fail(status);
+  if (study->trial.slot_bytes > study->trial.segment_bytes)
+    std::cerr << "weft-schedule: no chunk is longer than --segment " << arguments.segment
+              << ", so slots of " << arguments.slot << " are used in part only.\n";
   const bool table = arguments.format == "table";
   std::vector<std::string> told;
   for (const int64_t ranks : study->ranks) {

@@ -155,6 +155,10 @@ bool names_file(std::string_view algorithm) { return algorithm.ends_with(".json"
 Result<ScheduleFile> import_schedules(std::string_view text, const std::string& path) {
   Result<ScheduleFile> file = file_from_json(text, name_of(path));
   if (!file.ok()) return file.status().within(path);
+  if (file->name == "auto")
+    return invalid_argument(concat(path,
+                                   ": \"auto\" is weft's own choice of an algorithm; give the "
+                                   "one in the file another name."));
   for (Schedule& schedule : file->schedules) {
     if (const Status status = check_limits(schedule); !status.ok())
       return status.within(concat(path, ": ", describe(schedule.collective)));

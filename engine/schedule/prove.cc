@@ -14,17 +14,18 @@ constexpr unsigned kUnevenSeeds[] = {1, 2};
 // Of a piece that runs out, 0 being all: the first reuse of a slot of a window half, or a few of a
 // link, is among them. In order of how likely they show something.
 constexpr int kShortRounds[] = {1, 0, 2, 3};
-// What all shortages of a schedule may take, in its steps times its ranks: about a second.
+// What all shortages of a schedule may take, in its steps times its ranks, and a few more that a
+// step of one rank costs: about a second.
 constexpr int64_t kWork = int64_t{1} << 26;
+constexpr int kFewRanks = 8;
 constexpr int kFewestShortages = 4;
-constexpr int kMostSlots = 1024;
 
 int64_t work_of(const Schedule& schedule) {
   int64_t steps = 1;
   for (const Program& program : schedule.programs)
     for (const Lane& lane : program.lanes)
       for (const Step& step : lane.steps) steps += step.times;
-  return std::max<int64_t>(steps, schedule.chunks()) * schedule.collective.ranks;
+  return std::max<int64_t>(steps, schedule.chunks()) * (schedule.collective.ranks + kFewRanks);
 }
 
 int64_t tried(int64_t cases, const Schedule& schedule, const Effort& effort) {
@@ -108,42 +109,45 @@ bool uses_windows(const Schedule& schedule) {
 }
 
 std::vector<int> slots_to_prove(int asked) {
-  std::vector<int> slots(std::begin(kUsualSlots), std::end(kUsualSlots));
-  if (asked > 0) slots.push_back(asked);
-  if (asked > 0 && asked <= kMostSlots / kMessagesPerSlot)
-    slots.push_back(kMessagesPerSlot * asked);
-  std::ranges::sort(slots);
-  slots.erase(std::unique(slots.begin(), slots.end()), slots.end());
-  return slots;
+  const auto [few, many] = std::ranges::minmax(kUsualSlots);
+  return {few, std::max(many, kMessagesPerSlot * asked)};
 }
 
 std::vector<WayToRun> ways_to_run(const Schedule& schedule, std::span<const int> slots,
                                   const Effort& effort) {
   if (schedule.programs.empty()) return {};
-  const int few = *std::min_element(slots.begin(), slots.end());
+  const auto [few, many] = std::ranges::minmax(slots);
+  const VerifyOptions all{.slots = few, .most_slots = many};
+  const auto uneven = [&all](unsigned seed, bool with_lines) {
+    VerifyOptions options = all;
+    options.uneven = seed, options.lines = with_lines;
+    return WayToRun{options};
+  };
+  VerifyOptions as_lines = all;
+  as_lines.lines = true;
   const bool lines = uses_windows(schedule) && check_lines(schedule).ok();
   std::vector<WayToRun> ways;
-  for (const int s : slots) ways.push_back({{.slots = s}});
+  ways.push_back({all});
   for (const unsigned seed : kUnevenSeeds) {
-    ways.push_back({{.slots = few, .uneven = seed}});
-    if (lines) ways.push_back({{.slots = few, .uneven = seed, .lines = true}});
+    ways.push_back(uneven(seed, false));
+    if (lines) ways.push_back(uneven(seed, true));
   }
   const bool copies = schedule.programs[0].copies == 1;
-  if (copies) ways.push_back({{.slots = few}, 2});
+  if (copies) ways.push_back({all, 2});
   int left = kFewestShortages;  // of those with copies
   for (const Shortage& shortage : shortages(schedule, effort)) {
-    ways.push_back({{.slots = few}, 1, shortage});
-    if (lines && has_equal_pieces(schedule))
-      ways.push_back({{.slots = few, .lines = true}, 1, shortage});
-    if (copies && left-- > 0) ways.push_back({{.slots = few}, 2, shortage});
+    ways.push_back({all, 1, shortage});
+    if (lines && has_equal_pieces(schedule)) ways.push_back({as_lines, 1, shortage});
+    if (copies && left-- > 0) ways.push_back({all, 2, shortage});
   }
   return ways;
 }
 
 std::string describe(const WayToRun& way) {
   const VerifyOptions& o = way.options;
-  return concat(o.slots, o.slots == 1 ? " slot" : " slots", o.uneven ? ", uneven chunks" : "",
-                describe(way.shortage), o.lines ? ", ll" : "",
+  const int most = std::max(o.slots, o.most_slots);
+  return concat(o.slots, most > o.slots ? concat(" to ", most) : "", most == 1 ? " slot" : " slots",
+                o.uneven ? ", uneven chunks" : "", describe(way.shortage), o.lines ? ", ll" : "",
                 way.copies > 1 ? ", two copies" : "");
 }
 
@@ -153,7 +157,10 @@ Proof prove(const Schedule& schedule, const WayToRun& way) {
   if (way.copies == 1) return verify(schedule, options);
   Schedule copies = schedule;
   for (Program& program : copies.programs) program = replicate(std::move(program), way.copies);
-  return verify(copies, options);
+  Proof proof = verify(copies, options);
+  if (!proof.status.ok() && !proof.ran)
+    proof.status = proof.status.within("it cannot be run with several lanes");
+  return proof;
 }
 
 }  // namespace weft

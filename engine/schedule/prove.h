@@ -32,11 +32,11 @@ struct WayToRun {
 // Messages that may be under way on a link for each of its slots: where they are short
 // (transport/tcp/credit.h).
 inline constexpr int kMessagesPerSlot = 8;
-// Slots of links that schedules are proven for where nothing else is asked: few find deadlocks,
-// more find races, and as many messages as may be under way on links as they are by themselves.
-inline constexpr int kUsualSlots[] = {2, 3, 8, 4 * kMessagesPerSlot};
-// Those, and `asked` slots, with long messages and, up to 1,024, with short ones; 0: none are
-// asked. They ascend.
+// Slots of links that schedules are proven for where nothing else is asked, all counts between
+// them with them: as few as links have, and as many messages as may be under way on links as they
+// are by themselves (engine/media.h).
+inline constexpr int kUsualSlots[] = {2, 8 * kMessagesPerSlot};
+// Those, and as many messages as may be under way with `asked` slots; 0: none are asked.
 std::vector<int> slots_to_prove(int asked);
 
 // How many shortages are tried.
@@ -45,15 +45,16 @@ struct Effort {
   int schedules = 1;  // that share the time of one, a second or two
 };
 
-// With links of so many slots each, with chunks that run out early, under ll, with copied lanes.
-// Of equal blocks elements run out in one of the pieces, in one of its first rounds, or behind it:
-// all these are tried, the shortest calls first. Blocks of any sizes (v-forms), and sends and
-// receives, are tried with elements in two chunks only, as fewer messages order less: all pairs.
-// Where they take too long, as many as do not, four at least: of pieces the first ones, of pairs
-// some that are drawn at random, always the same.
+// With links of as many slots as the fewest and the most of these, and all between them, with
+// chunks that run out early, under ll, with copied lanes. Of equal blocks elements run out in one
+// of the pieces, in one of its first rounds, or behind it: all these are tried, the shortest calls
+// first. Blocks of any sizes (v-forms), and sends and receives, are tried with elements in two
+// chunks only, as fewer messages order less: all pairs. Where they take too long, as many as do
+// not, four at least: of pieces the first ones, of pairs some that are drawn at random, always the
+// same.
 std::vector<WayToRun> ways_to_run(const Schedule& schedule, std::span<const int> slots,
                                   const Effort& effort = {});
-// "3 slots", "2 slots, uneven chunks, ll", "2 slots, elements up to round 1 of piece 0"
+// "3 slots", "2 to 8 slots, uneven chunks, ll", "2 slots, elements up to round 1 of piece 0"
 std::string describe(const WayToRun& way);
 
 Proof prove(const Schedule& schedule, const WayToRun& way);

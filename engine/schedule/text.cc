@@ -84,8 +84,8 @@ std::string to_text(const Step& step) {
   std::ostringstream out;
   out << name(step) << " chunk " << step.chunk;
   if (step.times > 1)
-    out << " (" << step.times << " times, then chunk " << std::showpos << step.stride
-        << std::noshowpos << ')';
+    out << " (" << step.times << " times, the chunk's number " << std::showpos << step.stride
+        << std::noshowpos << " each time)";
   if (step.from.used() || !step.sources.empty()) out << ": ";
   print_data(out, step);
   if (step.finish) out << "; finish";

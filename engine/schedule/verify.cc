@@ -23,6 +23,9 @@ Status check(const VerifyOptions& options) {
   if (options.slots < 1)
     return invalid_argument("A link has at least one slot, not " + std::to_string(options.slots) +
                             ".");
+  if (options.most_slots != 0 && options.most_slots < options.slots)
+    return invalid_argument(concat("Links have at most ", options.most_slots,
+                                   " slots, which are fewer than ", options.slots, "."));
   if (options.rounds < 0)
     return invalid_argument(std::to_string(options.rounds) + " rounds are not possible.");
   if (!std::ranges::all_of(options.sizes, [](int size) { return size >= 0; }))
@@ -31,6 +34,10 @@ Status check(const VerifyOptions& options) {
     return invalid_argument("Windows hold at least one lease, not " +
                             std::to_string(options.leases) + ".");
   return {};
+}
+
+symbolic::Room room_of(const VerifyOptions& options) {
+  return {options.slots, std::max(options.slots, options.most_slots)};
 }
 
 Status check_sizes(const VerifyOptions& options, const Plan& plan) {
@@ -68,10 +75,11 @@ Proof verify(const Schedule& schedule, const VerifyOptions& options) {
   proof.status = check_sizes(options, *plan);
   if (!proof.status.ok()) return proof;
   const int rounds = options.rounds > 0 ? options.rounds : plan->rounds_to_wrap(options.slots);
-  proof.status = plan->check_effort(rounds, options.slots);
+  proof.status = plan->check_effort(rounds, room_of(options));
   if (!proof.status.ok()) return proof;
   const Call call = call_of(*plan, rounds, options);
-  symbolic::Run run(std::span(&call, 1), options.slots, options.leases);
+  symbolic::Run run(std::span(&call, 1), room_of(options), options.leases);
+  proof.ran = true;
   proof.status = run.run();
   if (!proof.status.ok()) return proof;
   symbolic::Results results;
@@ -108,7 +116,7 @@ Status verify_sequence(std::span<const Schedule* const> calls, const VerifyOptio
     const int rounds = options.rounds > 0 ? options.rounds : kRoundsInSequence * plan.copies;
     list.push_back(call_of(plan, rounds, options));
   }
-  symbolic::Run run(list, options.slots, options.leases);
+  symbolic::Run run(list, room_of(options), options.leases);
   WEFT_TRY(run.run());
   symbolic::Results results;
   for (size_t i = 0; i < list.size(); ++i) WEFT_TRY(check_results(run, int(i), list[i], &results));

@@ -28,6 +28,10 @@ namespace weft {
 struct VerifyOptions {
   // Messages of room per link. Fewer find deadlocks (one is the strictest), more find races.
   int slots = 1;
+  // The most that links may have instead; 0: `slots`. One run proves all counts from `slots` to
+  // these: it waits for room as with the fewest, and takes freed slots as signs of what came before
+  // as with the most (docs/schedule.md).
+  int most_slots = 0;
   // Rounds of every call; 0: as many as make links of `slots` and window halves wrap.
   int rounds = 0;
   // Sequences: the ring that window space is leased from, in multiples of the largest call's lease.
@@ -45,6 +49,7 @@ struct VerifyOptions {
 
 struct Proof {
   Status status;           // not ok: message names rank, lane, step, round and what is wrong
+  bool ran = false;        // else what is wrong is the form or the size, before anything ran
   bool same_bits = false;  // every rank that holds a chunk ends with the same expression
   bool canonical = false;  // every result is one fold of the inputs in rank order
   Cost counted;            // what the schedule really costs, for one round

@@ -9,10 +9,13 @@
 namespace weft::symbolic {
 namespace {
 
-// What a proof may take: some seconds, and a gigabyte or two.
-constexpr int64_t kMostOps = int64_t{1} << 24;   // in a round
-constexpr int64_t kMostDone = int64_t{1} << 26;  // of them in all rounds
-constexpr int64_t kMostCells = int64_t{1} << 27;
+// What a run may take: some seconds, and a gigabyte or two.
+constexpr int64_t kMostOps = int64_t{1} << 22;   // in a round
+constexpr int64_t kMostDone = int64_t{1} << 24;  // of them in all rounds
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+constexpr int64_t kCellBytes = 80;     // of memory, with the value that it holds and who reads it
+constexpr int64_t kPostBytes = 16;     // of a cell of signals in a round
+constexpr int64_t kMessageBytes = 80;  // of a message on its way, or of what one has freed
 constexpr int64_t kMostEnds = int64_t{1} << 24;    // of links and signals
 constexpr int64_t kMostPlaces = int64_t{1} << 30;  // ranks x chunks
 
@@ -103,11 +106,12 @@ void Lowering::lay_out_user_memory() {
 }
 
 Status Lowering::number() {
-  int64_t ops = 0;
+  int64_t ops = 0, effort = 0;
   for (Rank r = 0; r < plan_.ranks; ++r) {
     for (const Lane& lane : schedule_.programs[r].lanes) {
       for (const Step& step : lane.steps) {
         ops += step.times;
+        effort += step.times * static_cast<int64_t>(1 + step.sources.size() + step.targets.size());
         if (step.from.used()) links_.note(step.from.peer, r, step.from.id);
         if (step.to.used()) links_.note(r, step.to.peer, step.to.id);
         for (const Signal& s : step.waits) cells_.note(s.peer, r, s.cell);
@@ -115,7 +119,7 @@ Status Lowering::number() {
       }
     }
   }
-  if (ops > kMostOps) return too_large("it has too many steps");
+  if (effort > kMostOps) return too_large("it has too many steps");
   if (links_.total() + cells_.total() > kMostEnds)
     return too_large("numbers of links or cells are needlessly large; count from 0");
   links_.close();
@@ -299,16 +303,20 @@ int Plan::rounds_to_wrap(int slots) const {
   return copies == 1 ? own : own * copies + 1;
 }
 
-Status Plan::check_effort(int rounds, int slots) const {
+Status Plan::check_effort(int rounds, const Room& room) const {
   int64_t memory = int64_t{window_slots} * halves * ranks;
   for (Rank r = 0; r < ranks; ++r)
     memory += int64_t{user_cells(r)} * rounds + schedule->programs[r].scratch_slots;
-  memory += static_cast<int64_t>(cells.size()) * rounds;
-  memory += static_cast<int64_t>(links.size()) * slots;
-  if (memory > kMostCells) return too_large("it has too many chunks, slots or halves");
-  int64_t done = 0;
-  for (const PlanLane& lane : lanes)
-    done += int64_t{lane.ops.end - lane.ops.begin} * rounds_of(lane.copy, rounds);
+  memory *= kCellBytes;
+  memory += static_cast<int64_t>(cells.size()) * rounds * kPostBytes;
+  int64_t under_way = 0;
+  for (const PlanLink& link : links)
+    under_way +=
+        room.least + std::clamp<int64_t>(int64_t{link.sends} * rounds - room.most, 0, room.most);
+  memory += under_way * kMessageBytes;
+  if (memory > kMostBytes) return too_large("it has too many chunks, slots or halves");
+  // The copies share the rounds.
+  const auto done = static_cast<int64_t>(ops.size() + places.size()) * rounds_of(0, rounds);
   return done > kMostDone ? too_large("it takes too many steps in all rounds") : Status();
 }
 
@@ -336,6 +344,12 @@ std::string place_of(const Plan& plan, const PlanLane& lane, const Op& op) {
 
 Result<Plan> lower(const Schedule& schedule) {
   WEFT_TRY(check_shape(schedule));
+  // What every lane, and every caller, knows of all others: now, and when it last told of it. What
+  // goes by pairs of ranks is no more.
+  auto all = static_cast<int64_t>(schedule.programs.size());
+  for (const Program& program : schedule.programs)
+    all += static_cast<int64_t>(program.lanes.size());
+  if (2 * all * all * int64_t{sizeof(int)} > kMostBytes) return too_large("it has too many lanes");
   Lowering lowering(schedule);
   WEFT_TRY(lowering.run());
   return lowering.take();

@@ -67,6 +67,13 @@ struct Op {
   bool begins = true, ends = true;  // its messages
 };
 
+// Messages on a link: more than the least wait, and what one of them frees is a sign for that
+// which comes `most` behind it.
+struct Room {
+  int least = 1;
+  int most = 1;
+};
+
 struct PlanLane {
   Rank rank = 0;
   int lane = 0;
@@ -119,7 +126,7 @@ struct Plan {
   // Enough rounds that links of `slots`, window halves and lags wrap.
   int rounds_to_wrap(int slots) const;
   // Not ok: running so many rounds would take more time or memory than a proof may.
-  Status check_effort(int rounds, int slots) const;
+  Status check_effort(int rounds, const Room& room) const;
 };
 
 // "rank 2, lane 0, step 3 (recv_reduce_send of chunk 4)"

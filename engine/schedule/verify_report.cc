@@ -57,9 +57,10 @@ std::string Run::blocked_on(int lane) const {
   }
   if (op.to >= 0 && state.carries) {
     const LinkState& link = links_[call.links[op.to]];
-    if (link.sent - link.received >= slots_)
+    if (link.sent - link.received >= room_.least)
       return "waits for room on link " + text(link.name.id) + " to rank " + text(link.name.to) +
-             ", whose " + text(slots_) + (slots_ == 1 ? " slot is" : " slots are") + " full";
+             ", whose " + text(room_.least) + (room_.least == 1 ? " slot is" : " slots are") +
+             " full";
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
@@ -74,7 +75,7 @@ std::string Run::blocked_on(int lane) const {
 
 Status Run::deadlock() const {
   std::string out =
-      "Deadlock with " + text(slots_) + (slots_ == 1 ? " slot" : " slots") + " per link:";
+      "Deadlock with " + text(room_.least) + (room_.least == 1 ? " slot" : " slots") + " per link:";
   int reported = 0, blocked = 0;
   for (Rank r = 0; r < ranks_; ++r) {
     const RankState& rank = rank_states_[r];

@@ -20,10 +20,10 @@ int count_lanes(std::span<const Call> calls) {
 
 }  // namespace
 
-Run::Run(std::span<const Call> calls, int slots, int leases)
+Run::Run(std::span<const Call> calls, const Room& room, int leases)
     : expressions_(calls[0].plan->ranks),
       ranks_(calls[0].plan->ranks),
-      slots_(slots),
+      room_(room),
       leases_(leases),
       lane_count_(count_lanes(calls)),
       clocks_(lane_count_ + ranks_),
@@ -71,11 +71,18 @@ void Run::number_links(std::span<const Call> calls) {
   for (CallState& c : calls_) {
     for (const PlanLink& link : c.plan->links) {
       c.links.push_back(link.sends ? numbers.index(link.from, link.to, link.id) : -1);
-      if (link.sends) links_[c.links.back()].name = link;
+      if (link.sends == 0) continue;
+      links_[c.links.back()].name = link;
+      links_[c.links.back()].sends += int64_t{link.sends} * c.rounds;
     }
   }
-  messages_.resize(links_.size() * slots_);
-  releases_.resize(links_.size() * slots_);
+  messages_.resize(links_.size() * room_.least);
+  int releases = 0;
+  for (LinkState& link : links_) {
+    link.first_release = releases;
+    releases += static_cast<int>(std::clamp<int64_t>(link.sends - room_.most, 0, room_.most));
+  }
+  releases_.resize(releases);
 }
 
 // Space is leased in the order of the calls from a ring; a lease lies in one piece.
@@ -235,7 +242,7 @@ bool Run::blocked(int lane, CallState& call, const Op& op) {
   }
   if (op.to >= 0 && state.carries) {
     LinkState& link = links_[call.links[op.to]];
-    if (link.sent - link.received >= slots_) return link.blocked_sender = lane, true;
+    if (link.sent - link.received >= room_.least) return link.blocked_sender = lane, true;
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
@@ -268,10 +275,12 @@ void Run::acquire(int lane, CallState& call, const Op& op) {
     if (state.round == 0) state.depth = std::max(state.depth, message.depth + 1);
   }
   if (op.to >= 0 && state.carries) {
-    const int index = call.links[op.to];
-    Snapshot& free = releases_[index * slots_ + links_[index].sent % slots_];
-    if (free.lane >= 0) clocks_.merge(lane, free);
-    clocks_.drop(free);
+    const LinkState& link = links_[call.links[op.to]];
+    if (link.sent >= room_.most) {
+      Snapshot& free = freed(link, link.sent);
+      clocks_.merge(lane, free);
+      clocks_.drop(free);
+    }
   }
   for (int w = op.waits.begin; w < op.waits.end; ++w) {
     const Wait& wait = call.plan->waits[w];
@@ -305,8 +314,7 @@ Status Run::combine(int lane, const Op& op, Value& value) {
 Status Run::release(int lane, CallState& call, const Op& op) {
   const LaneState& state = lanes_[lane];
   if (op.from >= 0 && state.carries) {
-    const int index = call.links[op.from];
-    LinkState& link = links_[index];
+    LinkState& link = links_[call.links[op.from]];
     Message& message = incoming(call, op);
     const auto sent = static_cast<int>(message.parts.size());
     if (state.part != sent)
@@ -314,7 +322,9 @@ Status Run::release(int lane, CallState& call, const Op& op) {
                            std::to_string(sent) + " chunks of the message received");
     for (Part& part : message.parts) clocks_.drop(part.clock);
     message.parts.clear();
-    releases_[index * slots_ + link.received++ % slots_] = clocks_.take(lane);
+    if (link.received + int64_t{room_.most} < link.sends)
+      freed(link, link.received) = clocks_.take(lane);
+    ++link.received;
     wake(link.blocked_sender);
   }
   if (op.to >= 0 && state.carries) {

@@ -2,6 +2,7 @@
 // stops at the first thing that is wrong.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ struct Call {
 class Run {
  public:
   // REQUIRES: the plans have the same number of ranks; they and the calls outlive the run.
-  Run(std::span<const Call> calls, int slots, int leases);
+  Run(std::span<const Call> calls, const Room& room, int leases);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
@@ -93,7 +94,9 @@ class Run {
     int depth = 0;
   };
   struct LinkState {
-    PlanLink name;  // for complaints
+    PlanLink name;      // for complaints
+    int64_t sends = 0;  // in all calls
+    int first_release = 0;
     int sent = 0;
     int received = 0;
     int blocked_sender = -1;
@@ -121,11 +124,15 @@ class Run {
   }
   Message& incoming(CallState& call, const Op& op) {
     const int link = call.links[op.from];
-    return messages_[link * slots_ + links_[link].received % slots_];
+    return messages_[size_t(link) * room_.least + links_[link].received % room_.least];
   }
   Message& outgoing(CallState& call, const Op& op) {
     const int link = call.links[op.to];
-    return messages_[link * slots_ + links_[link].sent % slots_];
+    return messages_[size_t(link) * room_.least + links_[link].sent % room_.least];
+  }
+  // What frees the room of the message `number`, or takes it.
+  Snapshot& freed(const LinkState& link, int number) {
+    return releases_[size_t(link.first_release) + size_t(number % room_.most)];
   }
   void acquire(int lane, CallState& call, const Op& op);
   Status gather(int lane, CallState& call, const Op& op);  // operands_
@@ -156,7 +163,7 @@ class Run {
 
   Expressions expressions_;
   const int ranks_;
-  const int slots_;
+  const Room room_;
   const int leases_;
   int lane_count_ = 0;           // over all ranks, the user's lanes not counted
   std::vector<int> first_lane_;  // by rank
@@ -166,8 +173,8 @@ class Run {
   std::vector<RankState> rank_states_;
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
-  std::vector<Message> messages_;   // links x slots
-  std::vector<Snapshot> releases_;  // links x slots
+  std::vector<Message> messages_;   // links x least room
+  std::vector<Snapshot> releases_;  // of each link as many as are awaited, the most room at most
   std::vector<int> ready_;
   int window_capacity_ = 0;
   int window_cells_ = 0;  // the first

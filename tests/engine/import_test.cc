@@ -214,10 +214,11 @@ TEST_F(Import, AFileThatIsWrongIsRefusedOnAllRanks) {
   Schedule s = built_in("ring", {Kind::all_reduce, 3, 0, false});
   for (Program& p : s.programs) std::swap(p.lanes[0].steps[0], p.lanes[0].steps[1]);
   const std::string file = write("my.json", to_json(s));
-  expect_refused(cluster(3, file), Code::invalid_argument,
-                 file +
-                     ": all_reduce of 3 ranks (with 2 slots): Deadlock with 2 slots per link: "
-                     "rank 0, lane 0, step 0");
+  expect_refused(
+      cluster(3, file), Code::invalid_argument,
+      file +
+          ": all_reduce of 3 ranks (with 2 to 64 slots): Deadlock with 2 slots per link: "
+          "rank 0, lane 0, step 0");
   expect_refused(cluster(2, write("no.json", "{")), Code::invalid_argument, "is not JSON");
   expect_refused(cluster(2, folder_ + "/none.json"), Code::invalid_argument, "none.json: No such");
   const std::string pipe = folder_ + "/pipe.json";  // that nobody writes to

@@ -117,6 +117,35 @@ TEST(Diagnosis, NamesWhoAborted) {
   EXPECT_FALSE(says(found, "Rank 0 ended")) << text_of(found);
 }
 
+// Whatever the failure is, the job is not well, and who found it comes before whom it was told.
+TEST(Diagnosis, TellsOfEveryFailure) {
+  for (const char* code : {"timeout", "system", "corrupt", "internal", "of a later version"}) {
+    std::vector<Dump> dumps = job(2, 5);
+    dumps[0].failure_code = dumps[1].failure_code = code;
+    dumps[0].failure = "rank 1 reported: no space";
+    dumps[1].failure = "no space";
+    const Diagnosis found = diagnose(dumps);
+    EXPECT_TRUE(found.wrong) << code;
+    EXPECT_EQ(found.findings[0].text, concat("Rank 1 failed (", code, "): no space."));
+    EXPECT_FALSE(says(found, "Rank 0 failed")) << text_of(found);
+    EXPECT_FALSE(says(found, "has failed")) << text_of(found);
+    dumps.pop_back();
+    EXPECT_TRUE(says(diagnose(dumps), "Rank 0 failed")) << "all that is known";
+  }
+  std::vector<Dump> dumps = job(2, 5);
+  dumps[1].failure_code = "peer lost";
+  dumps[1].failure = "the connection broke";
+  EXPECT_TRUE(says(diagnose(dumps), "Rank 1 failed (peer lost): the connection broke."));
+}
+
+TEST(Diagnosis, TellsOfACallThatFailed) {
+  std::vector<Dump> dumps = job(2, 5);
+  dumps[1].operations[4].state = "failed";
+  const Diagnosis found = diagnose(dumps);
+  EXPECT_TRUE(found.wrong);
+  EXPECT_TRUE(says(found, "Rank 1's all_reduce(count=4, float32, sum) failed.")) << text_of(found);
+}
+
 TEST(Diagnosis, CountsMissingDumps) {
   std::vector<Dump> dumps = job(4, 5);
   dumps.resize(2);

@@ -34,6 +34,7 @@ for arguments in (["list"], ["verify", "--algorithm", "ring"], ["simulate", "--c
 # Everything that is built in, for every collective, root and form: out, in, and out again.
 names = [line.split(":")[0] for line in well("list").splitlines() if not line.startswith(" ")]
 assert len(names) > 15, names
+assert "all_gather (ranks " in well("list"), well("list")
 for name in names:
     if name in ("zero_copy", "pull"):
         refused("export", "--algorithm", name, "--ranks", "1-4", "-o", one, saying="which a file cannot name")
@@ -82,6 +83,14 @@ assert json.loads(one.read_text())["summary"] == "of two"
 for name, why in (("", "it is empty"), ("ring", "an algorithm that is built in"), ("auto", "weft's own choice")):
     refused("import", folder / "2.json", "--name", name, saying=why)
 refused("export", "--algorithm", "ring", "--name", "", saying="it is empty")
+for name, why in (("auto", "weft's own choice"), ("swing", "an algorithm that is built in")):
+    refused("export", "--algorithm", "ring", "--name", name, "-o", two, saying=why)
+named = json.loads(one.read_text()) | {"name": "auto"}
+two.write_text(json.dumps(named))
+for command in ("import", "verify"):
+    refused(command, two, saying='two.json: "auto" is weft\'s own choice of an algorithm')
+for slots in (["--slots", "3", one], ["--slots", "2,3", one], [one, "--slots", "2,3"]):
+    well("verify", *slots)
 refused("import", folder / "2.json", one, saying="two schedules for all_reduce of 2 ranks")
 
 # What is wrong is shown, but neither proven, imported nor simulated.
@@ -89,7 +98,7 @@ wrong = json.loads(one.read_text())
 steps = wrong["schedules"][1]["programs"][1]["lanes"][0]["steps"]
 steps[2]["chunk"] = 0
 two.write_text(json.dumps(wrong))
-refused("verify", two, status=1, saying="NOT PROVEN: all_reduce of 3 ranks (with 2 slots): rank ")
+refused("verify", two, status=1, saying="NOT PROVEN: all_reduce of 3 ranks (with 2 to 64 slots): rank ")
 refused("import", two, "-o", folder / "never.json", status=1, saying="lane 0, step")
 assert not (folder / "never.json").exists()
 refused("simulate", "--algorithm", two, "--ranks", "3", "--bytes", "8", saying="lane 0, step")

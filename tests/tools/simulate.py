@@ -31,6 +31,11 @@ assert all(row["ranks_played"] == 8 for row in ring)
 
 status, table, _ = run("--ranks", "4", "--bytes", "1K")
 assert status == 0 and "*" in table and "recursive_doubling" in table, table
+assert ', network "nvlink", 1 lane, segments of 64K, microseconds;' in table, table
+status, table, err = run("--ranks", "4", "--bytes", "64M", "--algorithm", "ring", "--lanes", "16", "--segment", "1M", "--slot", "1M")
+assert status == 0 and err == "" and "16 lanes, segments of 1M" in table, (table, err)
+status, table, err = run("--ranks", "4", "--bytes", "64M", "--algorithm", "ring", "--slot", "1M")
+assert status == 0 and "no chunk is longer than --segment 64K" in err, err
 status, table, _ = run("--ranks", "16-128", "--bytes", "1K", "--algorithm", "ring,direct_two_shot")
 assert status == 0 and "direct_two_shot does not serve all_reduce of 128 ranks" in table, table
 

@@ -96,7 +96,7 @@ TEST(Lines, OfAnEmptyChunkOrderNothing) {
   constexpr int kRounds = 8;
   const auto outcome = [&](std::vector<int> sizes, bool lines) {
     const symbolic::Call call{&*plan, kRounds, std::move(sizes), lines};
-    return std::string(symbolic::Run(std::span(&call, 1), 2, 1).run().message());
+    return std::string(symbolic::Run(std::span(&call, 1), {2, 2}, 1).run().message());
   };
   EXPECT_EQ(outcome({kRounds, 1}, false), "ok");
   EXPECT_EQ(outcome({3, 3}, true), "ok");

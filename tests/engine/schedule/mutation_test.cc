@@ -66,9 +66,14 @@ std::vector<int> sizes(const Schedule& schedule, int full_pieces) {
   return all;
 }
 
-Verdict judge_by_proof(const Schedule& schedule, int slots, int leases, int full_pieces) {
+// Of links: everything is proven for the least and the most, and run with all counts between them.
+struct Slots {
+  int least, most;
+};
+
+Verdict judge_by_proof(const Schedule& schedule, Slots slots, int leases, int full_pieces) {
   const std::vector<const Schedule*> twice{&schedule, &schedule};
-  const VerifyOptions full{.slots = slots, .leases = leases};
+  const VerifyOptions full{.slots = slots.least, .most_slots = slots.most, .leases = leases};
   VerifyOptions some = full;
   some.sizes = sizes(schedule, full_pieces);
   for (const VerifyOptions& options : {full, some}) {
@@ -79,12 +84,12 @@ Verdict judge_by_proof(const Schedule& schedule, int slots, int leases, int full
 }
 
 // The first run that goes wrong.
-Status judge_by_runs(const Schedule& schedule, int slots, int leases, int full_pieces, int runs,
+Status judge_by_runs(const Schedule& schedule, Slots slots, int leases, int full_pieces, int runs,
                      uint64_t seed) {
   const std::vector<const Schedule*> twice{&schedule, &schedule};
   for (int run = 0; run < runs; ++run) {
     InterpretOptions options;
-    options.slots = slots;
+    options.slots = slots.least + run / 8 % (slots.most - slots.least + 1);
     options.leases = leases;
     options.rounds = 2 + run % 3;
     options.seed = seed + run;
@@ -102,7 +107,8 @@ TEST(Mutation, WhatTheVerifierAcceptsSurvivesAndWhatBreaksIsRejected) {
       const Mutant mutant = mutate(original, random);
       if (mutant.schedule == original) continue;
       ++mutants;
-      const int slots = 2 + int(random() % 2), leases = 1 + int(random() % 2);
+      const int few = 2 + int(random() % 2), leases = 1 + int(random() % 2);
+      const Slots slots{few, few + int(random() % 7)};
       const int pieces = some_pieces(mutant.schedule, random);
       const uint64_t seed = random();
       const Verdict verdict = judge_by_proof(mutant.schedule, slots, leases, pieces);

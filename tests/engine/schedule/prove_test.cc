@@ -114,16 +114,101 @@ Schedule relies_on_few_under_way(int many) {
 
 TEST(Prove, ShortMessagesAreManyUnderWay) {
   static_assert(kMessagesPerSlot == tcp::Credit::kSlot);
-  const int few[] = {2, 3, 8};
+  const int few[] = {2, 8};
   const Schedule s = relies_on_few_under_way(12);
   EXPECT_EQ(refused(s, few), "ok");
-  EXPECT_EQ(refused(s, kUsualSlots), "32 slots");
-  EXPECT_EQ(refused(relies_on_few_under_way(40), kUsualSlots), "ok");
-  EXPECT_EQ(refused(relies_on_few_under_way(40), slots_to_prove(6)), "48 slots");
-  EXPECT_EQ(slots_to_prove(0), (std::vector<int>{2, 3, 8, 32}));
-  EXPECT_EQ(slots_to_prove(6), (std::vector<int>{2, 3, 6, 8, 32, 48}));
-  EXPECT_EQ(slots_to_prove(4), (std::vector<int>{2, 3, 4, 8, 32}));
-  EXPECT_EQ(slots_to_prove(1 << 20).back(), 1 << 20);
+  EXPECT_EQ(refused(s, kUsualSlots), "2 to 64 slots");
+  EXPECT_EQ(refused(relies_on_few_under_way(60), slots_to_prove(0)), "2 to 64 slots");
+  EXPECT_EQ(refused(relies_on_few_under_way(70), slots_to_prove(0)), "ok");
+  EXPECT_EQ(refused(relies_on_few_under_way(70), slots_to_prove(10)), "2 to 80 slots");
+  EXPECT_EQ(refused(relies_on_few_under_way(1500), slots_to_prove(200)), "2 to 1600 slots");
+  EXPECT_EQ(slots_to_prove(0), (std::vector<int>{2, 64}));
+  EXPECT_EQ(slots_to_prove(8), (std::vector<int>{2, 64}));
+  EXPECT_EQ(slots_to_prove(1 << 20), (std::vector<int>{2, 1 << 23}));
+  EXPECT_EQ(refused(relies_on_few_under_way(40), slots_to_prove(1 << 20)), "2 to 8388608 slots");
+}
+
+// One run with the least and the most room finds what runs with every count between them do.
+TEST(Prove, TheLeastAndTheMostRoomStandForAllBetween) {
+  for (const int many : {1, 3, 6}) {
+    const Schedule s = relies_on_few_under_way(many);
+    for (int least = 1; least <= 8; ++least) {
+      bool all = true;
+      for (int most = least; most <= 8; ++most) {
+        all &= verify(s, {.slots = most}).status.ok();
+        EXPECT_EQ(verify(s, {.slots = least, .most_slots = most}).status.ok(), all)
+            << many << " messages, " << least << " to " << most << " slots";
+      }
+    }
+  }
+  const Schedule s = relies_on_few_under_way(3);
+  EXPECT_FALSE(verify(s, {.slots = 3, .most_slots = 2}).status.ok());
+}
+
+// The root's lane 0 takes out of scratch memory what lane 1 has put there. With little room lane 0
+// comes to that only when lane 1's chunk 0 has been taken; with more, only the message of chunk 1,
+// which lane 1 sends later, says so: if chunk 1 has elements.
+Schedule relies_on_room_or_the_next_piece() {
+  Schedule s{{Kind::broadcast, 2, 0, false}, std::vector<Program>(2)};
+  for (Program& program : s.programs) program.pieces = 2;
+  s.programs[0].scratch_slots = 3;
+  s.programs[1].scratch_slots = 1;
+  Lane& takes = s.programs[0].lane();
+  takes.step(1).recv({1, 2}).write(scratch(1));
+  for (int i = 0; i < 3; ++i) takes.step(0).read(kInput).send({1, 1});
+  takes.step(0).read(scratch(0)).send({1, 1});
+  Lane& puts = s.programs[0].lane();
+  puts.step(0).read(kInput).write(scratch(0));
+  for (const int chunk : {0, 1}) puts.step(chunk).read(kInput).send({1, 0});
+  puts.step(0).recv({1, 3}).write(scratch(2));
+  for (const int chunk : {0, 1}) puts.step(chunk).read(kInput).write(kOutput);
+  Lane& other = s.programs[1].lane();
+  other.step(0).recv({0, 0}).write(kScratch);
+  other.step(1).recv({0, 0}).write(kOutput);
+  other.step(1).read(kOutput).send({0, 2});
+  for (int i = 0; i < 3; ++i) other.step(0).recv({0, 1}).write(kScratch);
+  other.step(0).recv({0, 1}).write(kOutput);
+  other.step(0).read(kOutput).send({0, 3});
+  return s;
+}
+
+TEST(Prove, ShortCallsHaveMuchRoom) {
+  const Schedule s = relies_on_room_or_the_next_piece();
+  const int few[] = {2}, many[] = {2, 8};
+  EXPECT_EQ(refused(s, few), "ok");
+  EXPECT_TRUE(verify(s, {.slots = 8}).status.ok());
+  EXPECT_EQ(refused(s, many), "2 to 8 slots, elements up to round 0 of piece 0");
+}
+
+Schedule of_one_rank() {
+  Schedule s{{Kind::all_reduce, 1, 0, false}, std::vector<Program>(1)};
+  s.programs[0].lane().step(0).read(kInput).write(kOutput).finished();
+  return s;
+}
+
+TEST(Prove, SaysWhereOnlyCopiesAreTooLarge) {
+  Schedule s = of_one_rank();
+  s.programs[0].window_slots = 600'000;
+  EXPECT_TRUE(prove(s, {{.slots = 2}}).status.ok());
+  const std::string why(prove(s, {{.slots = 2}, 2}).status.message());
+  EXPECT_TRUE(why.starts_with("it cannot be run with several lanes: ")) << why;
+}
+
+// Neither time nor memory is spent on what is refused.
+TEST(Prove, RefusesWhatWouldTakeTooMuch) {
+  Schedule lanes = of_one_rank();
+  lanes.programs[0].lanes.resize(60'000);
+  Schedule ranks{{Kind::barrier, 1 << 14, 0, false}, std::vector<Program>(1 << 14)};
+  Schedule steps = of_one_rank();
+  for (Step& step : steps.programs[0].lanes[0].steps) step.times = 1 << 20;
+  steps.programs[0].lanes[0].steps.resize(4, steps.programs[0].lanes[0].steps[0]);
+  Schedule windows = of_one_rank();
+  windows.programs[0].window_slots = 1 << 20;
+  windows.programs[0].window_halves = 120;
+  for (const Schedule& s : {lanes, ranks, steps, windows}) {
+    const std::string why(verify(s, {.slots = 2}).status.message());
+    EXPECT_NE(why.find("too large to be verified"), why.npos) << why;
+  }
 }
 
 }  // namespace

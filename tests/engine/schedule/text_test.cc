@@ -47,7 +47,8 @@ TEST(Text, OfLoopsLagsAndCopies) {
   step.chunk = 4;
   step.recv({1, 2}).send({3, 0}).repeat(5, -1).wait(2, 1, 3);
   EXPECT_EQ(to_text(step),
-            "recv_send chunk 4 (5 times, then chunk -1): link 2 from rank 1 -> link 0 to rank 3; "
+            "recv_send chunk 4 (5 times, the chunk's number -1 each time): link 2 from rank 1 -> "
+            "link 0 to rank 3; "
             "wait cell 1 of rank 2 lag 3");
   Schedule copies = samples::chain_broadcast(2);
   for (Program& p : copies.programs) p = replicate(p, 2);
