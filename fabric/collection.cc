@@ -8,9 +8,19 @@
 namespace weft {
 namespace {
 
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+// "\n" or "\x1b".
+std::string escaped(char control) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  if (control == '\n') return "\\n";
+  return {'\\', 'x', kDigits[control >> 4], kDigits[control & 15]};
+}
+
 // As it is where it cannot be taken for a path, a type or nothing.
 std::string key_text(const std::string& key) {
-  const bool plain = key.find_first_of(".:[]\"\\\n") == std::string::npos;
+  const bool plain = key.find_first_of(".:[]\"\\") == std::string::npos &&
+                     std::none_of(key.begin(), key.end(), is_control);
   return plain && !key.empty() ? key : quoted(key);
 }
 
@@ -20,8 +30,8 @@ std::string quoted(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
-    if (c == '\n')
-      result += "\\n";
+    if (is_control(c))
+      result += escaped(c);
     else
       result += c;
   }

@@ -138,7 +138,8 @@ class Collection {
   std::vector<Collection> items_;
 };
 
-// In quotes, on one line, and no two texts alike: how keys and names are told.
+// In quotes, on one line, without control characters, and no two texts alike: how keys and names
+// are told.
 std::string quoted(std::string_view text);
 
 // As Collection::to_string().

@@ -1,16 +1,20 @@
 #include "fabric/error.h"
 
+#include <new>
+
 namespace weft {
 
-Status caught() {
+Status caught(Code code) {
   try {
     throw;
   } catch (const Error& error) {
     return error.status();
+  } catch (const std::bad_alloc&) {
+    return Status(Code::system, "there is no memory for it");
   } catch (const std::exception& error) {
-    return Status(Code::aborted, error.what());
+    return Status(code, error.what());
   } catch (...) {
-    return Status(Code::aborted, "something that is no exception was thrown");
+    return Status(code, "something that is no exception was thrown");
   }
 }
 

@@ -29,9 +29,9 @@ inline void throw_if_failed(const Status& status) {
   if (!status.ok()) throw Error(status);
 }
 
-// The exception that is being handled, as a Status; of other types than Error with what it says.
-// REQUIRES: called in a catch block.
-Status caught();
+// The exception that is being handled, as a Status; of other types than Error with what it says,
+// and `code`, but std::bad_alloc is Code::system. REQUIRES: called in a catch block.
+Status caught(Code code = Code::aborted);
 
 // The value, or the failure thrown.
 template <class T>

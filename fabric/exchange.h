@@ -52,13 +52,13 @@ requires(Scalar<typename T::value_type>&&
   return std::string("vector of ").append(name(kDataTypeOf<typename T::value_type>));
 }
 
-// Of what pack() gives, or throws.
+// Of what pack() gives, or throws: a value that cannot travel is a wrong argument.
 template <std::invocable Pack>
 Packed packed_by(const Pack& pack, std::string type) {
   try {
     return {pack(), {}, std::move(type)};
   } catch (...) {
-    return {{}, caught(), std::move(type)};
+    return {{}, caught(Code::invalid_argument), std::move(type)};
   }
 }
 

@@ -41,9 +41,7 @@ void Fabric::launch() {
   const StartPlan plan = value_or_throw(plan_start(config_, env));
   switch (plan.how) {
     case StartPlan::How::join: {
-      if (plan.join.size > 1) remember_launch();
-      const auto rendezvous = value_or_throw(make_rendezvous(plan.join, env));
-      *this = join(*rendezvous, config_);
+      const auto rendezvous = meet(plan.join, env);
       if (plan.join.size == 1) return check_nodes(plan.ours);
       const Deadline deadline = Deadline::after(communicator().options().timeout_s);
       const auto hints = value_or_throw(rendezvous->all_gather(to_text(plan.place), deadline));
@@ -57,6 +55,19 @@ void Fabric::launch() {
       throw_invalid(
           "strategy is threads, which launch() cannot start in the middle of a program; use "
           "weft::launch(config, body).");
+  }
+}
+
+// A process that has not met the others is no rank of theirs, and may try again.
+std::unique_ptr<Rendezvous> Fabric::meet(const RendezvousConfig& place, const Environment& env) {
+  if (place.size > 1) remember_launch();
+  try {
+    auto rendezvous = value_or_throw(make_rendezvous(place, env));
+    *this = join(*rendezvous, config_);
+    return rendezvous;
+  } catch (...) {
+    forget_launch();
+    throw;
   }
 }
 
@@ -85,7 +96,9 @@ Fabric Fabric::shrink(double timeout_s) const {
   return fabric;
 }
 
-RankPlace Fabric::place() const { return places_[static_cast<size_t>(rank())]; }
+RankPlace Fabric::place() const {
+  return places_[static_cast<size_t>(communicator().rank())];  // throws where there is none
+}
 
 int Fabric::num_nodes() const {
   (void)communicator();  // throws before launch()

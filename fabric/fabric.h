@@ -66,8 +66,8 @@ class Fabric : public Group {
   // Once a call has failed because a rank is lost: the fabric of those that are left, in their
   // order, whose calls work again. All of them call this; those that do not within `timeout_s` (0:
   // what WEFT_TIMEOUT says) are left out. What the failed call was to give may be there on some of
-  // them: agree on where to go on. This fabric's other groups have failed with it. See
-  // docs/reliability.md.
+  // them: agree on where to go on. This fabric's other groups have failed where a
+  // rank of theirs is lost, and work where none is. See docs/reliability.md.
   Fabric shrink(double timeout_s = 0) const;
 
   // Ranks in all, and this one: 0 to world_size() - 1.
@@ -140,6 +140,7 @@ class Fabric : public Group {
     ((out << separator << args, separator = " "), ...);
     out << '\n';
   }
+  std::unique_ptr<Rendezvous> meet(const RendezvousConfig& place, const Environment& env);
   RankPlace place() const;
   bool prints() const;
   static void to_standard_output(const std::string& text);

@@ -1,11 +1,13 @@
 #include "fabric/gradient_sync.h"
 
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
 #include "fabric/agree.h"
 #include "fabric/flat.h"
+#include "fabric/overlap.h"
 #include "fabric/reduction.h"
 
 namespace weft {
@@ -18,15 +20,18 @@ struct GradientSync::Bucket {
   size_t missing = 0;  // members that are not ready in this pass
 
   // Runs beside the caller. One contiguous gradient is reduced where it lies.
-  void reduce(Communicator& c, ReduceOp op) const {
-    const std::vector<FlatBuffer> flat = flatten(tensors);
-    const Tensor& memory = flat[0].memory;
-    const RunReduction run = [&c](const Tensor& in, void* out, ReduceOp how) {
+  void reduce(Communicator& c, ReduceOp op, const std::string& call) const {
+    std::vector<FlatBuffer> flat;
+    std::optional<Reduction> reduction;
+    agree_on_arguments(c, call, [&] {
+      flat = flatten(tensors);
+      reduction.emplace(op, c.size(), flat[0].memory, flat[0].memory);
+    });
+    throw_if_failed(reduction->run([&c](const Tensor& in, void* out, ReduceOp how) {
       return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how)
           .within("GradientSync");
-    };
-    throw_if_failed(weft::reduce(op, c.size(), memory, memory, run));
-    const std::vector<Tensor> results = unflatten(flat, std::span(&memory, 1));
+    }));
+    const std::vector<Tensor> results = unflatten(flat, std::span(&flat[0].memory, 1));
     for (size_t i = 0; i < tensors.size(); ++i)
       if (results[i].data() != tensors[i].data()) tensors[i].copy_from(results[i]);
   }
@@ -41,8 +46,7 @@ struct GradientSync::Pass {
   void reduce(const Bucket& bucket, Communicator& c, ReduceOp op) {
     throw_if_failed(failure);
     try {
-      (void)agree(c, {.call = concat(text, ", bucket ", bucket.place), .leaves = {}, .own = {}});
-      bucket.reduce(c, op);
+      bucket.reduce(c, op, concat(text, ", bucket ", bucket.place));
     } catch (const Error& error) {
       failure = error.status();
       throw;
@@ -65,6 +69,10 @@ GradientSync::GradientSync(const Group& group, const std::vector<Tensor>& gradie
     if (intent.own.ok())
       intent.own = check_reduction(op_, gradients[i]).within(concat("gradient ", i));
   }
+  if (const auto shared = overlap_in(gradients); shared && intent.own.ok())
+    intent.own = invalid_argument(concat("gradients ", shared->first, " and ", shared->second,
+                                         " share memory, which would be reduced once for each; "
+                                         "give it in one of them."));
   Communicator& c = group_.turn();
   intent.extra = c.stats().calls;
   number_ = agree(c, intent)[0];

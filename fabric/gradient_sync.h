@@ -34,7 +34,7 @@ struct GradientSyncOptions {
 class GradientSync {
  public:
   // Collective: all ranks must give gradients of the same shapes and dtypes, in the same order.
-  // Their memory must outlive this and every pass.
+  // Their memory must outlive this and every pass. Throws where two of them share memory.
   GradientSync(const Group& group, const std::vector<Tensor>& gradients,
                GradientSyncOptions options = {});
   ~GradientSync();
@@ -44,8 +44,9 @@ class GradientSync {
   // One backward pass, which is done when this returns: block() computes the gradients and says
   // which are ready, then those left are reduced, and all are waited for. Passes are counted,
   // paused ones too, and each bucket is agreed on with its pass: where ranks are in different
-  // passes, or in other calls, every rank throws the same error. A block that throws aborts the
-  // group, so that the other ranks throw what it said, and its own exception goes on here.
+  // passes, or in other calls, every rank throws the same error. Then some buckets may be reduced
+  // and others not: the gradients have to be computed anew. A block that throws aborts the group,
+  // so that the other ranks throw what it said, and its own exception goes on here.
   template <class F>
   void backward(F block) {
     begin();

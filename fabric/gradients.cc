@@ -1,7 +1,10 @@
 #include "fabric/gradients.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/text.h"
 #include "fabric/agree.h"
 
@@ -89,8 +92,18 @@ Tensor gather_backward(const Group& group, const std::optional<Tensor>& gradient
 }
 
 std::vector<Tensor> scatter_backward(const Group& group, const Tensor& gradient, int src) {
-  const auto all = group.gather(gradient, src);
+  Communicator& c = group.turn();
+  const auto types = agree(c, {.call = concat("scatter_backward(src=", src, ")"),
+                               .leaves = {},
+                               .own = check_rank("src", src, c),
+                               .extra = hash_of(gradient.type_text())});
   std::vector<Tensor> parts;
+  if (std::adjacent_find(types.begin(), types.end(), std::not_equal_to<>()) != types.end()) {
+    parts = group.all_gather_objects(gradient);
+    if (group.rank() != src) parts.clear();
+    return parts;
+  }
+  const auto all = group.gather(gradient, src);
   for (int64_t r = 0; all && r < all->size(0); ++r) parts.push_back((*all)[r]);
   return parts;
 }

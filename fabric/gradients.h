@@ -3,8 +3,9 @@
 //
 // Every rank's tensors count as variables of their own, and the loss is the sum over all ranks'
 // losses; then each of these is the adjoint of its call: the sum over ranks of <call(x), y> equals
-// that of <x, backward(y)>. A gradient that is missing or of another shape than the call's result
-// is an error on every rank.
+// that of <x, backward(y)>. What the call's result was is not remembered: an error on every rank is
+// a gradient that is missing on `dst`, or that cannot be cut into as many parts as there are ranks
+// where it has to be. A gradient of another shape or dtype gives one of another shape or dtype.
 #pragma once
 
 #include <optional>
@@ -30,7 +31,8 @@ Tensor broadcast_backward(const Group& group, const Tensor& gradient, int src = 
 Tensor reduce_backward(const Group& group, const std::optional<Tensor>& gradient, int dst = 0);
 // Of gather(x, dst): this rank's part of the gradient that rank `dst` gives.
 Tensor gather_backward(const Group& group, const std::optional<Tensor>& gradient, int dst = 0);
-// Of scatter(parts, src): the parts' gradients on rank `src`, nothing elsewhere.
+// Of scatter(parts, src): the parts' gradients on rank `src`, nothing elsewhere. Like the parts,
+// they may differ in shape and dtype; they are gathered faster where they do not.
 std::vector<Tensor> scatter_backward(const Group& group, const Tensor& gradient, int src = 0);
 
 }  // namespace weft

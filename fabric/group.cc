@@ -14,6 +14,13 @@
 namespace weft {
 namespace {
 
+// How long a rank waits for calls that others may not make any more, before it aborts them.
+constexpr double kPatienceS = 1;
+
+void wait_until(const std::function<bool()>& done, const Deadline& patience) {
+  while (!done() && !patience.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 constexpr const char* kNoMember = "this rank is no member of the group; see Group::is_member()";
 
 }  // namespace
@@ -56,6 +63,13 @@ void Group::State::require_company() const {
         "ranks do not make it; make it behind the block.");
 }
 
+void Group::State::require_process() const {
+  if (!turns.here())
+    throw_invalid(
+        "this process is a forked child of the rank; calls are made by the process that made the "
+        "group.");
+}
+
 int Group::rank() const { return state_ || absent_ ? communicator().rank() : -1; }
 
 int Group::size() const { return state_ || absent_ ? communicator().size() : -1; }
@@ -64,6 +78,7 @@ Communicator& Group::communicator() const { return *state().communicator; }
 
 Communicator& Group::turn() const {
   State& s = state();
+  s.require_process();
   s.require_company();
   s.turns.wait_idle();
   return *s.communicator;
@@ -81,6 +96,7 @@ std::shared_ptr<void> Group::stay_alone() const {
 }
 
 void Group::give(std::function<void()> task) const {
+  state().require_process();
   state().require_company();
   state().turns.give(std::move(task));
 }
@@ -91,6 +107,15 @@ void Group::check_wait(const std::weak_ptr<State>& state) {
     throw_invalid(
         "get() was called inside of async() for a call that runs only after it; wait for it "
         "outside.");
+}
+
+void Group::end_calls(const std::weak_ptr<State>& state, const std::function<bool()>& done) {
+  const std::shared_ptr<State> own = state.lock();
+  if (!own || !own->turns.here() || own->turns.is_task()) return;
+  wait_until(done, Deadline::after(kPatienceS));
+  if (done()) return;
+  own->communicator->abort("an exception left the scope of a Future with a call under way");
+  wait_until(done, Deadline());
 }
 
 // The agreement is an all_gather: nobody has it before everybody came.
@@ -110,8 +135,12 @@ void Group::barrier(std::string_view name, double timeout_s) const {
 Group Group::split(int color, int key) const {
   Communicator& parent = turn();
   (void)agree(parent, {.call = "split", .leaves = {}, .own = {}});
-  std::unique_ptr<Communicator> part = value_or_throw(parent.split(color, key));
-  return part ? Group(std::move(part), *this) : Group();
+  return part_of(parent.split(color, key), "split");
+}
+
+Group Group::part_of(Result<std::unique_ptr<Communicator>> part, std::string_view call) const {
+  throw_if_failed(part.status().within(call));
+  return *part ? Group(part.take(), *this) : Group();
 }
 
 Group Group::new_group(const std::vector<int>& ranks) const {
@@ -128,23 +157,23 @@ Group Group::new_group(const std::vector<int>& ranks) const {
   (void)agree(parent, intent);
   const auto mine = std::find(ranks.begin(), ranks.end(), parent.rank());
   const int color = mine == ranks.end() ? -1 : 0;
-  auto part = value_or_throw(parent.split(color, static_cast<int>(mine - ranks.begin())));
-  return part ? Group(std::move(part), *this) : Group();
+  return part_of(parent.split(color, static_cast<int>(mine - ranks.begin())), intent.call);
 }
 
-void Group::abort(std::string_view why) const { communicator().abort(why); }
+void Group::abort(std::string_view why) const {
+  state().require_process();
+  communicator().abort(why);
+}
 
 // Every call begins with an agreement, which connects ranks as need be.
 void Group::leave(std::string_view why) const {
-  constexpr double kPatienceS = 1;
   State& s = state();
+  s.require_process();
   if (size() > 1 && s.communicator->health().ok() && !s.turns.is_task()) try {
       const Future<void> told = async([&c = *s.communicator, why = std::string(why)] {
         (void)agree(c, {.call = "leave", .leaves = {}, .own = Status(Code::aborted, why)});
       });
-      const Deadline patience = Deadline::after(kPatienceS);
-      while (!told.done() && !patience.expired())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      wait_until([&told] { return told.done(); }, Deadline::after(kPatienceS));
     } catch (const Error&) {
       // In a block of rank_zero_first, or without a thread: abort() is all there is.
     }

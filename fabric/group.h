@@ -11,7 +11,8 @@
 // new: memory of their own, dense, on every rank, `src` too; except in the calls whose names end in
 // `_into`.
 //
-// A group is a handle: copies mean the same ranks. Ranks are counted within the group.
+// A group is a handle: copies mean the same ranks. Ranks are counted within the group. In a forked
+// child every call throws.
 #pragma once
 
 #include <chrono>
@@ -180,10 +181,13 @@ class Group {
     const auto done = [result] {
       return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     };
-    return {done, [result, done, state = std::weak_ptr(state_)]() -> T {
+    const std::weak_ptr<State> state = state_;
+    return {done,
+            [result, done, state]() -> T {
               if (!done()) check_wait(state);
               return result.get();
-            }};
+            },
+            [done, state] { end_calls(state, done); }};
   }
 
   // Collective: ranks with equal colors >= 0 form a group, ordered by key, then by rank. A negative
@@ -211,6 +215,8 @@ class Group {
 
   // Of ranks of `origin`.
   Group(std::unique_ptr<Communicator> communicator, const Group& origin);
+  // What `call` has made of this group's ranks, or why it has not.
+  Group part_of(Result<std::unique_ptr<Communicator>> part, std::string_view call) const;
   // As all_reduce() and so on, for trees (group_calls.cc).
   Collection broadcast_tree(const Packed& packed, int src) const;
   Collection all_gather_tree(const Packed& packed, std::optional<Concat> concat) const;
@@ -223,11 +229,15 @@ class Group {
   // group_pairs.cc
   void send_tree(const Collection& value, int dst) const;
   Collection recv_tree(int src) const;
+  std::function<void()> end_of_pair(const Tensor& tensor, const std::function<bool()>& done) const;
   static std::string sent_text(const Collection& value, int src);
 
   void give(std::function<void()> task) const;
   // Throws where the caller is what its group runs beside others, so that it would wait for itself.
   static void check_wait(const std::weak_ptr<State>& state);
+  // Returns when done() says so; after a second of patience it aborts the group. Returns at once
+  // where the caller is part of what it would wait for, or a forked child.
+  static void end_calls(const std::weak_ptr<State>& state, const std::function<bool()>& done);
   void finish_if_last();
   State& state() const;
 

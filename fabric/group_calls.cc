@@ -1,6 +1,9 @@
 // The collective calls of a group: agreement, flat buffers, one collective for each of them.
 #include <algorithm>
+#include <concepts>
 #include <initializer_list>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -23,6 +26,32 @@ Status failure_of(std::initializer_list<Status> checks) {
   for (const Status& check : checks)
     if (!check.ok()) return check;
   return {};
+}
+
+// `own`, or, where that is ok, why prepare() throws: what a rank does by itself it does before the
+// ranks agree on a call, so that the others hear of it when it fails.
+template <std::invocable Prepare>
+Status prepared(const Status& own, std::string_view call, const Prepare& prepare) {
+  if (!own.ok()) return own;
+  try {
+    prepare();
+    return {};
+  } catch (...) {
+    return caught().within(call);
+  }
+}
+
+// What `action` gives, which needs memory when ranks count on this one already: where there is
+// none, the others are told by the end of the group.
+template <std::invocable Action>
+auto get_or_abort(Communicator& c, std::string_view call, const Action& action) {
+  try {
+    return action();
+  } catch (...) {
+    const Status status = caught().within(call);
+    if (status.code() == Code::system) c.abort(status.message());
+    throw Error(status);
+  }
 }
 
 // What rank `from` announces; all ranks know it, so all refuse it.
@@ -90,113 +119,157 @@ void join(std::vector<Tensor>& tensors, Concat along) {
   }
 }
 
-// Runs `call` for every buffer; gives the tree of the results, shaped [leading, count] where
-// `leading` is not 0. Without `receives`, there are none.
-template <class RunCall>
-std::optional<Collection> run_flat(const Collection& value, int64_t leading, bool receives,
-                                   std::optional<Concat> concat_along, const RunCall& call) {
-  const std::vector<FlatBuffer> buffers = flatten(value.tensors());
-  std::vector<Tensor> results;
-  for (const FlatBuffer& buffer : buffers) {
-    const int64_t count = buffer.memory.count();
-    Tensor result;
-    if (receives)
-      result = Tensor::empty(buffer.dtype, leading > 0 ? Shape{leading, count} : Shape{count});
-    throw_if_failed(call(buffer.memory, result));
-    results.push_back(std::move(result));
+// The buffers of a call on a tree, and those of its results.
+class FlatCall {
+ public:
+  // Nothing, in no call.
+  FlatCall() = default;
+  // Results are shaped [leading, count] where `leading` is not 0, and empty where the call has none
+  // on this rank.
+  FlatCall(const Collection& value, int64_t leading, bool receives)
+      : inputs_(flatten(value.tensors())) {
+    for (const FlatBuffer& in : inputs_) {
+      const int64_t count = in.memory.count();
+      results_.push_back(!receives     ? Tensor()
+                         : leading > 0 ? Tensor::empty(in.dtype, {leading, count})
+                                       : Tensor::empty(in.dtype, {count}));
+    }
   }
-  if (!receives) return std::nullopt;
-  std::vector<Tensor> tensors = unflatten(buffers, results);
-  if (concat_along) join(tensors, *concat_along);
-  return value.with_tensors(tensors);
-}
+
+  // As above, of a reduction.
+  static FlatCall reducing(const Collection& value, bool receives, ReduceOp op, int ranks) {
+    FlatCall flat(value, 0, receives);
+    for (size_t b = 0; b < flat.inputs_.size(); ++b)
+      flat.reductions_.emplace_back(op, ranks, flat.inputs_[b].memory, flat.results_[b]);
+    return flat;
+  }
+
+  // Runs the collective for every buffer.
+  template <class RunCall>
+  void run(const RunCall& call) const {
+    for (size_t b = 0; b < inputs_.size(); ++b)
+      throw_if_failed(call(inputs_[b].memory, results_[b]));
+  }
+  void run_reductions(const RunReduction& collective) const {
+    for (const Reduction& reduction : reductions_) throw_if_failed(reduction.run(collective));
+  }
+
+  // The tree of the results.
+  Collection tree(const Collection& value, std::optional<Concat> concat_along) const {
+    std::vector<Tensor> tensors = unflatten(inputs_, results_);
+    if (concat_along) join(tensors, *concat_along);
+    return value.with_tensors(tensors);
+  }
+
+ private:
+  std::vector<FlatBuffer> inputs_;
+  std::vector<Tensor> results_;
+  std::vector<Reduction> reductions_;
+};
 
 }  // namespace
 
 Collection Group::all_reduce_tree(const Packed& packed, ReduceOp op) const {
   Communicator& c = turn();
-  const auto& [value, own, kind] = packed;
+  const Collection& value = packed.value;
   const std::string text = concat("all_reduce(", name(op), ")");
-  (void)agree(c, {text, value.describe(),
-                  failure_of({own, check_leaves(value), check_reduction(op, value)})});
-  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+  FlatCall flat;
+  const Status own =
+      prepared(failure_of({packed.own, check_leaves(value), check_reduction(op, value)}), text,
+               [&] { flat = FlatCall::reducing(value, true, op, c.size()); });
+  (void)agree(c, {text, value.describe(), own});
+  flat.run_reductions([&](const Tensor& in, void* out, ReduceOp how) {
     return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how)
         .within(text);
-  };
-  return *run_flat(value, 0, true, {}, [&](const Tensor& in, const Tensor& out) {
-    return weft::reduce(op, c.size(), in, out, run);
   });
+  return get_or_abort(c, text, [&] { return flat.tree(value, {}); });
 }
 
 std::optional<Collection> Group::reduce_tree(const Packed& packed, int dst, ReduceOp op) const {
   Communicator& c = turn();
-  const auto& [value, own, kind] = packed;
+  const Collection& value = packed.value;
   const std::string text = concat("reduce(", name(op), ", dst=", dst, ")");
-  (void)agree(c, {text, value.describe(),
-                  failure_of({check_rank("dst", dst, c), own, check_leaves(value),
-                              check_reduction(op, value)})});
-  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+  const bool mine = c.rank() == dst;
+  FlatCall flat;
+  const Status own = prepared(failure_of({check_rank("dst", dst, c), packed.own,
+                                          check_leaves(value), check_reduction(op, value)}),
+                              text, [&] { flat = FlatCall::reducing(value, mine, op, c.size()); });
+  (void)agree(c, {text, value.describe(), own});
+  flat.run_reductions([&](const Tensor& in, void* out, ReduceOp how) {
     return c.reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how, dst)
         .within(text);
-  };
-  return run_flat(value, 0, c.rank() == dst, {}, [&](const Tensor& in, const Tensor& out) {
-    return weft::reduce(op, c.size(), in, out, run);
   });
+  if (!mine) return std::nullopt;
+  return get_or_abort(c, text, [&] { return flat.tree(value, {}); });
 }
 
 Collection Group::all_gather_tree(const Packed& packed, std::optional<Concat> concat_along) const {
   Communicator& c = turn();
-  const auto& [value, own, kind] = packed;
+  const Collection& value = packed.value;
   const std::string text = concat(gather_text("all_gather", value, concat_along), ")");
-  (void)agree(c, {text, value.describe(), failure_of({own, check_concat(value, concat_along)})});
-  return *run_flat(value, c.size(), true, concat_along, [&](const Tensor& in, const Tensor& out) {
+  FlatCall flat;
+  const Status own = prepared(failure_of({packed.own, check_concat(value, concat_along)}), text,
+                              [&] { flat = FlatCall(value, c.size(), true); });
+  (void)agree(c, {text, value.describe(), own});
+  flat.run([&](const Tensor& in, const Tensor& out) {
     return c.all_gather(in.data(), out.data(), static_cast<size_t>(in.count()), in.dtype())
         .within(text);
   });
+  return get_or_abort(c, text, [&] { return flat.tree(value, concat_along); });
 }
 
 std::optional<Collection> Group::gather_tree(const Packed& packed, int dst,
                                              std::optional<Concat> concat_along) const {
   Communicator& c = turn();
-  const auto& [value, own, kind] = packed;
+  const Collection& value = packed.value;
   const std::string text = concat(gather_text("gather", value, concat_along), ", dst=", dst, ")");
-  (void)agree(c, {text, value.describe(),
-                  failure_of({check_rank("dst", dst, c), own, check_concat(value, concat_along)})});
   const bool mine = c.rank() == dst;
-  return run_flat(value, c.size(), mine, concat_along, [&](const Tensor& in, const Tensor& out) {
+  FlatCall flat;
+  const Status own = prepared(
+      failure_of({check_rank("dst", dst, c), packed.own, check_concat(value, concat_along)}), text,
+      [&] { flat = FlatCall(value, c.size(), mine); });
+  (void)agree(c, {text, value.describe(), own});
+  flat.run([&](const Tensor& in, const Tensor& out) {
     return c.gather(in.data(), out.data(), static_cast<size_t>(in.count()), in.dtype(), dst)
         .within(text);
   });
+  if (!mine) return std::nullopt;
+  return get_or_abort(c, text, [&] { return flat.tree(value, concat_along); });
 }
 
 Collection Group::broadcast_tree(const Packed& packed, int src) const {
   Communicator& c = turn();
-  const auto& [value, own, kind] = packed;
+  const Collection& value = packed.value;
   const std::string text = concat("broadcast(src=", src, ")");
   const bool mine = c.rank() == src;
   const bool alone = value.kind() == Collection::Kind::tensor;
   const bool whole = !alone || value.tensor().bytes() <= kPackedBytes;
   std::string layout;
-  Tensor object;
-  if (mine && whole) object = object_of(value);
-  if (mine && !whole) layout = layout_of(value);
+  Tensor object, tensor;
+  const auto pack = [&] {
+    if (!mine) return;
+    if (whole) object = object_of(value);
+    if (!whole) layout = layout_of(value);
+    if (!whole) tensor = value.tensor().clone();
+  };
+  const Status own =
+      prepared(failure_of({check_rank("src", src, c), mine ? packed.own : Status()}), text, pack);
   const uint64_t bytes = whole ? object.bytes() : layout.size() | kUnpacked;
-  const Status failure = failure_of({check_rank("src", src, c), mine ? own : Status()});
-  const uint64_t told = agree(c, {text, {packed.type}, failure, bytes})[static_cast<size_t>(src)];
+  const uint64_t told = agree(c, {text, {packed.type}, own, bytes})[static_cast<size_t>(src)];
   const auto send = [&](void* memory, size_t count, DataType type) {
     throw_if_failed(c.broadcast(memory, memory, count, type, src).within(text));
   };
+  const auto room = [&](DataType type, Shape shape) {
+    return get_or_abort(c, text, [&] { return Tensor::empty(type, shape); });
+  };
   if ((told & kUnpacked) == 0) {
-    if (!mine) object = Tensor::empty(DataType::uint8, {static_cast<int64_t>(told)});
+    if (!mine) object = room(DataType::uint8, {static_cast<int64_t>(told)});
     send(object.data(), told, DataType::uint8);
     return from_object(object, src);
   }
   layout.resize(checked_size(told & ~kUnpacked, kPackedBytes, src));
   send(layout.data(), layout.size(), DataType::uint8);
-  const Tensor tensor =
-      mine ? value.tensor().clone() : from_layout(layout, src, [](DataType type, Shape shape) {
-                                        return Tensor::empty(type, std::move(shape));
-                                      }).tensor();
+  if (!mine) tensor = from_layout(layout, src, room).tensor();
   send(tensor.data(), static_cast<size_t>(tensor.count()), tensor.dtype());
   return tensor;
 }
@@ -204,12 +277,14 @@ Collection Group::broadcast_tree(const Packed& packed, int src) const {
 std::vector<Collection> Group::all_gather_trees(const Packed& packed) const {
   Communicator& c = turn();
   const std::string text = "all_gather_objects";
-  const Tensor object = object_of(packed.value);
-  const std::vector<uint64_t> sizes = agree(c, {text, {packed.type}, packed.own, object.bytes()});
+  Tensor object;
+  const Status own = prepared(packed.own, text, [&] { object = object_of(packed.value); });
+  const std::vector<uint64_t> sizes = agree(c, {text, {packed.type}, own, object.bytes()});
   const std::vector<size_t> counts(sizes.begin(), sizes.end());
   uint64_t total = 0;
   for (Rank r = 0; r < c.size(); ++r) total += checked_size(counts[r], kObjectsBytes - total, r);
-  const Tensor all = Tensor::empty(DataType::uint8, {static_cast<int64_t>(total)});
+  const Tensor all = get_or_abort(
+      c, text, [&] { return Tensor::empty(DataType::uint8, {static_cast<int64_t>(total)}); });
   throw_if_failed(c.run({.kind = Kind::all_gather,
                          .input = object.data(),
                          .output = all.data(),
@@ -236,18 +311,20 @@ Collection Group::scatter_tree(const Packed& packed, int src) const {
   if (own.ok() && mine && static_cast<int>(parts.size()) != c.size())
     own = invalid_argument(concat(text, ": ", parts.size(), " parts were given for ", c.size(),
                                   " ranks; give one for each rank, in order."));
-  (void)agree(c, {text, {packed.type}, own});
-  std::vector<Tensor> objects;
+  Tensor all;
   std::vector<uint64_t> sizes;
-  for (const Collection& part : parts) {
-    objects.push_back(object_of(part));
-    sizes.push_back(objects.back().bytes());
-  }
+  own = prepared(own, text, [&] {
+    std::vector<Tensor> objects;
+    for (const Collection& part : parts) objects.push_back(object_of(part));
+    for (const Tensor& object : objects) sizes.push_back(object.bytes());
+    if (mine) all = concatenate(objects, 0);
+  });
+  (void)agree(c, {text, {packed.type}, own});
   uint64_t size = 0;
   throw_if_failed(c.scatter(sizes.data(), &size, 1, DataType::uint64, src).within(text));
-  const Tensor all = mine ? concatenate(objects, 0) : Tensor();
   const std::vector<size_t> counts(sizes.begin(), sizes.end());
-  const Tensor object = Tensor::empty(DataType::uint8, {static_cast<int64_t>(size)});
+  const Tensor object = get_or_abort(
+      c, text, [&] { return Tensor::empty(DataType::uint8, {static_cast<int64_t>(size)}); });
   throw_if_failed(c.run({.kind = Kind::scatter,
                          .input = all.data(),
                          .output = object.data(),
@@ -267,23 +344,29 @@ Tensor Group::reduce_scatter(const Tensor& value, ReduceOp op) const {
   if (own.ok() && (value.dims() == 0 || value.size(0) % c.size() != 0))
     own = invalid_argument(concat(text, ": the first dimension of ", value.type_text(),
                                   " does not divide into ", c.size(), " equal parts."));
+  Tensor result;
+  std::optional<Reduction> reduction;
+  own = prepared(own, text, [&] {
+    Shape shape = value.shape();
+    shape[0] /= c.size();
+    result = Tensor::empty(value.dtype(), std::move(shape));
+    reduction.emplace(op, c.size(), value.contiguous(), result);
+  });
   (void)agree(c, {text, {value.type_text()}, own});
-  Shape shape = value.shape();
-  shape[0] /= c.size();
-  const Tensor result = Tensor::empty(value.dtype(), std::move(shape));
-  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+  throw_if_failed(reduction->run([&](const Tensor& in, void* out, ReduceOp how) {
     const auto count = static_cast<size_t>(in.count() / c.size());
     return c.reduce_scatter(in.data(), out, count, in.dtype(), how).within(text);
-  };
-  throw_if_failed(weft::reduce(op, c.size(), value.contiguous(), result, run));
+  }));
   return result;
 }
 
 void Group::broadcast_into(const Tensor& in_out, int src) const {
   Communicator& c = turn();
   const std::string text = concat("broadcast_into(src=", src, ")");
-  (void)agree(c, {text, {in_out.type_text()}, check_rank("src", src, c)});
-  const Tensor dense = in_out.contiguous();
+  Tensor dense;
+  const Status own =
+      prepared(check_rank("src", src, c), text, [&] { dense = in_out.contiguous(); });
+  (void)agree(c, {text, {in_out.type_text()}, own});
   throw_if_failed(c.broadcast(dense.data(), dense.data(), static_cast<size_t>(dense.count()),
                               dense.dtype(), src)
                       .within(text));
@@ -295,19 +378,25 @@ Tensor Group::empty(DataType dtype, const Shape& shape) const {
   const auto check = [&] { (void)Tensor::owning(std::make_shared<char>(), dtype, shape); };
   agree_on_arguments(c, concat("empty(", name(dtype), ", ", to_string(shape), ")"), check);
   const size_t bytes = static_cast<size_t>(count_of(shape)) * size_of(dtype);
-  return Tensor::owning(value_or_throw(c.allocate(bytes)), dtype, shape);
+  auto memory = c.allocate(bytes);
+  throw_if_failed(memory.status().within("empty"));
+  return Tensor::owning(memory.take(), dtype, shape);
 }
 
 void Group::all_reduce_into(const Tensor& in_out, ReduceOp op) const {
   Communicator& c = turn();
   const std::string text = concat("all_reduce_into(", name(op), ")");
-  (void)agree(c, {text, {in_out.type_text()}, check_reduction(op, in_out)});
-  const Tensor dense = in_out.contiguous();
-  const RunReduction run = [&](const Tensor& in, void* out, ReduceOp how) {
+  Tensor dense;
+  std::optional<Reduction> reduction;
+  const Status own = prepared(check_reduction(op, in_out), text, [&] {
+    dense = in_out.contiguous();
+    reduction.emplace(op, c.size(), dense, dense);
+  });
+  (void)agree(c, {text, {in_out.type_text()}, own});
+  throw_if_failed(reduction->run([&](const Tensor& in, void* out, ReduceOp how) {
     return c.all_reduce(in.data(), out, static_cast<size_t>(in.count()), in.dtype(), how)
         .within(text);
-  };
-  throw_if_failed(weft::reduce(op, c.size(), dense, dense, run));
+  }));
   if (dense.data() != in_out.data()) in_out.copy_from(dense);
 }
 

@@ -97,6 +97,7 @@ void Group::State::start(const std::shared_ptr<PairTransfer>& pair, Transfer::Di
 }
 
 void Group::send_tree(const Collection& value, int dst) const {
+  state().require_process();
   require_peer("dst", dst, communicator());
   const bool plain = value.kind() == Collection::Kind::tensor && value.tensor().dims() <= kDimsMax;
   const Tensor tensor = plain ? value.tensor().contiguous() : object_of(value);
@@ -109,6 +110,7 @@ void Group::send_tree(const Collection& value, int dst) const {
 Collection Group::recv_tree(int src) const {
   Communicator& c = communicator();
   const std::string text = concat("recv(src=", src, ")");
+  state().require_process();
   require_peer("src", src, c);
   Header header;
   throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
@@ -126,6 +128,7 @@ std::string Group::sent_text(const Collection& value, int src) {
 void Group::recv_into(const Tensor& out, int src) const {
   Communicator& c = communicator();
   const std::string text = concat("recv_into(src=", src, ")");
+  state().require_process();
   require_peer("src", src, c);
   Header header;
   throw_if_failed(c.recv(src, &header, sizeof header, DataType::uint8).within(text));
@@ -136,7 +139,15 @@ void Group::recv_into(const Tensor& out, int src) const {
   if (dense.data() != out.data()) out.copy_from(dense);
 }
 
+// Memory that a tensor owns stays until the message has gone or come.
+std::function<void()> Group::end_of_pair(const Tensor& tensor,
+                                         const std::function<bool()>& done) const {
+  if (tensor.is_owner()) return {};
+  return [done, state = std::weak_ptr<State>(state_)] { end_calls(state, done); };
+}
+
 Future<void> Group::isend(const Tensor& tensor, int dst) const {
+  state().require_process();
   require_peer("dst", dst, communicator());
   if (tensor.dims() > kDimsMax)
     throw_invalid(concat("isend takes tensors of at most ", kDimsMax, " dimensions, not ",
@@ -145,12 +156,15 @@ Future<void> Group::isend(const Tensor& tensor, int dst) const {
   pair->tensor = tensor.contiguous();
   pair->header = header_of(pair->tensor, false);
   state().start(pair, Transfer::Direction::send, dst);
+  const auto done = [pair] { return pair->work.test(); };
   return {
-      [pair] { return pair->work.test(); },
-      [pair, dst] { throw_if_failed(pair->work.wait().within(concat("isend(dst=", dst, ")"))); }};
+      done,
+      [pair, dst] { throw_if_failed(pair->work.wait().within(concat("isend(dst=", dst, ")"))); },
+      end_of_pair(pair->tensor, done)};
 }
 
 Future<void> Group::irecv_into(const Tensor& out, int src) const {
+  state().require_process();
   require_peer("src", src, communicator());
   auto pair = std::make_shared<PairTransfer>();
   pair->tensor = out;
@@ -159,7 +173,8 @@ Future<void> Group::irecv_into(const Tensor& out, int src) const {
     throw_invalid(concat("irecv_into needs a contiguous tensor; this ", out.type_text(),
                          " has strides ", to_string(out.strides()), "."));
   state().start(pair, Transfer::Direction::receive, src);
-  return {[pair] { return pair->work.test(); },
+  const auto done = [pair] { return pair->work.test(); };
+  return {done,
           [pair, src, group = *this] {
             const Status status = pair->work.wait();
             Communicator& c = group.communicator();
@@ -167,7 +182,8 @@ Future<void> Group::irecv_into(const Tensor& out, int src) const {
                 pair->header.magic == 0 ? Status() : check_room(c, pair->header, pair->tensor, src);
             if (!fits.ok()) give_up(c, fits);
             throw_if_failed(status.within(concat("irecv_into(src=", src, ")")));
-          }};
+          },
+          end_of_pair(pair->tensor, done)};
 }
 
 }  // namespace weft

@@ -36,6 +36,9 @@ struct Group::State {
   // Throws where the group's other ranks do not make the caller's call, as it is in a block.
   void require_company() const;
 
+  // Throws in a forked child, whose calls would be made in its parent's name.
+  void require_process() const;
+
   std::atomic<bool> alone = false;  // see stay_alone()
   const std::shared_ptr<Block> block;
   std::mutex mutex;  // of `pairs`

@@ -1,9 +1,11 @@
 #include "fabric/launch.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
+#include "base/origin_process.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "fabric/start.h"
@@ -20,16 +22,30 @@ struct End {
   std::string message;
 };
 
-// A failure that is only the echo of another rank's.
-bool secondary(Code code) { return code == Code::aborted || code == Code::peer_lost; }
+// Whether all ranks know that the job has failed.
+bool is_over(const Fabric& fabric) {
+  return fabric.is_member() && !fabric.communicator().health().ok();
+}
+
+// Whether a failure is only the echo of another rank's: that has failed the fabric, or is an error
+// that ranks have agreed on. Codes say the former only where the fabric has failed: a body may
+// throw any, of a cause of its own.
+bool is_echo(const Fabric& fabric, const Status& status) {
+  const Code code = status.code();
+  if (is_over(fabric)) return code == Code::aborted || code == Code::peer_lost;
+  return code != Code::timeout && status.peer() >= 0 && status.peer() != fabric.rank();
+}
 
 End run_and_catch(Fabric& fabric, const std::function<void(Fabric&)>& body) {
+  const OriginProcess process;
   try {
     body(fabric);
+    if (!process.here())
+      return {kExitFailed, "it returned from the body of launch(); end it with _exit()"};
     fabric.barrier("end of the job", kLeaveTogetherS);
     return {};
   } catch (const Error& error) {
-    return {secondary(error.code()) ? kExitSecondary : kExitFailed, error.what()};
+    return {is_echo(fabric, error.status()) ? kExitSecondary : kExitFailed, error.what()};
   } catch (const std::exception& error) {
     return {kExitFailed, error.what()};
   } catch (...) {
@@ -38,16 +54,21 @@ End run_and_catch(Fabric& fabric, const std::function<void(Fabric&)>& body) {
 }
 
 // A failure of the rank's own is told before the others hear of it: a launcher that sees one of
-// them end may kill this process at once.
+// them end may kill this process at once. What a forked child does in here is nobody else's.
 End run_body(Fabric& fabric, Rank rank, const std::function<void(Fabric&)>& body) {
+  const OriginProcess process;
   End end = run_and_catch(fabric, body);
+  if (!process.here()) {
+    complain(concat("a forked child of rank ", rank, ": ", end.message));
+    std::_Exit(end.exit_status);
+  }
   if (end.message.empty()) return end;
   const std::string what = end.message;
   end.message = concat("rank ", rank, ": ", what);
-  if (end.exit_status != kExitFailed) return end;
-  complain(end.message);
-  end.message.clear();
-  if (fabric.is_member()) fabric.leave(what);
+  const bool is_own = end.exit_status == kExitFailed;
+  if (is_own) complain(end.message);
+  if (is_own) end.message.clear();
+  if (fabric.is_member() && (is_own || !is_over(fabric))) fabric.leave(what);
   return end;
 }
 

@@ -45,19 +45,26 @@ struct Mean {
   }
 };
 
+// Room for the terms of as many means as there are in `values`.
 template <class T>
-Status mean_of(const Tensor& in, const Tensor& out, int ranks, const RunReduction& run) {
+Tensor room_for_terms(const Tensor& values) {
+  return Tensor::empty(kDataTypeOf<typename Mean<T>::Term>, {values.count() * Mean<T>::kTerms});
+}
+
+template <class T>
+void split(const Tensor& in, int ranks, const Tensor& terms) {
   using M = Mean<T>;
   using Term = typename M::Term;
-  const auto n = static_cast<Term>(ranks);
-  const Tensor terms = Tensor::empty(kDataTypeOf<Term>, {in.count() * M::kTerms});
-  const Tensor sums = Tensor::empty(kDataTypeOf<Term>, {out.count() * M::kTerms});
   for (int64_t i = 0; i < in.count(); ++i)
-    M::split(in.data<T>()[i], n, terms.data<Term>() + i * M::kTerms);
-  WEFT_TRY(run(terms, out.data() ? sums.data() : nullptr, ReduceOp::sum));
+    M::split(in.data<T>()[i], static_cast<Term>(ranks), terms.data<Term>() + i * M::kTerms);
+}
+
+template <class T>
+void join(const Tensor& sums, int ranks, const Tensor& out) {
+  using M = Mean<T>;
+  using Term = typename M::Term;
   for (int64_t i = 0; i < out.count(); ++i)
-    out.data<T>()[i] = M::of(sums.data<Term>() + i * M::kTerms, n);
-  return {};
+    out.data<T>()[i] = M::of(sums.data<Term>() + i * M::kTerms, static_cast<Term>(ranks));
 }
 
 // Kernels combine the bytes of booleans as bits, of which there must be one.
@@ -101,14 +108,24 @@ Status check_reduction(ReduceOp op, const Collection& value) {
   return status;
 }
 
-Status reduce(ReduceOp op, int ranks, const Tensor& in, const Tensor& out,
-              const RunReduction& run) {
-  if (in.dtype() == DataType::boolean) return run(zeros_and_ones(in), out.data(), op);
-  if (op != ReduceOp::avg || !is_integer(in.dtype())) return run(in, out.data(), op);
-  Status status;
-  with_integer(in.dtype(),
-               [&](auto zero) { status = mean_of<decltype(zero)>(in, out, ranks, run); });
-  return status;
+Reduction::Reduction(ReduceOp op, int ranks, const Tensor& in, const Tensor& out)
+    : op_(op),
+      ranks_(ranks),
+      in_(in.dtype() == DataType::boolean ? zeros_and_ones(in) : in),
+      out_(out) {
+  if (!is_mean()) return;
+  with_integer(in.dtype(), [&](auto zero) {
+    terms_ = room_for_terms<decltype(zero)>(in);
+    sums_ = room_for_terms<decltype(zero)>(out);
+  });
+}
+
+Status Reduction::run(const RunReduction& collective) const {
+  if (!is_mean()) return collective(in_, out_.data(), op_);
+  with_integer(in_.dtype(), [&](auto zero) { split<decltype(zero)>(in_, ranks_, terms_); });
+  WEFT_TRY(collective(terms_, out_.data() ? sums_.data() : nullptr, ReduceOp::sum));
+  with_integer(in_.dtype(), [&](auto zero) { join<decltype(zero)>(sums_, ranks_, out_); });
+  return {};
 }
 
 }  // namespace weft

@@ -16,9 +16,24 @@ Status check_reduction(ReduceOp op, const Collection& value);
 // rank's part of them, at `out` (null where this rank gets none).
 using RunReduction = std::function<Status(const Tensor& in, void* out, ReduceOp op)>;
 
-// Runs `run` on dense `in` and writes `out` (no elements where this rank gets none), which may be
-// the same memory. Integers' means are made of sums of 64 bits that cannot wrap, rounded towards
-// zero; any byte of a boolean but 0 is true.
-Status reduce(ReduceOp op, int ranks, const Tensor& in, const Tensor& out, const RunReduction& run);
+// A reduction that needs no more memory than it has, so that a rank that lacks some can say so
+// before others count on it. Integers' means are made of sums of 64 bits that cannot wrap, rounded
+// towards zero; any byte of a boolean but 0 is true.
+class Reduction {
+ public:
+  // Of dense `in`, into `out` (no elements where this rank gets none), which may be the same
+  // memory. REQUIRES: check_reduction(op, in).ok().
+  Reduction(ReduceOp op, int ranks, const Tensor& in, const Tensor& out);
+  Status run(const RunReduction& collective) const;
+
+ private:
+  bool is_mean() const { return op_ == ReduceOp::avg && is_integer(in_.dtype()); }
+
+  ReduceOp op_;
+  int ranks_;
+  Tensor in_;  // of booleans zeros and ones
+  Tensor out_;
+  Tensor terms_, sums_;  // of an integers' mean
+};
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 #include "fabric/start.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 
@@ -110,6 +111,7 @@ int supervise(const LocalJob& job, const std::string& meet) {
                             : meet.empty() ? make_meeting(options->interfaces)
                                            : Meeting{{}, meet, {}};
   LocalJob started = job;
+  started.name = program_invocation_name;  // argv[0]
   started.arguments = own_arguments();
   const Result<Outcome> outcome =
       meeting.ok() ? run_local_job(started, meeting.take()) : meeting.status();
@@ -132,6 +134,8 @@ int supervise(const LocalJob& job, const std::string& meet) {
 void remember_launch() {
   ::setenv(kLaunched, "1", 1);  // NOLINT(concurrency-mt-unsafe): launch() has one thread
 }
+
+void forget_launch() { ::unsetenv(kLaunched); }  // NOLINT(concurrency-mt-unsafe): as above
 
 void complain(const std::string& message) {
   std::fputs(concat("weft: ", message, "\n").c_str(), stderr);

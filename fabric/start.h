@@ -32,6 +32,8 @@ int supervise(const LocalJob& job, const std::string& meet);
 
 // From now on plan_start() is an error in this process where it would join a job again.
 void remember_launch();
+// Takes that back.
+void forget_launch();
 
 // "weft: ..." on standard error.
 void complain(const std::string& message);

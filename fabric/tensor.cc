@@ -126,9 +126,9 @@ Tensor Tensor::view(void* memory, DataType dtype, Shape shape, Shape strides, De
 }
 
 bool Tensor::is_contiguous() const {
+  if (count() == 0) return true;
   int64_t next = 1;
   for (size_t d = shape_.size(); d-- > 0;) {
-    if (shape_[d] == 0) return true;
     if (shape_[d] != 1 && strides_[d] != next) return false;
     next *= shape_[d];
   }
@@ -143,9 +143,10 @@ int Tensor::axis(int dim) const {
 }
 
 Tensor Tensor::reshape(Shape shape) const {
+  const std::string given = weft::to_string(shape);
   const auto open = std::find(shape.begin(), shape.end(), -1);
   if (std::count(shape.begin(), shape.end(), -1) > 1)
-    throw_invalid(concat("shape is ", weft::to_string(shape),
+    throw_invalid(concat("shape is ", given,
                          "; only one dimension can be -1, which is computed from the others."));
   if (open != shape.end()) {
     *open = 1;
@@ -155,7 +156,7 @@ Tensor Tensor::reshape(Shape shape) const {
   }
   check_shape(shape);
   if (count_of(shape) != count())
-    throw_invalid(concat("shape is ", weft::to_string(shape), ", but the tensor is ", type_text(),
+    throw_invalid(concat("shape is ", given, ", but the tensor is ", type_text(),
                          "; a new shape must hold the same number of elements."));
   Tensor result = contiguous();
   result.strides_ = dense_strides(shape);

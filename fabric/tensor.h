@@ -4,7 +4,7 @@
 // A Tensor is a handle, like a span: copying it copies no elements, and both name the same memory.
 // It owns that memory together with its copies and slices, or views memory that is somebody else's
 // and must outlive it. Dimensions count from the front, negative ones from the back (-1 is the
-// last).
+// last). One that was moved from can be assigned to or destroyed.
 //
 // Errors are thrown (fabric/error.h) and name the argument, its value and what would do.
 #pragma once

@@ -89,6 +89,25 @@ TEST_P(Adjoint, ReduceScatter) {
   });
 }
 
+// As scatter allows.
+TEST_P(Adjoint, ScatterOfPartsThatDiffer) {
+  on_ranks(GetParam(), [](Fabric& f) {
+    const int src = f.size() - 1;
+    std::vector<Tensor> parts;
+    if (f.rank() == src)
+      for (int r = 0; r < f.size(); ++r) parts.push_back(random({r + 1}, r));
+    const Tensor part = f.scatter(parts, src);
+    const std::vector<Tensor> back = scatter_backward(f, part, src);
+    ASSERT_EQ(back.size(), parts.size());
+    for (size_t r = 0; r < parts.size(); ++r) {
+      EXPECT_EQ(back[r].shape(), parts[r].shape());
+      EXPECT_EQ(back[r].to_vector<double>(), parts[r].to_vector<double>());
+    }
+    expect_failure(Code::invalid_argument, {"src is 9"},
+                   [&] { (void)scatter_backward(f, part, 9); });
+  });
+}
+
 TEST_P(Adjoint, CallsWithARoot) {
   on_ranks(GetParam(), [](Fabric& f) {
     for (int root = 0; root < f.size(); ++root) {

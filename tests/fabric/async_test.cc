@@ -113,6 +113,81 @@ TEST(AsyncFailures, AnExceptionThatPassesAGroupEndsItsCalls) {
   });
 }
 
+// Says whether a call had ended when it went.
+struct Local {
+  const std::atomic<bool>& ended;
+  bool& went_after;
+  ~Local() { went_after = ended; }
+};
+
+// What the calls refer to goes after them, and a call that all ranks make leaves the group good.
+TEST(AsyncFailures, AnExceptionThatPassesAFutureWaitsForItsCall) {
+  on_ranks(2, [](Fabric& f) {
+    std::atomic<bool> ended = false;
+    bool went_after = false;
+    try {
+      const Local local{ended, went_after};
+      const Future<void> early = f.async([&] {
+        if (f.rank() == 0) doze();
+        (void)f.all_reduce(1, ReduceOp::sum);
+      });
+      const Future<void> under_way = f.async([&] {
+        (void)f.all_reduce(2, ReduceOp::sum);
+        ended = true;
+      });
+      throw std::runtime_error("on both ranks");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_TRUE(went_after);
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
+  });
+}
+
+TEST(AsyncFailures, AnExceptionThatPassesAFutureEndsACallThatNobodyElseMakes) {
+  on_ranks(2, [](Fabric& f) {
+    const Deadline soon = Deadline::after(20);
+    std::atomic<bool> ended = false;
+    bool went_after = f.rank() == 1;
+    if (f.rank() == 0) try {
+        const Local local{ended, went_after};
+        const Future<void> never = f.async([&] {
+          EXPECT_THROW((void)f.all_reduce(1), Error);
+          ended = true;
+        });
+        throw std::runtime_error("on rank 0 only");
+      } catch (const std::runtime_error&) {
+      }
+    EXPECT_TRUE(went_after);
+    expect_failure(Code::aborted, {"an exception left the scope of a Future"},
+                   [&] { (void)f.recv<int>(1 - f.rank()); });
+    EXPECT_FALSE(soon.expired());
+  });
+}
+
+// In it, calls would be made in its parent's name.
+TEST(AsyncFork, AForkedChildMakesNoCalls) {
+  on_ranks(2, [](Fabric& f) {
+    const Future<int> sum = f.async([&] { return f.all_reduce(1, ReduceOp::sum); });
+    EXPECT_EQ(sum.get(), 2);
+    if (f.rank() == 0) {
+      EXPECT_EQ(in_child([&] {
+                  Tensor tensor = Tensor::of({1.0f});
+                  for (const std::function<void()>& call : std::vector<std::function<void()>>{
+                           [&] { f.barrier(); }, [&] { f.abort("why"); }, [&] { f.leave("why"); },
+                           [&] { f.send(1, 1); }, [&] { (void)f.recv<int>(1); },
+                           [&] { f.recv_into(tensor, 1); }, [&] { (void)f.isend(tensor, 1); },
+                           [&] { (void)f.irecv_into(tensor, 1); }, [&] { (void)f.async([] {}); },
+                           [&] { (void)f.shrink(); }, [&] { f.rank_zero_first([] {}); }}) {
+                    const Status status = failure_of(call);
+                    if (status.message().find("a forked child") == std::string::npos) ::_exit(1);
+                  }
+                }),
+                0);
+    }
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
+  });
+}
+
 TEST(AsyncFailures, AnErrorThatNobodyGetsLeavesTheGroupGood) {
   on_ranks(2, [](Fabric& f) {
     (void)f.async([&] { (void)f.all_reduce(f.rank() == 0 ? 1 : 2, ReduceOp::premulsum); });

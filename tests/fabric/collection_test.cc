@@ -65,6 +65,13 @@ TEST(Collection, Prints) {
             "true), \"step\": 7, \"weights\": [[1, 2], [3, 4]]}");
 }
 
+// What reads them may be a terminal, or a string that ends at a zero.
+TEST(Collection, ControlCharactersAreNotPrinted) {
+  EXPECT_EQ(quoted(std::string_view("a\0\x1b[31m\x7f\n\t", 10)), R"("a\x00\x1b[31m\x7f\n\x09")");
+  EXPECT_EQ(quoted("ä\\x00"), R"("ä\\x00")");
+  EXPECT_EQ(Collection::map({{"a\x1b", 1}}).describe()[1], R"("a\x1b": int32[])");
+}
+
 TEST(Collection, AsksForATensorForEachLeaf) {
   const Collection two = Collection::list({1, 2});
   for (const size_t given : {0, 1, 3}) try {

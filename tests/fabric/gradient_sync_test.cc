@@ -162,6 +162,25 @@ void expect_passes_differ(const std::vector<std::string>& parts,
   });
 }
 
+// Else what they share would be reduced once for each.
+TEST(WrongUse, GradientsThatShareMemory) {
+  on_ranks(2, [](Fabric& f) {
+    const Tensor whole = Tensor::zeros(DataType::float32, {4, 6}), other = whole.clone();
+    const auto refused = [&](const std::vector<Tensor>& gradients, const std::string& which) {
+      expect_failure(Code::invalid_argument, {which + " share memory"},
+                     [&] { const GradientSync sync(f, gradients, {.bucket_bytes = 12}); });
+    };
+    refused({whole, other, whole}, "gradients 0 and 2");
+    refused({other, whole.slice(0, 1, 3), whole.slice(0, 2, 4)}, "gradients 1 and 2");
+    refused({whole.slice(1, 0, 3), whole.slice(1, 2, 5)}, "gradients 0 and 1");
+    refused({f.rank() == 1 ? whole : other, whole}, "rank 1: gradients 0 and 1");
+    const GradientSync columns(f, {whole.slice(1, 0, 3), other, whole.slice(1, 3, 6)});
+    const Tensor none = whole.slice(0, 1, 1);
+    const GradientSync empty(f, {whole, none, none});
+    EXPECT_EQ(f.all_reduce(1, ReduceOp::sum), 2);
+  });
+}
+
 TEST(PassesThatDiffer, OneRankSkipsOne) {
   expect_passes_differ(
       {"pass 2 of GradientSync #", "bucket 0 on ranks 0 and 2", "barrier(\"epoch\") on rank 1"},

@@ -1,7 +1,9 @@
 // A job that ends as its arguments say; launch_test.cc looks at what comes of it.
 //   weft-launch-probe RANKS
-//   well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort|caught|unborn
+//   well|threads|throw|early|leave|exit|kill|stray|twice|plain|where|abort|caught|unborn|
+//   code|group|wrong|fork-throw|fork-return|name|again
 //   [RANK [DEVICES]]
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -29,12 +31,38 @@ void wait_in_vain(weft::Fabric& fabric, int culprit) {
   }
 }
 
+// A child of the culprit leaves the body, too.
+void fork_in_body(weft::Fabric& fabric, const std::string& how, int culprit) {
+  if (fabric.rank() == culprit) {
+    const pid_t child = ::fork();
+    if (child == 0 && how == "fork-return") return;
+    if (child == 0) throw std::runtime_error("the child failed");
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    std::printf("child %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+    std::fflush(stdout);
+  }
+  fabric.print("sum", fabric.all_reduce(1, weft::ReduceOp::sum));
+}
+
+// A failure whose code is usually another rank's doing.
+void fail_alone(weft::Fabric& fabric, const std::string& what, int culprit) {
+  const weft::Group half = fabric.split(fabric.rank() / 2);
+  if (fabric.rank() == culprit && what == "group") half.abort("half of it is enough");
+  if (fabric.rank() == culprit && what == "group") half.barrier();
+  if (fabric.rank() == culprit) throw weft::Error({weft::Code::aborted, "the data is corrupt"});
+  fabric.barrier("that never is");
+}
+
 void act(weft::Fabric& fabric, const std::string& what, int culprit) {
   if (what == "throw" || what == "throw-threads") {
     fabric.barrier("begin");
     if (fabric.rank() == culprit) throw std::runtime_error("the disk is full");
     fabric.barrier("that never is");
   }
+  if (what.starts_with("fork")) return fork_in_body(fabric, what, culprit);
+  if (what == "code" || what == "group") return fail_alone(fabric, what, culprit);
+  if (what == "wrong") fabric.barrier("timed", fabric.rank() == culprit ? -1 : 1);
   if (fabric.rank() == culprit) {
     if (what == "early") throw std::runtime_error("the first thing failed");
     if (what == "leave") std::exit(0);  // NOLINT(concurrency-mt-unsafe): that is the test
@@ -79,8 +107,12 @@ int main(int argc, char** argv) {
       .strategy = threads ? weft::Strategy::threads : weft::Strategy::processes,
       .keep_going = unborn};
   if (what != "plain") {
-    const auto body = [&](weft::Fabric& fabric) { act(fabric, what, culprit); };
+    const auto body = [&](weft::Fabric& fabric) {
+      if (what == "name") return fabric.print(argv[0]);
+      act(fabric, what, culprit);
+    };
     const int status = weft::launch(config, body);
+    if (what == "again" && status != 0) return weft::launch(config, body);
     return what.starts_with("twice") && status == 0 ? weft::launch(config, body) : status;
   }
   weft::Fabric fabric(config);

@@ -136,12 +136,57 @@ TEST(Launch, NobodyIsToBlameForAnAbort) {
   EXPECT_EQ(own.status, 1) << "started by hand: " << own.output;
 }
 
+// A code that is mostly an echo says nothing of whose failure it is.
+TEST(Launch, AFailureOfOneRanksOwnIsToldWhateverItsCode) {
+  for (const auto& [how, message] :
+       {std::pair("code", "the data is corrupt"), std::pair("group", "half of it is enough")}) {
+    const Ran ran = probe(concat("4 ", how, " 1"));
+    EXPECT_EQ(ran.status, 1) << ran.output;
+    EXPECT_EQ(count(ran.output, message), 4u) << ran.output;
+    EXPECT_TRUE(has(ran, "weft: rank 1 exited with status 1.")) << ran.output;
+    EXPECT_LT(ran.seconds, 10);
+  }
+}
+
+// All throw the error, and one of them is to blame.
+TEST(Launch, TheRankWhoseArgumentIsWrongIsNamed) {
+  for (int i = 0; i < 3; ++i) {
+    const Ran ran = probe("4 wrong 2");
+    EXPECT_EQ(ran.status, 1) << ran.output;
+    EXPECT_TRUE(has(ran, "weft: rank 2 exited with status 1.")) << ran.output;
+  }
+}
+
+TEST(Launch, AForkedChildThatLeavesTheBodyEndsAlone) {
+  for (const auto& [how, said] : {std::pair("fork-throw", "the child failed"),
+                                  std::pair("fork-return", "end it with _exit()")}) {
+    const Ran ran = probe(concat("2 ", how, " 1"));
+    EXPECT_EQ(ran.status, 0) << ran.output;
+    EXPECT_TRUE(has(ran, "weft: a forked child of rank 1: ")) << ran.output;
+    EXPECT_TRUE(has(ran, said)) << ran.output;
+    EXPECT_TRUE(has(ran, "child 1\n")) << ran.output;
+    EXPECT_TRUE(has(ran, "sum 2\n")) << ran.output;
+  }
+}
+
 TEST(Launch, AProcessIsARankOnce) {
   const Ran ran = probe("2 twice");
   EXPECT_EQ(ran.status, 2) << ran.output;
   EXPECT_TRUE(has(ran, "this process has been launched already")) << ran.output;
   EXPECT_LT(ran.seconds, 10);
   for (const char* how : {"1 twice", "2 twice-threads"}) EXPECT_EQ(probe(how).status, 0) << how;
+}
+
+TEST(Launch, MayBeTriedAgainWhereNobodyWasMet) {
+  const Ran ran = probe("0 again", concat("WEFT_TIMEOUT=0.2 WEFT_RANK=1 WEFT_WORLD_SIZE=2 ",
+                                          "WEFT_RENDEZVOUS=tcp://127.0.0.1:", free_port()));
+  EXPECT_EQ(ran.status, 2) << ran.output;
+  EXPECT_EQ(count(ran.output, "timeout: "), 2u) << ran.output;
+  EXPECT_FALSE(has(ran, "launched already")) << ran.output;
+}
+
+TEST(Launch, RanksHaveTheNameThatTheProgramWasStartedBy) {
+  EXPECT_EQ(probe("2 name").output, WEFT_LAUNCH_PROBE "\n");
 }
 
 // Those that are there would wait for the others.

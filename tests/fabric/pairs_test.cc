@@ -66,6 +66,26 @@ TEST(Pairs, ADroppedSendKeepsItsMemory) {
   });
 }
 
+// Nothing is written to the receiver's memory once that is gone.
+TEST(Pairs, AnExceptionThatPassesAReceiveIntoAViewEndsIt) {
+  on_ranks(2, [](Fabric& f) {
+    bool ended = false;
+    if (f.rank() == 0) {
+      std::vector<int> room(1000);
+      Future<void> copy;
+      try {
+        const Future<void> received = f.irecv_into(Tensor::view(std::span(room)), 1);
+        throw std::runtime_error("on rank 0 only");
+      } catch (const std::runtime_error&) {
+        ended = !f.communicator().health().ok();
+      }
+      EXPECT_TRUE(ended);
+    }
+    expect_failure(Code::aborted, {"an exception left the scope of a Future"},
+                   [&] { f.barrier(); });
+  });
+}
+
 TEST(Pairs, AValueOfAnotherTypeIsNamedAndTheGroupIsGood) {
   on_ranks(2, [](Fabric& f) {
     if (f.rank() == 0) {

@@ -219,6 +219,15 @@ TEST(BeforeLaunch, EveryCallIsAnError) {
   expect_failure(Code::invalid_argument, parts, [&] { GradientSync(f, {}); });
 }
 
+TEST(MovedFrom, HasNoPlace) {
+  on_ranks(1, [](Fabric& f) {
+    const Fabric moved = std::move(f);
+    EXPECT_EQ(moved.local_rank(), 0);
+    expect_failure(Code::invalid_argument, {"no member"},
+                   [&] { (void)f.local_rank(); });  // NOLINT(bugprone-use-after-move)
+  });
+}
+
 TEST(Print, IsRankZeros) {
   on_ranks(2, [](Fabric& f) {
     std::ostringstream out;

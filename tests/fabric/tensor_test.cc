@@ -83,6 +83,7 @@ TEST(Tensor, ViewsMemoryOfOthers) {
   EXPECT_EQ(rows[1].to_vector<float>(), (std::vector<float>{3, 4, 5}));
   const Tensor columns = Tensor::view(memory, {3, 2}, {1, 3});  // the transpose
   EXPECT_FALSE(columns.is_contiguous());
+  EXPECT_TRUE(Tensor::view<int>(nullptr, {0, 3}, {1, 2}).is_contiguous());
   EXPECT_EQ(columns.to_vector<float>(), (std::vector<float>{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(columns.contiguous().to_vector<float>(), columns.to_vector<float>());
   rows[0].copy_from(Tensor::of({9.0f, 8.0f, 7.0f}));
@@ -192,7 +193,7 @@ TEST(Tensor, SaysWhatIsWrong) {
   expect([&] { (void)t.axis(-3); }, "dim is -3");
   expect([&] { (void)t.slice(1, 2, 4); }, "[2, 4) is no range of dim 1");
   expect([&] { (void)t.reshape({4}); }, "shape is [4], but the tensor is float32[2, 3]");
-  expect([&] { (void)t.reshape({-1, 4}); }, "the same number of elements");
+  expect([&] { (void)t.reshape({-1, 4}); }, "shape is [-1, 4], but the tensor is float32[2, 3]");
   expect([&] { (void)t[2]; }, "index is 2");
   expect([&] { (void)Tensor(1)[0]; }, "use item()");
   expect([&] { (void)t.data<double>(); }, "asked for as float64");
