@@ -37,8 +37,11 @@ class Reader {
   void read_word(const char* name, std::string& value, std::span<const std::string_view> accepted) {
     if (const auto text = env_.get(name)) store(name, parse_word(*text, accepted), value);
   }
-  void read(const char* name, int& value, int at_least = 0, int at_most = kMaxCount) {
+  void read(const char* name, int& value, int at_least, int at_most) {
     if (const auto text = env_.get(name)) store(name, parse_int(*text, at_least, at_most), value);
+  }
+  void read_several(const char* name, int& value, int at_most) {
+    if (const auto text = env_.get(name)) store(name, parse_several(*text, at_most), value);
   }
   void read_size(const char* name, size_t& value, size_t at_most) {
     if (const auto text = env_.get(name)) store(name, parse_size(*text, at_most), value);
@@ -87,7 +90,7 @@ constexpr VerbsNumber kVerbsNumbers[] = {
 
 void read_verbs(Reader& reader, VerbsOptions& options) {
   reader.read("WEFT_IB_HCA", options.devices);
-  reader.read("WEFT_IB_GID_INDEX", options.gid_index);
+  reader.read("WEFT_IB_GID_INDEX", options.gid_index, 0, kMaxCount);
   reader.read("WEFT_IB_ADAPTIVE_ROUTING", options.adaptive_routing);
   for (const VerbsNumber& number : kVerbsNumbers)
     reader.read(number.variable, options.*number.value, number.least, number.most);
@@ -154,13 +157,13 @@ Status read_options(const Environment& env, Options& options) {
   reader.read_word("WEFT_TRANSPORT", options.transport, kTransportWords);
   reader.read("WEFT_ALGORITHM", options.algorithm);
   reader.read_word("WEFT_PROTOCOL", options.protocol, kProtocolWords);
-  reader.read("WEFT_LANES", options.lanes);
+  reader.read("WEFT_LANES", options.lanes, 0, kLanesMax);
   reader.read_size("WEFT_SLOT", options.slot_bytes, kSlotBytesMax);
-  reader.read("WEFT_SLOTS", options.slots);
+  reader.read_several("WEFT_SLOTS", options.slots, kSlotsMax);
   reader.read_size("WEFT_CHUNK", options.chunk_bytes, kSlotBytesMax);
-  reader.read("WEFT_RADIX", options.radix);
+  reader.read_several("WEFT_RADIX", options.radix, kMaxCount);
   reader.read_size("WEFT_WINDOW", options.window_bytes, kWindowBytesMax);
-  reader.read("WEFT_TCP_STREAMS", options.tcp_streams);
+  reader.read("WEFT_TCP_STREAMS", options.tcp_streams, 0, kMaxStreams);
   read_verbs(reader, options.verbs);
   reader.read("WEFT_TIMEOUT", options.timeout_s);
   reader.read("WEFT_DETERMINISTIC", options.deterministic);

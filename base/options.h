@@ -48,7 +48,7 @@ std::string_view without_or_auto(std::string_view algorithm);
 
 // See the top of this file; docs name them by their environment variables.
 struct Options {
-  // Which media may be used: "auto" (shm inside a host; between hosts verbs where every rank has
+  // Which media may be used: "auto" (shm inside a host; between hosts verbs where both have
   // it, else tcp), "shm+tcp" (the same without verbs), "verbs+tcp" (without shm), "shm", "tcp",
   // "verbs".  WEFT_TRANSPORT
   std::string transport = "auto";
@@ -56,7 +56,7 @@ struct Options {
   // which all ranks can read and which is proven first; used where it suits the collective, an
   // error where it does not, but with ",auto" behind it.  WEFT_ALGORITHM
   std::string algorithm = "auto";
-  // How data edges between windows travel: "auto", "ll" (flag and payload in one cache line),
+  // How data edges between windows travel: "auto", "ll" (flag and payload in a line of 256 bytes),
   // "simple" (payload, then flag).  WEFT_PROTOCOL
   std::string protocol = "auto";
   // Copies of an algorithm's lanes that share a message, at most 64 (8 over windows); 0 chooses.

@@ -54,6 +54,12 @@ Result<int64_t> parse_int(std::string_view text, int64_t at_least, int64_t at_mo
   return value;
 }
 
+Result<int64_t> parse_several(std::string_view text, int64_t at_most) {
+  const Result<int64_t> value = parse_int(text, 0, at_most);
+  if (value.ok() && *value != 1) return value;
+  return rejected(text, concat("0 (choose) or a whole number from 2 to ", at_most));
+}
+
 Result<double> parse_seconds(std::string_view text) {
   double value = 0;
   const char* end = text.data() + text.size();
@@ -85,7 +91,7 @@ Result<bool> parse_bool(std::string_view text) {
   const std::string wanted = lower(text);
   for (const auto& [word, value] : kWords)
     if (word == wanted) return value;
-  return rejected(text, "0, 1, true, false, yes or no");
+  return rejected(text, "0, 1, true, false, yes, no, on or off");
 }
 
 }  // namespace weft

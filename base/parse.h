@@ -21,6 +21,8 @@ std::string lower(std::string_view text);
 Result<size_t> parse_size(std::string_view text,
                           size_t at_most = std::numeric_limits<size_t>::max());
 Result<int64_t> parse_int(std::string_view text, int64_t at_least, int64_t at_most);
+// 0, which leaves the choice to weft, or 2 to `at_most`: of what there is no use in having one.
+Result<int64_t> parse_several(std::string_view text, int64_t at_most);
 // Seconds, more than 0 and at most 10^9: "300", "0.5".
 Result<double> parse_seconds(std::string_view text);
 // One of `accepted`.

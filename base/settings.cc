@@ -79,12 +79,15 @@ size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-// Empty where none is like it.
+// That it is the beginning of, WEFT_ALGO, or is misspelled. Empty where none is like it.
 std::string_view nearest(std::string_view setting) {
-  const auto at = std::ranges::min_element(
-      kSettings, {}, [&](std::string_view known) { return distance(setting, known); });
+  constexpr size_t kBeginning = 3;  // fewer letters are the beginning of anything
   const size_t own = setting.size() - kStem.size();
-  return distance(setting, *at) <= std::max<size_t>(1, own / 3) ? *at : std::string_view();
+  const auto unlikeness = [&](std::string_view known) {
+    return own >= kBeginning && known.starts_with(setting) ? 0 : distance(setting, known);
+  };
+  const auto at = std::ranges::min_element(kSettings, {}, unlikeness);
+  return unlikeness(*at) <= std::max<size_t>(1, own / 3) ? *at : std::string_view();
 }
 
 bool is_known(std::string_view name) {

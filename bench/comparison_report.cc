@@ -139,7 +139,7 @@ std::string comparison_text(const Comparison& comparison, const RunInfo& run) {
   return text;
 }
 
-Json to_json(const Comparison& comparison, const RunInfo& run) {
+Json to_json(const Comparison& comparison, const RunInfo& run, bool complete) {
   Json libraries = Json::array(), rows = Json::array();
   for (const Library& library : comparison.libraries())
     libraries.push_back({{"name", library.name},
@@ -151,6 +151,7 @@ Json to_json(const Comparison& comparison, const RunInfo& run) {
   for (const Line& line : comparison.lines())
     rows.push_back(to_json(comparison, line, run.options.checks > 0));
   return {{"format", "weft-bench comparison 1"},
+          {"complete", complete},
           {"run", to_json(run)},
           {"ranks", comparison.ranks()},
           {"rounds", run.options.rounds},

@@ -25,6 +25,7 @@ namespace {
 
 constexpr int64_t kWarmUpNs = 20'000'000;
 constexpr double kSavedEvery_s = 1;
+constexpr double kSavingMost = 0.1;  // of the time: rows become many where cycles have no end
 
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
@@ -153,8 +154,10 @@ class SavedRows {
   // What cannot be written now is told at the end, when it is tried again.
   void save(const RunInfo& run, const std::vector<Row>& rows, const Totals& totals) {
     if (!wanted_ || rows.empty()) return;
+    const int64_t begin = steady_clock().now_ns();
     (void)write_json(file_, to_json(run, rows, totals, /*complete=*/false));
-    next_ = Deadline::after(kSavedEvery_s);
+    const double took_s = static_cast<double>(steady_clock().now_ns() - begin) * 1e-9;
+    next_ = Deadline::after(std::max(kSavedEvery_s, took_s / kSavingMost));
   }
 
  private:
@@ -180,21 +183,22 @@ Status write_files(const RunInfo& run, const Environment& environment, const std
   return draw(chart_of(rows, run), options.plot_file, environment);
 }
 
-RunInfo describe_run(const BenchOptions& options, const Job& job) {
+RunInfo describe_run(const BenchOptions& options, const std::string& launcher,
+                     const Environment& environment) {
   RunInfo info;
   info.version = WEFT_VERSION;
   info.date = utc_now();
-  info.launcher = job.launcher;
+  info.launcher = launcher;
   info.machine = this_machine();
   info.options = options;
-  for (const auto& [key, value] : job.environment.values())
+  for (const auto& [key, value] : environment.values())
     if (key.starts_with("WEFT_") && key != "WEFT_SECRET") info.environment[key] = value;
   return info;
 }
 
 // `shared`: whether all ranks end with the same error, where there is one.
 Result<int> run_all(const BenchOptions& options, const Job& job, bool& shared) {
-  RunInfo info = describe_run(options, job);
+  RunInfo info = describe_run(options, job.launcher, job.environment);
   const bool reports = job.rank == 0;
   if (reports) WEFT_TRY(check_results(options, job.environment));
   Result<Team> team = job.make_team(options);
@@ -277,6 +281,13 @@ int run_job(const BenchOptions& options, const Job& job) {
   else if (job.speaks)
     complain(why);
   return ends;
+}
+
+void begin_results(const BenchOptions& options, const std::string& launcher,
+                   const Environment& environment) {
+  if (options.output_file.empty() || !replaceable(options.output_file)) return;
+  (void)write_json(options.output_file, to_json(describe_run(options, launcher, environment), {},
+                                                Totals(), /*complete=*/false));
 }
 
 int exit_with(const Status& failure) {

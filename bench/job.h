@@ -44,6 +44,11 @@ struct Job {
 // Prints the report on rank 0 and problems on every rank; gives the exit status.
 int run_job(const BenchOptions& options, const Job& job);
 
+// What lies at -J is of an earlier run: from now on it is of this one, which has no rows yet, and
+// so is not complete, whatever becomes of it. For rank 0. What cannot be written is told later.
+void begin_results(const BenchOptions& options, const std::string& launcher,
+                   const Environment& environment);
+
 // Of what ends with this failure: kExitUsage where arguments are to blame.
 int exit_with(const Status& failure);
 

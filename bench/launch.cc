@@ -205,6 +205,8 @@ int launch(const BenchOptions& asked, const Environment& environment, const Make
     complain(start.status().message());
     return kExitUsage;
   }
+  const bool has_rank_0 = *start == Start::join ? member->rank == 0 : options.first_here == 0;
+  if (has_rank_0) begin_results(options, member->launcher, environment);
   const bool starts = *start == Start::processes || member->launcher == "weft";
   options.bind &= starts;  // of ranks that another one started, it binds none; nor threads
   switch (*start) {

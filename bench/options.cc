@@ -57,7 +57,7 @@ struct Flags {
       slots, radix, window, rounds;
   std::string tuning, price_job;
   std::string device = "cpu", gpus, graph_launches, buffers = "malloc", seed, misalign, digest;
-  bool threads = false, processes = false, no_floor = false, deterministic = false;
+  bool threads = false, processes = false, no_bind = false, no_floor = false, deterministic = false;
 };
 
 void declare_sweep(CLI::App& app, Flags& f) {
@@ -116,13 +116,14 @@ void declare_run(CLI::App& app, Flags& f, BenchOptions& options) {
       ->type_name("RANKS");
   app.add_option("--meet", options.meet, "where rank 0's host can be reached, with a free port")
       ->type_name("HOST:PORT");
-  app.add_flag("!--no-bind", options.bind, "leave local ranks to the scheduler");
+  app.add_flag("--no-bind", f.no_bind, "leave local ranks to the scheduler");
   app.add_flag("--threads", f.threads,
                "ranks are threads of one process; the default where they share a GPU");
   app.add_flag("--processes", f.processes, "ranks are processes, even so")->excludes("--threads");
   app.add_option("--hosts", f.hosts, "local ranks play this many hosts (1)")->type_name("N");
   app.add_flag("--tune", options.tune,
                "measure this machine's links and kernels, keep the prices for all jobs, and end");
+  app.add_flag("--force", options.force, "with --tune: keep what a busy machine gave, too");
   app.add_flag("--check-prices", options.check_prices,
                "measure this machine, then every algorithm beside its price, and say how many "
                "prices and choices are good; over shm and tcp on 2 and 4 ranks, or as --transport "
@@ -228,13 +229,9 @@ Status store_int(const char* flag, const std::string& text, int64_t at_least, in
   return text.empty() ? Status() : store(flag, parse_int(text, at_least, at_most), value);
 }
 
-// 0, which leaves the choice to weft, or two and more.
 Status store_several(const char* flag, const std::string& text, int& value) {
   constexpr int kMost = 1 << 16;
-  WEFT_TRY(store_int(flag, text, 0, kMost, value));
-  if (text.empty() || value != 1) return {};
-  return invalid_argument(
-      concat(flag, ": \"", text, "\" is neither 0 (choose) nor a number from 2 to ", kMost, "."));
+  return text.empty() ? Status() : store(flag, parse_several(text, kMost), value);
 }
 
 Status store_bytes(const char* flag, const std::string& text, size_t at_most, size_t& value) {
@@ -373,6 +370,7 @@ Status store_ranks(const Flags& f, BenchOptions& o) {
   WEFT_TRY(store_int("--hosts", f.hosts, 1, kMaxRanks, o.hosts));
   o.threads = f.threads;
   o.processes = f.processes;
+  o.bind = !f.no_bind;
   WEFT_TRY(store_here(f, o));
   return store_device(f, o);
 }
@@ -456,8 +454,8 @@ Result<BenchOptions> parse_options(std::span<const std::string> args, const Envi
     return options;
   } catch (const CLI::ParseError& error) {
     const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
-    return invalid_argument(concat(extras ? unexpected(app.remaining()) : error.what(),
-                                   ". weft-bench --help lists what there is."));
+    const std::string what = extras ? unexpected_here(app.remaining()) : error.what();
+    return invalid_argument(concat(what, ". weft-bench --help lists what there is."));
   }
   WEFT_TRY(store_all(flags, options));
   if (options.tune) WEFT_TRY(check_for_tune(options, given(app)));

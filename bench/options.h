@@ -63,6 +63,7 @@ struct BenchOptions {
   bool json_lines = false;
   bool explain = false;       // print what each choice was made from
   bool tune = false;          // measure the machine instead
+  bool force = false;         // and keep what was measured on a busy one
   bool check_prices = false;  // measure every algorithm beside its price instead
   bool prices = false;        // this is a job of such a check
   // A comparison: with which libraries, or programs ("name=path"), in how many rounds.

@@ -10,6 +10,41 @@
 
 namespace weft::bench {
 
+namespace {
+
+// Options of nccl-tests that weft-bench has not.
+struct OfNcclTests {
+  std::string_view letter, name;
+  const char* hint;
+};
+constexpr const char* kRanks = "how many ranks there are, --ranks N says";
+constexpr const char* kNothing =
+    "nccl-tests has it, and there is nothing like it here: leave it out";
+constexpr OfNcclTests kOfNcclTests[] = {
+    {"-g", "--ngpus", kRanks},
+    {"-t", "--nthreads", kRanks},
+    {"-p", "--parallel_init", kNothing},
+    {"-y", "--stream_null", kNothing},
+    {"-C", "--report_cputime", kNothing},
+    {"-S", "--report_timestamps", kNothing},
+    {"-R", "--local_register", kNothing},
+    {"-x", "--cta_policy", kNothing},
+    {"-D", "--device_implementation", kNothing},
+    {"-V", "--device_cta_count", kNothing},
+    {"-M", "--memory_report", kNothing},
+};
+
+}  // namespace
+
+std::string unexpected_here(std::span<const std::string> words) {
+  const std::string what = unexpected(words);
+  for (const OfNcclTests& option : kOfNcclTests)
+    for (const std::string_view known : {option.letter, option.name})
+      if (what.find(concat(" ", known)) != std::string::npos)  // with its value, maybe
+        return concat(what, " (", option.hint, ")");
+  return what;
+}
+
 // What has no meaning where data is in GPUs' memory.
 Status check_for_gpus(const BenchOptions& o) {
   const std::pair<bool, const char*> refused[] = {
@@ -51,15 +86,18 @@ std::filesystem::path path_of(const std::string& file) {
   return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
 }
 
-// Results are written at the end, each file by itself.
+// Each file by itself. A picture and a trace are written at the end.
 Status check_destinations(const BenchOptions& o) {
   if (!o.plot_file.empty() && !o.tune) WEFT_TRY(check_for_plot(o));
   const auto files = destinations(o);
   for (const auto& [flag, file] : files) {
-    if (o.cycles == 0)
+    if (o.cycles == 0 && file != o.output_file)
       return invalid_argument(concat(flag,
                                      ": -N 0 runs until it is stopped, and the file would be ",
                                      "written after that; give -N a number."));
+    if (file == "-")
+      return invalid_argument(
+          concat(flag, ": \"-\" is no file; --json-lines prints results, and ./- names a file."));
     for (const auto& [other, same] : files)
       if (other != flag && path_of(same) == path_of(file))
         return invalid_argument(
@@ -99,6 +137,8 @@ Status check_purposes(const BenchOptions& o) {
   if (o.check_prices) WEFT_TRY(check_for_prices(o));
   if (o.check_prices && !o.peers.empty())
     return invalid_argument("--check-prices and --vs exclude each other; give one.");
+  if (o.force && !o.tune)
+    return invalid_argument("--force belongs to --tune; give that, too, or leave it out.");
   if (o.explain && !o.peers.empty())
     return invalid_argument("--explain says nothing beside --vs; give one.");
   return {};
@@ -108,7 +148,7 @@ Status check_purposes(const BenchOptions& o) {
 Status check_for_tune(const BenchOptions& o, const std::vector<std::string>& given) {
   std::string idle;
   for (const std::string& flag : given)
-    if (flag != "--tune" && flag != "--tuning")
+    if (flag != "--tune" && flag != "--tuning" && flag != "--force")
       idle.append(idle.empty() ? "" : ", ").append(flag == "collective" ? "COLLECTIVE" : flag);
   if (!idle.empty())
     return invalid_argument(

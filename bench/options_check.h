@@ -1,6 +1,7 @@
 // What of the options does not go together, whatever their values are.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "bench/options.h"
 
 namespace weft::bench {
+
+// unexpected() of base/text.h; of an option that nccl-tests has, also what to do here.
+std::string unexpected_here(std::span<const std::string> words);
 
 // The files that results go to, by the flags that name them; those that are asked for.
 std::vector<std::pair<const char*, std::string>> destinations(const BenchOptions& options);

@@ -81,6 +81,17 @@ std::string floor_text(const Calibration& c) {
   return text + "\n";
 }
 
+// Each waits for its turn in every call: nothing is wrong where nothing comes for long.
+std::string crowd_text(const RunInfo& run) {
+  constexpr auto kCrowd = int64_t{32};  // ranks of a core
+  const int64_t cores = run.machine.cores;
+  const int64_t here = std::ranges::count(run.ranks, run.machine.host, &RankInfo::host);
+  if (run.options.gpu_memory || cores == 0 || here < kCrowd * cores) return {};
+  return concat("# ", here, " ranks share ", cores, cores == 1 ? " core" : " cores",
+                ": a row may take minutes (-n, -c and -e make it "
+                "less)\n");
+}
+
 // How calls are put on GPUs.
 std::string calls_text(const BenchOptions& o) {
   if (o.graph_launches > 0)
@@ -126,6 +137,7 @@ std::string header_text(const RunInfo& run) {
     text += format("#  and %zu more\n", run.ranks.size() - kRanksShown);
   if (!run.library.empty()) text += format("# Library %s\n", run.library.c_str());
   text += format("# %s, %d cores\n", run.machine.cpu.c_str(), run.machine.cores);
+  text += crowd_text(run);
   if (o.communicator_buffers) text += "# buffers allocated by the communicator\n";
   if (o.gpu_memory) text += concat("# data in GPUs' memory; ", calls_text(o), "\n");
   if (run.calibration) text += o.gpu_memory ? gpu_floor_text(run) : floor_text(*run.calibration);

@@ -51,16 +51,6 @@ void print(const Tuning& tuning) {
   std::printf("\n");
 }
 
-struct MeasuredTuning {
-  Tuning tuning;
-  double share = 1;  // see MeasuredNode
-
-  std::string taken() const {
-    return concat("other programs had the cores for ", std::lround(100 * (1 - share)),
-                  " % of the time");
-  }
-};
-
 // For that file, which is tried first: measuring takes its time.
 Result<MeasuredTuning> measure_for(const std::string& path) {
   WEFT_TRY(can_write_in_folder(path).within("The tuning cannot be written"));
@@ -79,6 +69,21 @@ bool starts_choosing_ranks(const BenchOptions& options, const Environment& envir
 
 }  // namespace
 
+Status check_measured(const MeasuredTuning& measured) {
+  if (measured.share >= kShareLeast) return {};
+  return Status(Code::system, concat("other programs had the cores for ",
+                                     std::lround(100 * (1 - measured.share)), " % of the time"));
+}
+
+Status keep_tuning(const MeasuredTuning& measured, const std::string& path, bool forced) {
+  const Status busy = check_measured(measured);
+  if (busy.ok() || forced) return write_tuning(measured.tuning, path);
+  return Status(Code::system,
+                concat("nothing was written to ", path, ": ", busy.message(),
+                       " meanwhile, and such prices are of no use; call --tune again when they "
+                       "have ended, or with --force to keep them all the same."));
+}
+
 int tune(const BenchOptions& options, const Environment& environment) {
   const std::string& asked = options.engine.tuning;
   const std::string path = asked == "auto" || asked == "off" ? tuning_path(environment) : asked;
@@ -94,19 +99,20 @@ int tune(const BenchOptions& options, const Environment& environment) {
     return kExitUsage;
   }
   const Result<MeasuredTuning> measured = measure_for(path);
-  const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();
-  if (!written.ok()) {
-    complain(written.message());
+  if (measured.ok()) print(measured->tuning);
+  const Status kept =
+      measured.ok() ? keep_tuning(*measured, path, options.force) : measured.status();
+  if (!kept.ok()) {
+    complain(kept.message());
     return kExitFailed;
   }
-  print(measured->tuning);
   const int cores = measured->tuning.shm.node_cores, all = this_machine().cores;
   if (cores < all)
     complain(concat("measured on ", cores, " of this machine's ", all,
                     " CPUs, those that this process may use: the prices are of no use to jobs on "
                     "others; for all, measure again without taskset."));
-  if (measured->share < kShareLeast)
-    complain(concat(measured->taken(), " meanwhile: measure again when they have ended."));
+  if (const Status busy = check_measured(*measured); !busy.ok())
+    complain(concat(busy.message(), " meanwhile: measure again when they have ended."));
   std::printf("Written to %s; %s\n", path.c_str(),
               path == tuning_path(environment)
                   ? "jobs on this host choose by it from now on."
@@ -126,10 +132,12 @@ void tune_once(const BenchOptions& options, const Environment& environment) {
                                  known->shm.node_cores, " CPUs, and here are ", cpus, ".")
                         : concat("ignored: ", known.status().message()));
   }
+  if (options.first_here == 0)  // measuring may be interrupted, too
+    begin_results(options, "none", environment);
   const Result<MeasuredTuning> measured = measure_for(path);
-  if (measured.ok() && measured->share < kShareLeast) {
+  if (const Status busy = measured.ok() ? check_measured(*measured) : Status(); !busy.ok()) {
     complain(concat("algorithms are chosen by table: this machine could not be measured, as ",
-                    measured->taken(), "; weft-bench tries again when it is next started."));
+                    busy.message(), "; weft-bench tries again when it is next started."));
     return;
   }
   const Status written = measured.ok() ? write_tuning(measured->tuning, path) : measured.status();

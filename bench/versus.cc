@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/files.h"
 #include "base/text.h"
 #include "bench/comparison_report.h"
 #include "bench/floor.h"
@@ -100,6 +101,7 @@ class Rounds {
         run_one((turn + static_cast<size_t>(round_)) % count);  // nobody always comes first
     return status_;
   }
+  bool went_through() const { return !over_; }
 
  private:
   void run_one(size_t index) {
@@ -238,12 +240,13 @@ Status complain_about_nothing(const Comparison& comparison) {
 }
 
 // Prints it, and writes the files that are asked for.
-Status report(const Comparison& comparison, const RunInfo& info, const Environment& environment) {
+Status report(const Comparison& comparison, const RunInfo& info, bool complete,
+              const Environment& environment) {
   const BenchOptions& options = info.options;
   std::fputs(comparison_text(comparison, info).c_str(), stdout);
   std::fflush(stdout);
   if (!options.output_file.empty())
-    WEFT_TRY(write_json(options.output_file, to_json(comparison, info)));
+    WEFT_TRY(write_json(options.output_file, to_json(comparison, info, complete)));
   if (options.plot_file.empty()) return {};
   return draw(chart_of(comparison, info), options.plot_file, environment);
 }
@@ -295,8 +298,13 @@ int compare(const BenchOptions& options, const Environment& environment) {
   }
   const RunInfo info = describe_run(options, environment);
   Comparison comparison(libraries.take(), ranks_to_start(options));
-  const int exit_status = Rounds(options, comparison).run();
-  if (!comparison.lines().empty()) status = report(comparison, info, environment);
+  // What lies there is of an earlier comparison, whatever becomes of this one.
+  if (!options.output_file.empty() && replaceable(options.output_file))
+    (void)write_json(options.output_file, to_json(comparison, info, /*complete=*/false));
+  Rounds rounds(options, comparison);
+  const int exit_status = rounds.run();
+  if (!comparison.lines().empty())
+    status = report(comparison, info, rounds.went_through(), environment);
   if (!status.ok()) {
     complain(status.message());
     return exit_status == kExitOk ? kExitFailed : exit_status;

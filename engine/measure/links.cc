@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <initializer_list>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -116,6 +117,13 @@ double measure_patience(Watch& watch, double look_s) {
 
 // -- messages of many bytes --------------------------------------------------------------------
 
+// Bytes per second; infinite where nothing is known.
+double fastest_copy(const Network& network) {
+  double most = 0;
+  for (const auto& copy : network.memory) most = std::max(most, copy.rate);
+  return most > 0 ? most : std::numeric_limits<double>::infinity();
+}
+
 // Without what a rank pays for each message, and for reading or writing its own memory.
 Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
              const Network& network) {
@@ -125,7 +133,10 @@ Rate rate_of(const Flow& flow, int messages, double whole_s, double messages_s,
   const double socket = network.inside.mapped ? 0 : all;
   double own_s = all / network.memory_rate(kSpan * all + socket);
   if (socket > 0) own_s += socket / network.memory_rate(socket);
-  const double moving_s = std::max(whole_s - messages_s - own_s, own_s / 10);
+  // No faster than a core copies what it has at hand: what seems so is noise, or was paid for with
+  // the messages.
+  const double least_s = std::max(own_s / 10, all / fastest_copy(network));
+  const double moving_s = std::max(whole_s - messages_s - own_s, least_s);
   return {bytes, all / moving_s};
 }
 
@@ -167,6 +178,9 @@ Status measure_flows(Watch& watch, Pair& pair, std::initializer_list<std::vector
 
 }  // namespace
 
+// By which a rate may fall from one length to the next, as where a cache ends.
+constexpr double kFallMost = 8;
+
 // Isotonic regression by pooling adjacent violators: M. Ayer et al., 1955.
 std::vector<Rate> in_order(std::vector<Rate> rates) {
   struct Pool {
@@ -186,6 +200,8 @@ std::vector<Rate> in_order(std::vector<Rate> rates) {
   auto rate = rates.begin();
   for (const Pool& pool : pools)
     for (size_t i = 0; i < pool.messages; ++i, ++rate) rate->rate = rate->bytes / pool.each();
+  for (size_t i = rates.size(); i-- > 1;)
+    rates[i - 1].rate = std::min(rates[i - 1].rate, kFallMost * rates[i].rate);
   return rates;
 }
 

@@ -16,7 +16,8 @@ Status measure_links(std::string_view transport, Watch& watch, Network& network)
 
 // `rates` of messages, by length, as they can be: what the bytes of a longer one take is no less
 // than what those of a shorter one do. Where noise says so, neighbours that are out of order take
-// what they take on average.
+// what they take on average. Nor is a rate many times that of the next length: the first one has no
+// shorter neighbour that would say so.
 std::vector<Rate> in_order(std::vector<Rate> rates);
 
 }  // namespace weft::measuring

@@ -41,9 +41,9 @@ Status Pair::map_windows(size_t bytes) {
 
 Status Pair::status() const {
   if (!late_.load()) return {};
-  return Status(Code::timeout,
-                concat("The link between two threads over ", transports_[0]->name(),
-                       " did not answer within ", kPatience_s, " seconds; nothing was measured."));
+  return Status(Code::timeout, concat("The link between two threads over ", transports_[0]->name(),
+                                      " did not answer within ", number_text(kPatience_s),
+                                      " seconds; nothing was measured."));
 }
 
 Pair::Pair(Pair&& other) noexcept {

@@ -51,6 +51,15 @@ TEST(ParseInt, KeepsItsLimits) {
   EXPECT_NE(parse_int("7", 0, 5).status().message().find("0 to 5"), std::string::npos);
 }
 
+TEST(ParseSeveral, TakesNoSingleOne) {
+  for (const int value : {0, 2, 5}) EXPECT_EQ(*parse_several(std::to_string(value), 5), value);
+  for (const std::string text : {"1", "-1", "6", "x"}) {
+    const Status status = parse_several(text, 5).status();
+    EXPECT_NE(status.message().find("0 (choose) or a whole number from 2 to 5."), std::string::npos)
+        << text << ": " << status.to_string();
+  }
+}
+
 TEST(ParseSeconds, TakesFractions) {
   EXPECT_DOUBLE_EQ(*parse_seconds("0.25"), 0.25);
   EXPECT_DOUBLE_EQ(*parse_seconds("300"), 300);

@@ -31,7 +31,10 @@ TEST(Settings, MisspelledOnesAreToldWithTheNearest) {
     return begin == std::string::npos ? "" : lines[0].substr(begin + 13);
   };
   EXPECT_EQ(meant("WEFT_ALGORTHM"), "WEFT_ALGORITHM?");
-  EXPECT_EQ(meant("WEFT_ALGO"), "");
+  EXPECT_EQ(meant("WEFT_ALGO"), "WEFT_ALGORITHM?");
+  EXPECT_EQ(meant("WEFT_PROTO"), "WEFT_PROTOCOL?");
+  EXPECT_EQ(meant("WEFT_TRANS"), "WEFT_TRANSPORT?");
+  EXPECT_EQ(meant("WEFT_A"), "");
   EXPECT_EQ(meant("WEFT_TRANSPROT"), "WEFT_TRANSPORT?");
   EXPECT_EQ(meant("WEFT_SLOTSS"), "WEFT_SLOTS?");
   EXPECT_EQ(meant("WEFT_RANKS"), "WEFT_RANK?");

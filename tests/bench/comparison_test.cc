@@ -166,7 +166,9 @@ TEST(ComparisonReport, NamesRatiosAndWhatIsMissing) {
 }
 
 TEST(ComparisonReport, JsonHasEveryTime) {
-  const Json json = to_json(filled(), RunInfo());
+  EXPECT_EQ(to_json(filled(), RunInfo(), false)["complete"], false);
+  const Json json = to_json(filled(), RunInfo(), true);
+  EXPECT_EQ(json["complete"], true);
   ASSERT_EQ(json["rows"].size(), 2u);
   EXPECT_EQ(json["rows"][1]["ratio"], 4.0);
   EXPECT_EQ(json["rows"][1]["best_peer"], "one");
@@ -182,7 +184,7 @@ TEST(ComparisonReport, WhatWasNotCheckedIsNotCalledRight) {
   EXPECT_EQ(comparison_text(filled(), run).find("not checked"), std::string::npos);
   run.options.checks = 0;
   EXPECT_NE(comparison_text(filled(), run).find("; values not checked\n"), std::string::npos);
-  EXPECT_TRUE(to_json(filled(), run)["rows"][0]["libraries"]["weft"]["wrong"].is_null());
+  EXPECT_TRUE(to_json(filled(), run, true)["rows"][0]["libraries"]["weft"]["wrong"].is_null());
 }
 
 TEST(Plot, ChartHasTimesFloorsAndGaps) {
@@ -270,7 +272,23 @@ TEST(ComparisonReport, SaysWhereTheCoresWere) {
   text = comparison_text(comparison, run);
   EXPECT_NE(text.find("one 0.05 to 0.26\n# The cores were near at times"), std::string::npos)
       << text;
-  EXPECT_EQ(to_json(comparison, run)["libraries"][1]["hops_us"].size(), 4u);
+  EXPECT_EQ(to_json(comparison, run, true)["libraries"][1]["hops_us"].size(), 4u);
+}
+
+// Whatever a peer's program prints, it is a figure or an error.
+TEST(Comparison, RefusesWhatNestsTooDeepAndRanksThatAreNone) {
+  Comparison comparison = of_three();
+  const size_t levels = 200'000;
+  std::string deep = R"({"run":{"a":)";
+  deep.append(levels, '[').append(levels, ']').append("}}");
+  EXPECT_FALSE(comparison.add(1, deep).ok());
+  for (const char* root : {"1e300", "-1", "4294967295", "0.5"}) {
+    const std::string row = concat(R"({"row":{"collective":"broadcast","type":"float32","root":)",
+                                   root, R"(,"size_bytes":8,"out_of_place":{"time_us":2}}})");
+    EXPECT_TRUE(comparison.add(0, row).ok());
+  }
+  ASSERT_EQ(comparison.lines().size(), 1u);
+  EXPECT_EQ(comparison.lines()[0].point.root, -1);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "bench/sweep.h"
 #include "tests/support/contains.h"
 
@@ -124,6 +125,26 @@ TEST(Options, WordsThatNothingTakesAreNamed) {
                              "\"64\" belongs to no option"));
 }
 
+// Whose command lines are tried here first.
+TEST(Options, OfNcclTestsThatAreNotHereSayWhatIs) {
+  for (const char* flag : {"-g", "--ngpus", "-t", "--nthreads"})
+    EXPECT_TRUE(test::contains(
+        error_of({"all_reduce", flag, "2"}),
+        concat("there is no option ", flag, " (how many ranks there are, --ranks N says). ")))
+        << error_of({flag, "2"});
+  for (const char* flag : {"-p", "-C", "-y", "-R", "--report_cputime"})
+    EXPECT_TRUE(test::contains(error_of({flag, "1"}), "nccl-tests has it")) << flag;
+  for (const char* word : {"-g2", "--ngpus=2"})
+    EXPECT_TRUE(test::contains(error_of({word}), "--ranks N says")) << word;
+  for (const char* word : {"--begin", "--gs", "-q"})
+    EXPECT_FALSE(test::contains(error_of({word}), " (")) << word;
+}
+
+TEST(Options, ResultsOfARunWithoutAnEndMayBeSaved) {
+  EXPECT_EQ(error_of({"-N", "0", "-J", "x.json"}), "accepted");
+  EXPECT_EQ(error_of({"-J", "./-"}), "accepted");
+}
+
 struct Wrong {
   std::vector<std::string> args;
   std::vector<std::string> parts;
@@ -144,7 +165,10 @@ TEST(Options, ErrorsNameFlagValueAndRemedy) {
       {{"-o", ""}, {"--op", "an empty value"}},
       {{"-J", ""}, {"--output_file", "an empty value"}},
       {{"-n", ""}, {"--iters", "an empty value"}},
-      {{"-N", "0", "-J", "x.json"}, {"-J/--output_file", "-N 0"}},
+      {{"-N", "0", "--trace", "x.json"}, {"--trace", "-N 0"}},
+      {{"-N", "0", "-J", "y.json", "--plot", "x.svg"}, {"--plot", "-N 0"}},
+      {{"-J", "-"}, {"-J/--output_file", "\"-\"", "--json-lines", "./-"}},
+      {{"--force"}, {"--force", "--tune"}},
       {{"-J", "x", "--trace", "x"}, {"-J/--output_file and --trace are both x"}},
       {{"-J", "./x", "--trace", "no/../x"}, {"-J/--output_file and --trace are both"}},
       {{"-b", "1", "-e", "9G", "-i", "1"}, {"-i/--stepbytes", "1000000 sizes", "-i 9664 or more"}},
@@ -247,6 +271,7 @@ TEST(Options, WhatTuneWouldIgnoreIsRefused) {
   }
   EXPECT_EQ(error_of({"--tune"}), "accepted");
   EXPECT_EQ(error_of({"--tune", "--tuning", "my.json"}), "accepted");
+  EXPECT_EQ(error_of({"--tune", "--force"}), "accepted");
   Environment off;
   off.set("WEFT_TUNING", "off");
   EXPECT_TRUE(parse({"--tune"}, off).ok()) << "said of jobs";
@@ -273,6 +298,10 @@ TEST(Options, HelpNamesEveryCollectiveAndTheFloor) {
   for (const OperationInfo& entry : operations())
     EXPECT_NE(options->help.find(entry.name), std::string::npos) << entry.name;
   EXPECT_NE(options->help.find("max(hop, bytes / rate)"), std::string::npos);
+  EXPECT_TRUE(test::contains(options->help, "--no-bind "));
+  EXPECT_FALSE(test::contains(options->help, "{false}"));
+  EXPECT_TRUE(parse({})->bind);
+  EXPECT_FALSE(parse({"--no-bind"})->bind);
 }
 
 }  // namespace

@@ -291,7 +291,7 @@ TEST_F(Tuned, MeasuresTheMachineOnce) {
   EXPECT_NE(says(first, kMeasured), says(first, kBusy)) << first.output;  // tests ran beside it
   EXPECT_EQ(says(first, kMeasured), says(first, kPrices)) << first.output;
   if (says(first, kBusy)) {
-    EXPECT_EQ(bench("--tune").status, 0);
+    EXPECT_EQ(bench("--tune --force").status, 0);
   }
   const Ended second = bench(small);
   EXPECT_FALSE(says(second, kMeasured) || says(second, kBusy)) << second.output;
@@ -392,15 +392,37 @@ TEST(Program, WritesJson) {
   EXPECT_EQ(json["totals"]["out_of_bounds"], 0);
 }
 
-// Rows go to the file while more are to come.
+nlohmann::json json_at(const std::string& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file, nullptr, false);
+}
+
+// What an earlier run left would be taken for this one's.
+TEST(Program, AFileOfResultsIsOfTheRunThatWasAskedForLast) {
+  const std::string path = concat(testing::TempDir(), "stale-", ::getpid(), ".json");
+  for (const std::string way : {"--processes", "--threads", "--vs weft2=" WEFT_BENCH_PROGRAM}) {
+    std::ofstream(path) << R"({"complete": true, "rows": [1]})";
+    EXPECT_NE(
+        weft_bench("all_reduce -e 4 --algorithm nope --no-floor " + way + " -J " + path).status, 0);
+    const auto failed = json_at(path);
+    EXPECT_EQ(failed["complete"], false) << way;
+    EXPECT_EQ(failed["rows"].size(), 0u) << way;
+  }
+  std::ofstream(path) << R"({"complete": true, "rows": [1]})";
+  run("timeout -s TERM 0.5 " WEFT_BENCH_PROGRAM,
+      "all_reduce -b 64M -n 100000 --no-floor -J " + path);
+  EXPECT_EQ(json_at(path)["complete"], false);
+  std::filesystem::remove(path);
+}
+
+// Rows go to the file while more are to come, also where that has no end.
 TEST(Program, WhatWasMeasuredBeforeItWasInterruptedIsInTheFile) {
   const std::string path = concat(testing::TempDir(), "interrupted-", ::getpid(), ".json");
   const Ended ended =
       run("timeout -s INT 6 " WEFT_BENCH_PROGRAM,
-          "all_reduce --ranks 2 -d all -o all -b 4 -e 1M -f 2 -n 200 --no-floor -J " + path);
+          "all_reduce --ranks 2 -d all -o all -b 4 -e 1M -f 2 -n 200 -N 0 --no-floor -J " + path);
   EXPECT_NE(ended.status, 0) << ended.output;
-  std::ifstream file(path);
-  const auto all = nlohmann::json::parse(file, nullptr, false);
+  const auto all = json_at(path);
   std::filesystem::remove(path);
   ASSERT_FALSE(all.is_discarded());
   EXPECT_EQ(all["complete"], false);

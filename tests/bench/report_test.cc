@@ -111,6 +111,18 @@ TEST(Report, HeaderNamesRanks) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
 }
 
+TEST(Report, HeaderSaysWhereManyRanksShareCores) {
+  RunInfo run;
+  run.machine = {"alpha", "A processor", "Linux", 2};
+  run.ranks.assign(63, {"alpha", 11});
+  run.ranks.push_back({"beta", 12});
+  EXPECT_EQ(header_text(run).find("share"), std::string::npos);
+  run.ranks.push_back({"alpha", 13});
+  EXPECT_NE(header_text(run).find("# 64 ranks share 2 cores: a row may take minutes"),
+            std::string::npos)
+      << header_text(run);
+}
+
 TEST(Report, Percentiles) {
   EXPECT_FALSE(percentiles({}));
   std::vector<double> times;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -64,7 +65,14 @@ TEST_P(Measure, GivesPricesOfTheirKind) {
                             n.inside.window_one_way_rates})
     for (const Rate& r : rates) EXPECT_TRUE(r.rate > 1e6 && r.rate < 1e13) << r.rate;
   ASSERT_GE(n.memory.size(), 4u);
-  for (const Rate& m : n.memory) EXPECT_GT(m.rate, 1e7);
+  double copies = 0;
+  for (const Rate& m : n.memory) {
+    EXPECT_GT(m.rate, 1e7);
+    copies = std::max(copies, m.rate);
+  }
+  for (const auto& rates : {n.inside.rank_rates, n.inside.window_rates, n.inside.rank_one_way_rates,
+                            n.inside.window_one_way_rates})
+    for (const Rate& r : rates) EXPECT_LE(r.rate, copies * (1 + 1e-6)) << r.bytes;
   EXPECT_EQ(to_json(*network_from_json(to_json(n))), to_json(n));
 }
 
@@ -110,6 +118,14 @@ TEST(MeasuredRates, StayWhereTheyAreInOrder) {
   EXPECT_TRUE(measuring::in_order({}).empty());
   const std::vector<Rate> shrinking = measuring::in_order({{1, 0.25}, {2, 1}, {4, 4}});
   for (const Rate& rate : shrinking) EXPECT_DOUBLE_EQ(rate.bytes / rate.rate, 7.0 / 3);
+}
+
+// 512 bytes seem to take no time: noise, which only the next length can tell.
+TEST(MeasuredRates, OfTheFirstLengthAreOfTheKindOfTheNext) {
+  const std::vector<Rate> found = measuring::in_order({{512, 2500e9}, {1024, 1e9}, {2048, 2e9}});
+  EXPECT_DOUBLE_EQ(found[0].rate, 8e9);
+  EXPECT_DOUBLE_EQ(found[1].rate, 1e9);
+  EXPECT_DOUBLE_EQ(found[2].rate, 2e9);
 }
 
 TEST(Measure, AnUnknownMediumIsNamed) {

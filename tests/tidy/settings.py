@@ -11,7 +11,6 @@ import tidy
 FOLDERS = ("base", "bootstrap", "engine", "fabric", "nccl", "bench", "tools", "transport")
 NOT_FOR_USERS = {
     "WEFT_LAUNCHED", "WEFT_SUPERVISED",  # what launchers of weft tell their children
-    "WEFT_TOPOLOGY",  # of topology_of(), which is for programs
 }
 LISTED = "base/settings.cc"
 READ = re.compile(r'"(WEFT_[A-Z_]*[A-Z])"')
