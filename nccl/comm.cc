@@ -233,9 +233,10 @@ Result<PreMulSum> ncclComm::find(ncclRedOp_t op) const {
 }
 
 void* ncclComm::add_registration() {
-  const std::lock_guard lock(mutex_);
+  static std::atomic<uintptr_t> made{0};  // of the whole process: another communicator's is noticed
   // A number that is no address: it only has to be told from others.
-  void* const handle = reinterpret_cast<void*>(next_registration_++);
+  void* const handle = reinterpret_cast<void*>(++made);
+  const std::lock_guard lock(mutex_);
   registrations_.insert(handle);
   return handle;
 }
@@ -256,7 +257,7 @@ std::string ncclComm::label(const weft::Communicator* engine) const {
 
 bool ncclComm::first_of(const std::string& shape) {
   const std::lock_guard lock(mutex_);
-  return shapes_.insert(shape).second;
+  return shapes_.size() < kShapes && shapes_.insert(shape).second;
 }
 
 namespace weft::nccl {

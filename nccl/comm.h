@@ -47,6 +47,8 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   ncclComm(weft::nccl::CommConfig how, int on_device) : config(std::move(how)), device(on_device) {}
 
   ncclComm_t handle() const { return handle_; }
+  // Those that were asked for later have a larger one.
+  uintptr_t number() const { return reinterpret_cast<uintptr_t>(handle_); }
   const weft::nccl::CommConfig config;
   const int device;  // that it was made for; only a number where it has no GPU
 
@@ -93,8 +95,9 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   std::string label(const weft::Communicator* engine) const;
   std::string label() const { return label(this->engine().get()); }
 
-  // Whether calls of this shape were not seen before.
+  // Whether calls of this shape were not seen before; false once there are kShapes.
   bool first_of(const std::string& shape);
+  static constexpr size_t kShapes = 1024;
 
  private:
   enum class Phase : uint8_t { open, finalized, revoked, given_up };
@@ -127,7 +130,6 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
   size_t forget_at_ = 0;  // so many outstanding, so that each is looked at a few times at most
   std::map<int, weft::nccl::PreMulSum> ops_;
   std::set<void*> registrations_;  // handles
-  uintptr_t next_registration_ = 1;
   std::set<std::string> shapes_;
 };
 

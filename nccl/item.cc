@@ -25,6 +25,17 @@ struct Share {
   Way streams, host;  // of kernels; of this process
 };
 
+// In an order that is the same on all ranks which two communicators have in common: that of their
+// first collectives in the group, and then, where there are none, that in which they were made.
+// Whose sends and receives a rank names first says nothing.
+bool goes_before(const Share& one, const Share& other) {
+  const auto& calls = one.streams.calls;
+  const auto& other_calls = other.streams.calls;
+  if (!calls.empty() && !other_calls.empty()) return calls.front() < other_calls.front();
+  if (calls.empty() != other_calls.empty()) return other_calls.empty();
+  return one.comm->number() < other.comm->number();
+}
+
 std::vector<Share> shares_of(const std::vector<Item>& items) {
   std::vector<Share> shares;
   for (const Item& item : items) {
@@ -35,6 +46,7 @@ std::vector<Share> shares_of(const std::vector<Item>& items) {
     Share::Way& way = item.on_device ? share->streams : share->host;
     (item.is_transfer ? way.transfers : way.calls).push_back(&item);
   }
+  std::sort(shares.begin(), shares.end(), goes_before);
   return shares;
 }
 
@@ -128,22 +140,43 @@ void enqueue_transfers(const Share& share, const Keep& keep) {
     keep(share, {done_or_failed(enqueue_transfers(share)), nullptr});
 }
 
-// One thread may be many ranks, and putting a call on a stream may wait for the rank's calls before
-// it: so no rank's second call comes before all ranks' first.
-void enqueue_in_turn(const std::vector<const Share*>& shares, const Keep& keep) {
-  size_t most = 0;
-  for (const Share* share : shares) most = std::max(most, share->streams.calls.size());
-  for (size_t i = 0; i < most; ++i)
-    for (const Share* share : shares)
-      if (i < share->streams.calls.size()) start_call(*share, *share->streams.calls[i], keep);
-  for (const Share* share : shares) enqueue_transfers(*share, keep);
-}
+// A collective that goes on a stream, and which of its communicator's in the group it is.
+struct Placed {
+  const Share* share = nullptr;
+  const Item* item = nullptr;
+  size_t turn = 0;
+};
 
-// Shares that have a stream in common, where calls stay in the group's order, and their streams.
+// Shares that have a stream in common, and their streams.
 struct Together {
   std::vector<const Share*> shares;
   std::set<Stream> streams;
 };
+
+// In the group's order.
+std::vector<Placed> calls_of(const std::vector<const Share*>& shares) {
+  std::vector<Placed> calls;
+  for (const Share* share : shares)
+    for (size_t i = 0; i < share->streams.calls.size(); ++i)
+      calls.push_back({share, share->streams.calls[i], i});
+  std::sort(calls.begin(), calls.end(),
+            [](const Placed& a, const Placed& b) { return a.item < b.item; });
+  return calls;
+}
+
+bool by_turn(const Placed& a, const Placed& b) { return a.turn < b.turn; }
+
+// Whether calls that take turns stay in the group's order.
+bool may_take_turns(const Together& together) {
+  const std::vector<Placed> calls = calls_of(together.shares);
+  return std::is_sorted(calls.begin(), calls.end(), by_turn);
+}
+
+void enqueue(const std::vector<const Share*>& shares, const std::vector<Placed>& calls,
+             const Keep& keep) {
+  for (const Placed& call : calls) start_call(*call.share, *call.item, keep);
+  for (const Share* share : shares) enqueue_transfers(*share, keep);
+}
 
 std::vector<Together> by_streams(const std::vector<Share>& shares) {
   std::vector<Together> all;
@@ -163,13 +196,13 @@ std::vector<Together> by_streams(const std::vector<Share>& shares) {
       mine.streams.merge(other->streams);
       other = all.erase(other);
     }
-    std::sort(mine.shares.begin(), mine.shares.end());  // as the group has them
+    std::sort(mine.shares.begin(), mine.shares.end());  // as they go before each other
     all.push_back(std::move(mine));
   }
   return all;
 }
 
-// The same in threads, where it may wait for a call of other ranks to be put there as well.
+// Each in a thread of its own.
 Status enqueue_beside(const std::vector<Together>& all, const Keep& keep) {
   std::mutex mutex;  // of `keep`
   const Keep keep_one = [&](const Share& share, Outstanding call) {
@@ -178,7 +211,8 @@ Status enqueue_beside(const std::vector<Together>& all, const Keep& keep) {
   };
   std::vector<Status> failures(all.size());
   auto threads = start_threads(all.size(), [&](size_t i) {
-    failures[i] = guarded([&] { return enqueue_in_turn(all[i].shares, keep_one), Status(); });
+    failures[i] = guarded(
+        [&] { return enqueue(all[i].shares, calls_of(all[i].shares), keep_one), Status(); });
   });
   if (!threads.ok()) return threads.status();
   for (std::thread& thread : *threads) thread.join();
@@ -191,18 +225,27 @@ bool is_of_each_thread(const Together& together) {
   return together.streams.contains(reinterpret_cast<Stream>(0x2));  // cudaStreamPerThread
 }
 
+// On every stream in the group's order, which is what ranks have in common, whatever else is in
+// their groups. One thread may be many ranks, and putting a call on a stream may wait for the
+// rank's calls before it: so what has no stream in common takes turns, so that no rank's second
+// call comes before all ranks' first. Where that would be another order, or where it may wait amid
+// a call for those of other ranks, it goes side by side.
 Status enqueue_all(const std::vector<Share>& shares, const Keep& keep) {
-  const bool waits = std::any_of(shares.begin(), shares.end(), [](const Share& share) {
-    return !share.streams.empty() && share.engine->enqueue_awaits_peers();
-  });
-  if (waits && shares.size() > 1) {
-    const std::vector<Together> all = by_streams(shares);
-    if (all.size() > 1 && std::none_of(all.begin(), all.end(), is_of_each_thread))
-      return enqueue_beside(all, keep);
-  }
   std::vector<const Share*> every;
   for (const Share& share : shares) every.push_back(&share);
-  enqueue_in_turn(every, keep);
+  std::vector<Placed> calls = calls_of(every);
+  const std::vector<Together> all =
+      shares.size() > 1 ? by_streams(shares) : std::vector<Together>();
+  if (all.size() > 1) {
+    const bool awaits_peers = std::any_of(shares.begin(), shares.end(), [](const Share& share) {
+      return !share.streams.empty() && share.engine->enqueue_awaits_peers();
+    });
+    const bool takes_turns = std::all_of(all.begin(), all.end(), may_take_turns);
+    if ((awaits_peers || !takes_turns) && std::none_of(all.begin(), all.end(), is_of_each_thread))
+      return enqueue_beside(all, keep);
+    if (takes_turns) std::stable_sort(calls.begin(), calls.end(), by_turn);
+  }
+  enqueue(every, calls, keep);
   return {};
 }
 

@@ -29,8 +29,10 @@ struct Item {
 // Waits for its end.
 Status run_at_once(const Item& item);
 
-// All at once: collectives of each communicator in their order, its sends and receives as one
-// unordered set. Waits for their end where the communicators block.
+// All at once: collectives of each communicator, and those on each stream, in their order, its
+// sends and receives as one unordered set behind them. Communicators that have nothing but sends
+// and receives on a stream come there in the order in which they were made, the same on all ranks.
+// Waits for their end where the communicators block.
 Answer run_items(const std::vector<Item>& items);
 
 // The same, for who waits later: what is to be waited for is added to `started`, also where there

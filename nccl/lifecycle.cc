@@ -61,6 +61,7 @@ Answer suspend(ncclComm_t handle, int flags) {
 Answer resume(ncclComm_t handle) {
   auto comm = comm_of(handle);
   if (!comm.ok()) return comm.status();
+  if (auto engine = (*comm)->management(); !engine.ok()) return engine.status();
   WEFT_TRY((*comm)->set_suspended(false));
   return ncclSuccess;
 }

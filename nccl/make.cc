@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "engine/device/cuda.h"
 #include "nccl/debug.h"
+#include "nccl/memory.h"
 
 namespace weft::nccl {
 namespace {
@@ -76,10 +77,12 @@ Status make_engine(const Birth& birth, const std::shared_ptr<ncclComm>& comm) {
 
 Means::Means(const Communicator& parent) : options(parent.options()), gpu(parent.device()) {}
 
+Result<std::shared_ptr<Gpu>> find_gpu(const std::string& wish) {
+  return wish == "auto" ? find_current_cuda_device() : find_cuda_device(wish);
+}
+
 Means::Means(Options how, std::optional<int> named_gpu)
-    : options(std::move(how)),
-      gpu(options.device == "auto" ? find_current_cuda_device()
-                                   : find_cuda_device(options.device)) {
+    : options(std::move(how)), gpu(find_gpu(options.device)) {
   if (named_gpu && options.device == "auto" && gpu.ok())
     gpu = find_cuda_device(std::to_string(*named_gpu));
 }
@@ -92,6 +95,7 @@ Result<std::unique_ptr<Communicator>> create_unless(const std::atomic<bool>& giv
 }
 
 Answer give_birth(Birth birth) {
+  look_for_driver();
   auto comm = std::make_shared<ncclComm>(birth.config, birth.device);
   Job job{.comm = comm,
           .parent = birth.parent,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "engine/device/gpu.h"
 #include "nccl/group.h"
@@ -24,6 +25,9 @@ struct Birth {
   // childless.
   std::function<Result<std::unique_ptr<Communicator>>(const std::atomic<bool>& given_up)> make;
 };
+
+// The GPU that WEFT_DEVICE names; "auto": the calling thread's current one. Or why there is none.
+Result<std::shared_ptr<Gpu>> find_gpu(const std::string& wish);
 
 // What an engine is made with. The GPU is found on the thread that asks for a communicator: its
 // current one, or, where the program uses GPUs at all, the one that is named.

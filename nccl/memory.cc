@@ -2,61 +2,38 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <memory>
 
+#include "base/env.h"
 #include "base/process_wide.h"
 #include "base/text.h"
-#include "engine/device/cuda.h"
 #include "nccl/api.h"
 #include "nccl/comm.h"
+#include "nccl/make.h"
 
 namespace weft::nccl {
 namespace {
 
 constexpr size_t kAlignment = NCCL_WIN_REQUIRED_ALIGNMENT;
 
-// cuPointerGetAttribute of the CUDA driver, where a program has loaded that: only then can there be
-// memory of a GPU. Looked for until found, but not in every call.
-class Driver {
- public:
-  // CU_MEMORYTYPE_*; 0 where the driver does not know the memory, or is not there.
-  unsigned memory_type(const void* memory) {
-    if (!loaded()) return 0;
-    constexpr int kMemoryType = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
-    unsigned type = 0;
-    return get_attribute_(&type, kMemoryType, reinterpret_cast<uintptr_t>(memory)) == 0 ? type : 0;
-  }
-  bool is_managed(const void* memory) {
-    constexpr int kIsManaged = 8;  // CU_POINTER_ATTRIBUTE_IS_MANAGED
-    unsigned managed = 0;
-    return get_attribute_(&managed, kIsManaged, reinterpret_cast<uintptr_t>(memory)) == 0 &&
-           managed != 0;
-  }
-
- private:
-  using GetAttribute = int (*)(void*, int, unsigned long long);
-
-  bool loaded() {
-    if (get_attribute_) return true;
-    constexpr unsigned kLookEvery = 64;
-    if (calls_++ % kLookEvery != 0) return false;
-    void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (!library) return false;
-    get_attribute_ = reinterpret_cast<GetAttribute>(::dlsym(library, "cuPointerGetAttribute"));
-    return get_attribute_ != nullptr;
-  }
-
-  GetAttribute get_attribute_ = nullptr;
-  unsigned calls_ = 0;
-};
-
-// Of each thread, so that looking takes no lock.
-Driver& driver() {
-  static thread_local Driver own;
-  return own;
+// cuPointerGetAttribute of the CUDA driver, once look_for_driver() has found that.
+using GetAttribute = int (*)(void*, int, unsigned long long);
+std::atomic<GetAttribute>& attribute_getter() {
+  static constinit std::atomic<GetAttribute> found{nullptr};
+  return found;
 }
+
+// Of memory; 0 where the driver does not know it.
+unsigned attribute(GetAttribute get, int which, const void* memory) {
+  unsigned value = 0;
+  return get(&value, which, reinterpret_cast<uintptr_t>(memory)) == 0 ? value : 0;
+}
+
+// Held by who asks the loader, which does not bear that a process is forked meanwhile.
+struct Loader {};
 
 // What ncclMemAlloc has given and ncclMemFree not taken back.
 struct Allocations {
@@ -83,13 +60,13 @@ Result<void*> memory_of_host(size_t bytes) {
   return memory;
 }
 
-// The thread's current GPU's, in programs that use GPUs.
+// Of the GPU that a communicator would get which is made here and now; else the host's.
 Status allocate(void** at, size_t bytes) {
   *at = nullptr;
   if (bytes == 0) return {};
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded < bytes) return no_memory(bytes);
-  auto gpu = find_current_cuda_device();
+  auto gpu = find_gpu(Environment::of_process().get("WEFT_DEVICE").value_or("auto"));
   Allocations::Given given{gpu.ok() ? gpu.take() : nullptr, rounded};
   const Result<void*> memory = given.gpu ? memory_of(*given.gpu, rounded) : memory_of_host(rounded);
   if (!memory.ok()) return memory.status();
@@ -142,9 +119,20 @@ Answer done(Status status) {
 
 }  // namespace
 
+void look_for_driver() {
+  if (attribute_getter().load() != nullptr) return;
+  const ProcessWide<Loader> loader;
+  void* const library = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (!library) return;
+  attribute_getter() = reinterpret_cast<GetAttribute>(::dlsym(library, "cuPointerGetAttribute"));
+}
+
 bool is_of_gpu(const void* memory) {
-  constexpr unsigned kDevice = 2;  // CU_MEMORYTYPE_DEVICE
-  return memory && driver().memory_type(memory) == kDevice && !driver().is_managed(memory);
+  constexpr int kMemoryType = 2, kIsManaged = 8;  // CU_POINTER_ATTRIBUTE_*
+  constexpr unsigned kDevice = 2;                 // CU_MEMORYTYPE_DEVICE
+  const GetAttribute get = attribute_getter().load(std::memory_order_relaxed);
+  return get && memory && attribute(get, kMemoryType, memory) == kDevice &&
+         attribute(get, kIsManaged, memory) == 0;
 }
 
 Status check_registered(const void* buff, size_t size) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/log.h"
@@ -15,8 +16,10 @@ namespace {
 
 using Use = Setting::Use;
 
-constexpr int kSlots = 8;       // of a link, into which NCCL_BUFFSIZE is cut
-constexpr int64_t kQueues = 8;  // of a pair at most, as WEFT_IB_QPS
+constexpr int kSlots = 8;  // of a link, into which NCCL_BUFFSIZE is cut
+// At most, as of WEFT_IB_QPS, WEFT_TCP_STREAMS and WEFT_LANES.
+constexpr int64_t kQueues = 8;
+constexpr int kStreams = 64, kLanes = 64;
 // A rank may be late for as long as programs that were written for NCCL, which waits for ever, let
 // it be; one that is lost is noticed at once whatever this is.
 constexpr double kTimeoutSeconds = 1800;
@@ -113,14 +116,36 @@ Choice protocol_named(const std::string& text) {
 // NCCL_NET_GDR_LEVEL: never from the memory of GPUs.
 bool forbids_direct(const std::string& value) { return lower(value) == "loc" || value == "0"; }
 
+// TCP connections of a pair; nullopt where nothing is said of them.
+std::optional<int64_t> streams_in(const Environment& env) {
+  const auto threads = env.get_int("NCCL_SOCKET_NTHREADS");
+  const auto sockets = env.get_int("NCCL_NSOCKS_PERTHREAD");
+  if (!threads && !sockets) return std::nullopt;
+  return threads.value_or(1) * sockets.value_or(1);  // of 32 bits each
+}
+
+// The most that there can be of what the setting is a number of; nullopt where there is no such
+// bound, or `env` keeps to it.
+std::optional<int64_t> most_instead(const Environment& env, std::string_view name) {
+  const bool first_of_streams =
+      name == "NCCL_SOCKET_NTHREADS" ||
+      (name == "NCCL_NSOCKS_PERTHREAD" && !env.get("NCCL_SOCKET_NTHREADS"));
+  if (first_of_streams && streams_in(env) > kStreams) return kStreams;
+  const auto number = env.get_int(name);
+  if (name == "NCCL_IB_QPS_PER_CONNECTION" && number > kQueues) return kQueues;
+  const bool lanes = name == "NCCL_MIN_CTAS" || name == "NCCL_MIN_NCHANNELS";
+  return lanes && number > kLanes ? std::optional<int64_t>(kLanes) : std::nullopt;
+}
+
 // What of a value that means something is not kept to; empty where all is.
-std::string not_kept(std::string_view name, const std::string& value) {
-  if ((name == "NCCL_ALGO" && !algorithm_named(value).kept) ||
-      (name == "NCCL_PROTO" && !protocol_named(value).kept))
-    return "cannot be kept to: weft has one choice for all calls, of one or of all that are here "
-           "(Ring, Tree, PAT; LL, Simple), and chooses by itself";
-  if (name == "NCCL_IB_QPS_PER_CONNECTION" && number_in(value) > kQueues)
-    return concat("is more than there can be; it is taken for ", kQueues);
+std::string not_kept(const Environment& env, std::string_view name, const std::string& value) {
+  if (name == "NCCL_ALGO" && !algorithm_named(value).kept)
+    return "is ignored: weft takes one of Ring, Tree, PAT for all calls; it chooses by itself";
+  if (name == "NCCL_PROTO" && !protocol_named(value).kept)
+    return "is ignored: weft takes one of LL, Simple for all calls; it chooses by itself";
+  if (const auto most = most_instead(env, name))
+    return concat(name == "NCCL_SOCKET_NTHREADS" ? "times NCCL_NSOCKS_PERTHREAD " : "",
+                  "is more than there can be; it is taken for ", *most);
   if (name == "NCCL_NET_GDR_LEVEL" && !forbids_direct(value))
     return "cannot be kept to: nothing looks at how near a network's device is to a GPU";
   if (name == "NCCL_NET" && lower(value) != "socket" && lower(value) != "ib")
@@ -177,18 +202,15 @@ void take_sizes(const Environment& env, Options& options) {
         std::max<size_t>(static_cast<size_t>(*env.get_int("NCCL_BUFFSIZE")) / kSlots, 64);
     if (!env.get("WEFT_SLOTS")) options.slots = kSlots;
   }
-  const auto threads = env.get_int("NCCL_SOCKET_NTHREADS");
-  const auto sockets = env.get_int("NCCL_NSOCKS_PERTHREAD");
-  if ((threads || sockets) && !env.get("WEFT_TCP_STREAMS"))
-    options.tcp_streams =
-        static_cast<int>(std::clamp<long>(threads.value_or(1) * sockets.value_or(1), 1, 64));
+  if (const auto streams = streams_in(env); streams && !env.get("WEFT_TCP_STREAMS"))
+    options.tcp_streams = static_cast<int>(std::clamp<int64_t>(*streams, 1, kStreams));
 }
 
 // Channels are lanes. A least number is used as it is; a largest one only where it is 1, as weft
 // takes few lanes by itself.
 void take_lanes(const CommConfig& config, const Environment& env, Options& options) {
   if (env.get("WEFT_LANES")) return;
-  if (config.min_ctas > 1) options.lanes = std::min(config.min_ctas, 64);
+  if (config.min_ctas > 1) options.lanes = std::min(config.min_ctas, kLanes);
   if (config.max_ctas > 0 && (options.lanes > config.max_ctas || config.max_ctas == 1))
     options.lanes = config.max_ctas;
 }
@@ -234,6 +256,7 @@ bool ranks_may_share_gpu(const Environment& env) {
 void report_unused(const Environment& env, int rank) {
   static std::atomic<bool> done{false};
   if (rank != 0 || done.exchange(true)) return;
+  const Environment meant = meaningful(env);
   for (const auto& [name, value] : env.values()) {
     if (!name.starts_with("NCCL_") || value.empty()) continue;
     const Setting* setting = find_setting(name);
@@ -246,7 +269,7 @@ void report_unused(const Environment& env, int rank) {
     else if (setting->use != Use::honoured)
       log_line(LogLevel::warning, rank,
                concat(name, "=", value, " does nothing here: ", why_unused(setting->use)));
-    else if (const std::string what = not_kept(name, value); !what.empty())
+    else if (const std::string what = not_kept(meant, name, value); !what.empty())
       log_line(LogLevel::warning, rank, concat(name, "=", value, " ", what));
     else
       info(Subsystem::env, 0, concat(name, " set by environment to ", value));

@@ -26,6 +26,23 @@ TEST(Labels, HaveTheHandleAndTheName) {
   EXPECT_NE(plain.label(), named.label());
 }
 
+// Programs whose counts never come again would have it remember them all.
+TEST(Shapes, AreRememberedUpToSoMany) {
+  ncclComm comm({}, 0);
+  for (size_t i = 0; i < ncclComm::kShapes; ++i)
+    for (const bool first : {true, false}) EXPECT_EQ(comm.first_of(std::to_string(i)), first) << i;
+  EXPECT_FALSE(comm.first_of("one more"));
+}
+
+TEST(Registrations, AreOfOneCommunicator) {
+  ncclComm one({}, 0), other({}, 0);
+  void* const ones = one.add_registration();
+  void* const others = other.add_registration();
+  EXPECT_FALSE(one.remove_registration(others).ok());
+  EXPECT_TRUE(one.remove_registration(ones).ok());
+  EXPECT_TRUE(other.remove_registration(others).ok());
+}
+
 // The first fails while another thread asks, the others follow.
 TEST(Outstanding, FailuresAreToldWheneverTheyCome) {
   for (int i = 0; i < 20; ++i) {

@@ -80,10 +80,19 @@ def check_values(program):
     said = "NCCL_PROTO=SIMPEL means nothing, and is as if it were not set; it takes LL, "
     expect(err.count(said) == 1, "once", err)
     expect("NCCL_SOCKET_NTHREADS=many means nothing" in err and "NCCL_ALGO" not in err, "values", err)
-    _, err = run(program, NCCL_PROTO="LL128", NCCL_ALGO="^Tree", NCCL_IB_QPS_PER_CONNECTION="0x10")
-    for setting in ("NCCL_PROTO=LL128 cannot be kept to", "NCCL_ALGO=^Tree cannot be kept to",
-                    "NCCL_IB_QPS_PER_CONNECTION=0x10 is more than there can be; it is taken for 8"):
+    _, err = run(program, NCCL_PROTO="LL128", NCCL_ALGO="^Tree", NCCL_IB_QPS_PER_CONNECTION="0x10",
+                 NCCL_SOCKET_NTHREADS="8", NCCL_NSOCKS_PERTHREAD="16", NCCL_MIN_CTAS="65")
+    more = "is more than there can be; it is taken for"
+    for setting in ("NCCL_PROTO=LL128 is ignored: weft takes one of LL, Simple for all calls",
+                    "NCCL_ALGO=^Tree is ignored: weft takes one of Ring, Tree, PAT for all calls",
+                    f"NCCL_IB_QPS_PER_CONNECTION=0x10 {more} 8", f"NCCL_MIN_CTAS=65 {more} 64",
+                    f"NCCL_SOCKET_NTHREADS=8 times NCCL_NSOCKS_PERTHREAD {more} 64"):
         expect(err.count(setting) == 1, setting, err)
+    expect("NCCL_NSOCKS_PERTHREAD=" not in err, "once for both", err)
+    _, err = run(program, NCCL_SOCKET_NTHREADS="8", NCCL_NSOCKS_PERTHREAD="8", NCCL_MIN_CTAS="64")
+    expect(more not in err, "as many as there can be", err)
+    _, err = run(program, NCCL_NSOCKS_PERTHREAD="65")
+    expect(err.count(f"NCCL_NSOCKS_PERTHREAD=65 {more} 64") == 1, "alone", err)
 
 
 def main():

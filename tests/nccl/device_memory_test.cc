@@ -14,6 +14,7 @@ void* at(uintptr_t address) { return reinterpret_cast<void*>(address); }
 TEST(DeviceMemory, IsTold) {
   using weft::nccl::is_of_gpu;
   float own = 0;
+  weft::nccl::look_for_driver();
   EXPECT_FALSE(is_of_gpu(&own));
   EXPECT_FALSE(is_of_gpu(nullptr));
   EXPECT_TRUE(is_of_gpu(at(64)));

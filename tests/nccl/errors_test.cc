@@ -197,8 +197,10 @@ TEST_F(Errors, EndsAndRests) {
             ncclInvalidUsage);
   expect_said("revoked");
 
+  ASSERT_EQ(ncclCommSuspend(comms_[1], NCCL_SUSPEND_MEM), ncclSuccess);
   ASSERT_EQ(ncclCommFinalize(comms_[1]), ncclSuccess);
   EXPECT_EQ(ncclCommFinalize(comms_[1]), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommResume(comms_[1]), ncclInvalidUsage);
   EXPECT_EQ(ncclAllReduce(memory_, memory_, 1, ncclFloat, ncclSum, comms_[1], nullptr),
             ncclInvalidUsage);
 }

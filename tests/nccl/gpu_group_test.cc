@@ -2,6 +2,7 @@
 // several streams.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -120,6 +121,123 @@ TEST(GpuGroups, CallsOfSeveralCommunicatorsMayShareStreams) {
       EXPECT_EQ(gpus[r]->get(values[c][r], kMany), Values(kMany, static_cast<int32_t>(c + 1)));
   for (auto& pair : comms)
     for (ncclComm_t comm : pair) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// A second communicator of the same ranks.
+struct Second {
+  explicit Second(const Rank& rank) {
+    EXPECT_EQ(ncclCommSplit(rank.comm, 0, rank.me, &comm, nullptr), ncclSuccess);
+  }
+  ~Second() { EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess); }
+  Second(const Second&) = delete;
+  ncclComm_t comm = nullptr;
+};
+
+void add_up(int32_t* value, ncclComm_t comm, cudaStream_t stream) {
+  EXPECT_EQ(ncclAllReduce(value, value, 1, ncclInt32, ncclSum, comm, stream), ncclSuccess)
+      << ncclGetLastError(nullptr);
+}
+
+// Of those only two ranks know, and collectives have to be in one order on all.
+TEST(GpuGroups, SendsThatComeFirstLeaveCollectivesInTheirOrder) {
+  on_ranks(3, [](Rank& r) {
+    const Second second(r);
+    int32_t* const values = r.gpu.allocate(3);
+    r.gpu.put(values, {r.me + 1, r.me + 2, -1});
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    if (r.me == 0) {
+      EXPECT_EQ(ncclSend(values, 1, ncclInt32, 1, r.comm, r.gpu.stream()), ncclSuccess);
+    }
+    if (r.me == 1) {
+      EXPECT_EQ(ncclRecv(values + 2, 1, ncclInt32, 0, r.comm, r.gpu.stream()), ncclSuccess);
+    }
+    add_up(values, second.comm, r.gpu.stream());
+    add_up(values + 1, r.comm, r.gpu.stream());
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    EXPECT_EQ(r.gpu.get(values, 3), Values({6, 9, r.me == 1 ? 6 : -1}));
+  });
+}
+
+// They go by communicator, and those in one order on all ranks.
+TEST(GpuGroups, SendsOfSeveralCommunicatorsMayBeInAnyOrder) {
+  on_ranks(2, [](Rank& r) {
+    const Second second(r);
+    const ncclComm_t comms[] = {r.comm, second.comm};
+    int32_t* const values = r.gpu.allocate(4);
+    r.gpu.put(values, {r.me, r.me + 10, -1, -1});
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int i = 0; i < 2; ++i) {
+      const int c = (r.me + i) % 2;
+      EXPECT_EQ(ncclSend(values + c, 1, ncclInt32, 1 - r.me, comms[c], r.gpu.stream()),
+                ncclSuccess);
+      EXPECT_EQ(ncclRecv(values + 2 + c, 1, ncclInt32, 1 - r.me, comms[c], r.gpu.stream()),
+                ncclSuccess);
+    }
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    EXPECT_EQ(r.gpu.get(values + 2, 2), Values({1 - r.me, 11 - r.me}));
+  });
+}
+
+// One rank's group has them all; the other makes them one by one.
+TEST(GpuGroups, CollectivesOfAStreamStayInOrderWhateverElseIsInTheGroup) {
+  on_ranks(2, [](Rank& r) {
+    const Second second(r);
+    int32_t* const values = r.gpu.allocate(3);
+    r.gpu.put(values, {r.me, r.me + 1, r.me + 2});
+    if (r.me == 0) {
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    }
+    add_up(values, r.comm, r.gpu.stream());
+    add_up(values + 1, r.comm, r.gpu.stream());
+    add_up(values + 2, second.comm, r.gpu.stream());
+    if (r.me == 0) {
+      EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+    }
+    EXPECT_EQ(r.gpu.get(values, 3), Values({1, 3, 5}));
+  });
+}
+
+// Some ranks of two communicators, by one thread; `grouped`: all of their calls at once.
+void be_ranks(const ncclUniqueId (&ids)[2], const std::vector<int>& ranks, bool grouped) {
+  std::vector<std::unique_ptr<Gpu>> gpus;
+  std::vector<std::array<ncclComm_t, 2>> comms(ranks.size());
+  for (const int rank : ranks) gpus.push_back(std::make_unique<Gpu>(rank % 2));
+  for (size_t c = 0; c < 2; ++c) {
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      use_gpu(ranks[i] % 2);
+      EXPECT_EQ(ncclCommInitRank(&comms[i][c], 3, ids[c], ranks[i]), ncclSuccess);
+    }
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  std::vector<int32_t*> values;
+  for (const auto& gpu : gpus) {
+    values.push_back(gpu->allocate(3));
+    gpu->put(values.back(), {1, 2, 3});
+  }
+  if (grouped) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  }
+  for (size_t i = 0; i < ranks.size(); ++i)
+    for (size_t k = 0; k < 3; ++k) add_up(values[i] + k, comms[i][k / 2], gpus[i]->stream());
+  if (grouped) {
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  for (size_t i = 0; i < ranks.size(); ++i)
+    EXPECT_EQ(gpus[i]->get(values[i], 3), Values({3, 6, 9}));
+  for (const auto& both : comms)
+    for (ncclComm_t comm : both) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+}
+
+// The same where one thread is two ranks.
+TEST(GpuGroups, CollectivesOfEachRankOfAThreadStayInOrder) {
+  if (*weft::cuda_device_count() < weft::test::kGpus) GTEST_SKIP() << "there is one GPU only";
+  weft::ask_for_device_queues();
+  ncclUniqueId ids[2];
+  for (ncclUniqueId& id : ids) ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  weft::test::on_threads(2, [&](int thread) {
+    be_ranks(ids, thread == 0 ? std::vector<int>{0, 1} : std::vector<int>{2}, thread == 0);
+  });
 }
 
 // Whichever of its streams is named first.

@@ -458,4 +458,18 @@ TEST_P(GpuRanks, GraphsRunAgainAndAgain) {
   });
 }
 
+TEST(Memory, IsTheHostsWhereNoGpuIsWanted) {
+  use_gpu(0);
+  const auto gpu = weft::open_cuda_device(0);
+  ASSERT_TRUE(gpu.ok());
+  for (const bool wanted : {false, true}) {
+    void* memory = nullptr;
+    if (!wanted) ::setenv("WEFT_DEVICE", "none", 1);  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_EQ(ncclMemAlloc(&memory, 100), ncclSuccess);
+    ::unsetenv("WEFT_DEVICE");  // NOLINT(concurrency-mt-unsafe)
+    EXPECT_EQ(*(*gpu)->kind_of(memory), wanted ? weft::MemoryKind::device : weft::MemoryKind::host);
+    EXPECT_EQ(ncclMemFree(memory), ncclSuccess);
+  }
+}
+
 }  // namespace
