@@ -282,7 +282,7 @@ Status Engine::health() const {
   // Whoever told kernels to stop knows why, and is about to say so.
   const Deadline patience = Deadline::after(config_.manual_progress ? 0 : kTold_s);
   while (status.code() == Code::aborted && !failed_.load(std::memory_order_acquire) &&
-         !patience.expired())
+         device_->needs_care() && !patience.expired())
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   const std::lock_guard lock(failure_mutex_);
   return failure_.ok() ? status : failure_;

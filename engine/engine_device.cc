@@ -35,7 +35,7 @@ constexpr double kTimeoutGrace_s = 0.5;
 // Until others hear which call it is that does not end, and how often.
 constexpr double kStateAfter_s = 0.1, kStateAgain_s = 1;
 // For a peer in another call to tell its side.
-constexpr double kTheirSide_s = 0.2;
+constexpr double kTheirSide_s = 1;
 // For kernels that were told to give up to do so.
 constexpr double kReport_s = 0.5, kEnd_s = 5;
 
@@ -323,15 +323,21 @@ void Engine::look_after_device(bool alone) {
                                            "streams before it go on")));
 }
 
-// To ranks that may wait where this one never comes: kernels see only whom they meet.
+// To ranks that may wait where this one never comes: kernels see only whom they meet. Where not all
+// are in one call, two neighbours are not, so these are enough.
 void Engine::state_device_call() {
   const auto oldest = device_->oldest_collective();
-  const uint64_t sequence = oldest ? oldest->sequence : 0;
+  if (!oldest) return;
+  const uint64_t sequence = oldest->sequence;
   const bool news = sequence != device_oldest_;
   device_oldest_ = sequence;
   if (!news && (sequence == 0 || !device_statement_due_.expired())) return;
   device_statement_due_ = Deadline::after(news ? kStateAfter_s : kStateAgain_s, media_->clock());
-  if (!news) notify_all(NoteKind::call, device_call_statement(sequence, oldest->call));
+  if (news) return;
+  const std::string statement = device_call_statement(sequence, oldest->call);
+  const Rank next = (rank() + 1) % size(), last = (rank() + size() - 1) % size();
+  media_->tell(next, NoteKind::call, statement);
+  if (last != next) media_->tell(last, NoteKind::call, statement);
 }
 
 Status Engine::compare_device_calls(Rank peer, std::string_view statement) {

@@ -86,10 +86,11 @@ ncclResult_t ncclComm::state() {
   {
     const std::lock_guard lock(mutex_);
     found = look();
-    if (found.busy) return ncclInProgress;
-    if (found.failure.ok() || config.blocking || std::exchange(told_, true))
-      return weft::nccl::code_of(found.failure);
   }
+  if (found.busy) return ncclInProgress;
+  if (found.engine) found.failure = found.engine->health();
+  if (found.failure.ok() || config.blocking || first_failure_told())
+    return weft::nccl::code_of(found.failure);
   return weft::nccl::report(found.failed, found.failure);
 }
 
@@ -107,14 +108,23 @@ ncclComm::Finding ncclComm::look() {
   if (!outstanding_.empty()) return {.busy = true};
   if (phase_ == Phase::finalized && engine_ && engine_->on_streams() > 0) return {.busy = true};
   if (!engine_ || phase_ == Phase::revoked) return {};
-  return {.failed = "the communicator", .failure = engine_->health()};
+  return {.failed = "the communicator", .engine = engine_};
+}
+
+bool ncclComm::first_failure_told() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(told_, true);
 }
 
 Status ncclComm::failure() const {
-  const std::lock_guard lock(mutex_);
-  if (!unmade_.ok()) return unmade_;
-  if (!failed_call_.ok() || !engine_) return failed_call_;
-  return engine_->health();
+  Engine engine;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unmade_.ok()) return unmade_;
+    if (!failed_call_.ok() || !engine_) return failed_call_;
+    engine = engine_;
+  }
+  return engine->health();
 }
 
 void ncclComm::keep(Outstanding call) {

@@ -107,12 +107,14 @@ struct ncclComm final {  // NOLINT(readability-identifier-naming): the C interfa
     bool busy = false;
     std::string_view failed{};  // what has; where there is a failure
     weft::Status failure{};
+    Engine engine{};  // which knows whether there is one; null: `failure` says
   };
 
   static ncclComm_t next_handle();
   weft::Result<Engine> usable(bool also_resting) const;
-  // REQUIRES: the mutex is held.
+  // REQUIRES: the mutex is held, which the engine's answer does not need.
   Finding look();
+  bool first_failure_told();  // before now; from now on it is
   // All that has ended, but for the first failure. REQUIRES: the mutex is held.
   void forget_ended();
 

@@ -247,10 +247,11 @@ std::string DeviceWay::oldest() const {
 
 std::optional<DeviceWay::Numbered> DeviceWay::oldest_collective() const {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || captured_.load(std::memory_order_acquire)) return std::nullopt;
+  if (!lock.owns_lock()) return std::nullopt;
+  if (captured_.load(std::memory_order_acquire)) return Numbered{};
   const auto collective = [](const UnderWay& call) { return call.sequence > 0; };
   const auto found = std::ranges::find_if(under_way_, collective);
-  if (found == under_way_.end()) return std::nullopt;
+  if (found == under_way_.end()) return Numbered{};
   return Numbered{found->sequence, found->call};
 }
 

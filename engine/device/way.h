@@ -92,10 +92,11 @@ class DeviceWay {
   std::string oldest() const;
   struct Numbered {
     uint64_t sequence = 0;  // among collective calls, from 1
-    Signature call;
+    Signature call{};
   };
-  // Of those that are outstanding; and the call of that number, where it is not too long ago. As
-  // long as no graph has had calls: those are launched without a number. Neither waits.
+  // Of those that are outstanding, 0 where there is none, nullopt while somebody puts a call on a
+  // stream; and the call of that number, where it is not too long ago. As long as no graph has had
+  // calls: those are launched without a number. Neither waits.
   std::optional<Numbered> oldest_collective() const;
   std::optional<Signature> call_numbered(uint64_t sequence) const;
   bool oldest_has_default_timeout() const;

@@ -15,10 +15,9 @@
 //     zero the cell that they wait for once that has come, before the other end hears of it; so
 //     nothing is written there any more before the next call or transfer. Messages start at slot 0.
 //     Ranks that only share links need not meet otherwise.
-//   * What is written to begin a call, and the count of messages, have the call's mark below, or
-//   the
-//     message's (kernels/device_program.h). They are of this call, as nothing is carried over, and
-//     compared by the step that has waited for them, before it does anything.
+//   * What is written to begin a call, and the count of messages, have the mark of the call below,
+//     or of the message (kernels/device_program.h). They are of this call, as nothing is carried
+//     over, and compared by the step that has waited for them, before it does anything.
 #pragma once
 
 #include <span>

@@ -30,7 +30,8 @@ class Interpreter {
         lanes_((program.lane_count + gridDim.x - 1 - blockIdx.x) / gridDim.x) {
     const uint32_t history = mix_digests(program.state->history, program.digest);
     if (threadIdx.x == 0) worker->history = history;
-    if (program.windowed) publish_begun(program, history);
+    // Behind a call that gave up this one does not begin, and has the number of that one.
+    if (program.windowed && !failed_) publish_begun(program, history);
   }
 
   __device__ void run() {

@@ -2,7 +2,8 @@
 //
 // The last block to end writes cells: its own rank's first, then, behind a barrier, those that let
 // others go on, by releases that cover what all blocks have done. Host memory, which is far, is
-// written after these, and read only where calls are over.
+// written after these, and read only where calls are over, and where what has come over a relay is
+// compared with what this rank calls.
 #pragma once
 
 #include "kernels/cuda/fold.cuh"

@@ -118,6 +118,33 @@ TEST(DeviceCommunicator, IsNotWellOnceAKernelHasGivenUp) {
   });
 }
 
+// Behind a call that gave up another one is on the stream already. Peers that are still in the
+// first do not take that rank for one that is in another call.
+TEST(DeviceCommunicator, NamesTheRankThatDoesNotComeWhateverElseIsOnStreams) {
+  World world{.ranks = 3};
+  world.options.protocol = "simple";
+  world.options.algorithm = "window_two_shot,auto";
+  std::latch told(3);
+  run_ranks(world, [&](const Here& here) {
+    auto values = here.on_device<int32_t>(60'000, 1);
+    expect_device_sum(here, here.comm);
+    if (here.me < 2) {
+      for (const size_t count : {size_t{50'000}, size_t{60'000}}) {
+        Call call = sum_call(values.data(), values.data(), count);
+        call.timeout_s = (kSanitized ? 2 : 0.5) + here.me;  // rank 1 waits longer
+        (void)here.comm.enqueue(call, here.streams[0]);
+      }
+      Status status = await_failure(here.comm);
+      here.synchronize();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2000));  // until all have told
+      status = here.comm.health();
+      EXPECT_EQ(status.code(), Code::timeout) << status.to_string();
+      EXPECT_EQ(status.peer(), 2) << status.to_string();
+    }
+    told.arrive_and_wait();
+  });
+}
+
 TEST(DeviceCommunicator, EndsWhereARankIsLost) {
   std::atomic<Clock::time_point::rep> left{0};
   // Its communicator goes when this returns.
