@@ -208,7 +208,7 @@ std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, do
          value_or_throw(gather_texts(communicator.size(), run, text_of(intent))))
       texts.push_back(lines_of(text));
     const auto failure = failure_in(texts);
-    throw Error(failure ? *failure : difference_in(texts));
+    throw Error(failure ? *failure : difference_in(texts), failure && intent.own.ok());
   }
   std::vector<uint64_t> extras;
   for (const Note& note : notes) extras.push_back(note.extra);

@@ -12,16 +12,22 @@ namespace weft {
 // The one exception that weft throws: a Status that nobody has to check.
 class Error : public std::runtime_error {
  public:
-  // REQUIRES: !status.ok().
-  explicit Error(const Status& status) : std::runtime_error(status.to_string()), status_(status) {}
+  // REQUIRES: !status.ok(). `of_another_rank`: all ranks of a call throw it, for one of them.
+  explicit Error(const Status& status, bool of_another_rank = false)
+      : std::runtime_error(status.to_string()),
+        status_(status),
+        of_another_rank_(of_another_rank) {}
 
   // What went wrong, as a value.
   const Status& status() const { return status_; }
   // Its kind, to tell failures apart.
   Code code() const { return status_.code(); }
+  // Whether this rank did what it should, and another one of the call is to blame.
+  bool is_of_another_rank() const { return of_another_rank_; }
 
  private:
   Status status_;
+  bool of_another_rank_;
 };
 
 // Throws where the status is a failure.

@@ -13,7 +13,8 @@ namespace weft {
 // A handle; copies mean the same result. Dropping it neither waits nor cancels: the memory that the
 // calls read and write must stay until they are done, and an error that nobody gets is lost, unless
 // it has failed the group. Where an exception destroys the last copy, which is about to destroy
-// what was declared before it, too, that waits for the calls: a second, then the group is aborted.
+// what was declared before it, too, that waits for the calls: ten seconds, then the group is
+// aborted.
 template <class T>
 class Future {
  public:

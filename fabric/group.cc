@@ -16,6 +16,8 @@ namespace {
 
 // How long a rank waits for calls that others may not make any more, before it aborts them.
 constexpr double kPatienceS = 1;
+// How long an exception waits for calls under way.
+constexpr double kLongestWaitS = 10;
 
 void wait_until(const std::function<bool()>& done, const Deadline& patience) {
   while (!done() && !patience.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -111,8 +113,15 @@ void Group::check_wait(const std::weak_ptr<State>& state) {
 
 void Group::end_calls(const std::weak_ptr<State>& state, const std::function<bool()>& done) {
   const std::shared_ptr<State> own = state.lock();
-  if (!own || !own->turns.here() || own->turns.is_task()) return;
-  wait_until(done, Deadline::after(kPatienceS));
+  if (own && !own->turns.is_task()) end_transfers(state, done);
+}
+
+// Calls that move data may take long; what others never come to would take until the deadline.
+void Group::end_transfers(const std::weak_ptr<State>& state, const std::function<bool()>& done) {
+  const std::shared_ptr<State> own = state.lock();
+  if (!own || !own->turns.here()) return;
+  const double timeout_s = own->communicator->options().timeout_s;
+  wait_until(done, Deadline::after(std::min(kLongestWaitS, timeout_s / 6)));
   if (done()) return;
   own->communicator->abort("an exception left the scope of a Future with a call under way");
   wait_until(done, Deadline());

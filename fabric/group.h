@@ -235,9 +235,11 @@ class Group {
   void give(std::function<void()> task) const;
   // Throws where the caller is what its group runs beside others, so that it would wait for itself.
   static void check_wait(const std::weak_ptr<State>& state);
-  // Returns when done() says so; after a second of patience it aborts the group. Returns at once
+  // Returns when done() says so; after ten seconds it aborts the group. Returns at once
   // where the caller is part of what it would wait for, or a forked child.
   static void end_calls(const std::weak_ptr<State>& state, const std::function<bool()>& done);
+  // The same of transfers, of which no caller is part.
+  static void end_transfers(const std::weak_ptr<State>& state, const std::function<bool()>& done);
   void finish_if_last();
   State& state() const;
 

@@ -143,7 +143,7 @@ void Group::recv_into(const Tensor& out, int src) const {
 std::function<void()> Group::end_of_pair(const Tensor& tensor,
                                          const std::function<bool()>& done) const {
   if (tensor.is_owner()) return {};
-  return [done, state = std::weak_ptr<State>(state_)] { end_calls(state, done); };
+  return [done, state = std::weak_ptr<State>(state_)] { end_transfers(state, done); };
 }
 
 Future<void> Group::isend(const Tensor& tensor, int dst) const {

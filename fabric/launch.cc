@@ -29,11 +29,10 @@ bool is_over(const Fabric& fabric) {
 
 // Whether a failure is only the echo of another rank's: that has failed the fabric, or is an error
 // that ranks have agreed on. Codes say the former only where the fabric has failed: a body may
-// throw any, of a cause of its own.
-bool is_echo(const Fabric& fabric, const Status& status) {
-  const Code code = status.code();
-  if (is_over(fabric)) return code == Code::aborted || code == Code::peer_lost;
-  return code != Code::timeout && status.peer() >= 0 && status.peer() != fabric.rank();
+// throw any, of a cause of its own. Ranks in a status are those of the group that threw it.
+bool is_echo(const Fabric& fabric, const Error& error) {
+  if (!is_over(fabric)) return error.is_of_another_rank();
+  return error.code() == Code::aborted || error.code() == Code::peer_lost;
 }
 
 End run_and_catch(Fabric& fabric, const std::function<void(Fabric&)>& body) {
@@ -45,7 +44,7 @@ End run_and_catch(Fabric& fabric, const std::function<void(Fabric&)>& body) {
     fabric.barrier("end of the job", kLeaveTogetherS);
     return {};
   } catch (const Error& error) {
-    return {is_echo(fabric, error.status()) ? kExitSecondary : kExitFailed, error.what()};
+    return {is_echo(fabric, error) ? kExitSecondary : kExitFailed, error.what()};
   } catch (const std::exception& error) {
     return {kExitFailed, error.what()};
   } catch (...) {

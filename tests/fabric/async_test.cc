@@ -144,7 +144,9 @@ TEST(AsyncFailures, AnExceptionThatPassesAFutureWaitsForItsCall) {
 }
 
 TEST(AsyncFailures, AnExceptionThatPassesAFutureEndsACallThatNobodyElseMakes) {
-  on_ranks(2, [](Fabric& f) {
+  Cluster two{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
+  two.options.timeout_s = 12;  // a sixth of which is waited
+  on_ranks(two, [](Fabric& f) {
     const Deadline soon = Deadline::after(20);
     std::atomic<bool> ended = false;
     bool went_after = f.rank() == 1;

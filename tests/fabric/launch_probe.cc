@@ -62,6 +62,8 @@ void act(weft::Fabric& fabric, const std::string& what, int culprit) {
   }
   if (what.starts_with("fork")) return fork_in_body(fabric, what, culprit);
   if (what == "code" || what == "group") return fail_alone(fabric, what, culprit);
+  if (what == "wrong-in-half")
+    fabric.split(fabric.rank() % 2).barrier("timed", fabric.rank() == culprit ? -1 : 1);
   if (what == "wrong") fabric.barrier("timed", fabric.rank() == culprit ? -1 : 1);
   if (fabric.rank() == culprit) {
     if (what == "early") throw std::runtime_error("the first thing failed");

@@ -139,13 +139,14 @@ TEST(Launch, NobodyIsToBlameForAnAbort) {
 // A code that is mostly an echo says nothing of whose failure it is.
 TEST(Launch, AFailureOfOneRanksOwnIsToldWhateverItsCode) {
   for (const auto& [how, message] :
-       {std::pair("code", "the data is corrupt"), std::pair("group", "half of it is enough")}) {
-    const Ran ran = probe(concat("4 ", how, " 1"));
-    EXPECT_EQ(ran.status, 1) << ran.output;
-    EXPECT_EQ(count(ran.output, message), 4u) << ran.output;
-    EXPECT_TRUE(has(ran, "weft: rank 1 exited with status 1.")) << ran.output;
-    EXPECT_LT(ran.seconds, 10);
-  }
+       {std::pair("code", "the data is corrupt"), std::pair("group", "half of it is enough")})
+    for (const int culprit : {1, 2, 3}) {
+      const Ran ran = probe(concat("4 ", how, " ", culprit));
+      EXPECT_EQ(ran.status, 1) << ran.output;
+      EXPECT_EQ(count(ran.output, message), 4u) << ran.output;
+      EXPECT_TRUE(has(ran, concat("weft: rank ", culprit, " exited with status 1."))) << ran.output;
+      EXPECT_LT(ran.seconds, 10);
+    }
 }
 
 // All throw the error, and one of them is to blame.
@@ -155,6 +156,10 @@ TEST(Launch, TheRankWhoseArgumentIsWrongIsNamed) {
     EXPECT_EQ(ran.status, 1) << ran.output;
     EXPECT_TRUE(has(ran, "weft: rank 2 exited with status 1.")) << ran.output;
   }
+  // Its number is another one in the group whose call it was.
+  const Ran ran = probe("4 wrong-in-half 3");
+  EXPECT_EQ(ran.status, 1) << ran.output;
+  EXPECT_TRUE(has(ran, "weft: rank 3 exited with status 1.")) << ran.output;
 }
 
 TEST(Launch, AForkedChildThatLeavesTheBodyEndsAlone) {

@@ -30,10 +30,10 @@ class MemoryLimit {
   rlimit usual_{};
 };
 
-// More than there is; no element is touched before there is room for a copy.
+// More than any address space has; no element is touched before there is room for a copy.
 Tensor endless() {
   static float one = 1;
-  return Tensor::view(&one, DataType::float32, {int64_t{1} << 44}, {0});
+  return Tensor::view(&one, DataType::float32, {int64_t{1} << 50}, {0});
 }
 
 // Where it is found out before the ranks agree, the group is as good as before.

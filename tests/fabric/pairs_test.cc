@@ -68,22 +68,26 @@ TEST(Pairs, ADroppedSendKeepsItsMemory) {
 
 // Nothing is written to the receiver's memory once that is gone.
 TEST(Pairs, AnExceptionThatPassesAReceiveIntoAViewEndsIt) {
-  on_ranks(2, [](Fabric& f) {
-    bool ended = false;
-    if (f.rank() == 0) {
-      std::vector<int> room(1000);
-      Future<void> copy;
-      try {
-        const Future<void> received = f.irecv_into(Tensor::view(std::span(room)), 1);
-        throw std::runtime_error("on rank 0 only");
-      } catch (const std::runtime_error&) {
-        ended = !f.communicator().health().ok();
-      }
+  Cluster two{.ranks = 2, .mode = Mode::processes, .options = {}, .hosts = {}};
+  two.options.timeout_s = 12;  // a sixth of which is waited
+  for (const bool in_task : {false, true})
+    on_ranks(two, [in_task](Fabric& f) {
+      bool ended = f.rank() == 1;
+      const auto receive = [&] {
+        std::vector<int> room(1000);
+        try {
+          const Future<void> received = f.irecv_into(Tensor::view(std::span(room)), 1);
+          throw std::runtime_error("on rank 0 only");
+        } catch (const std::runtime_error&) {
+          ended = !f.communicator().health().ok();
+        }
+      };
+      if (f.rank() == 0 && in_task) f.async(receive).get();
+      if (f.rank() == 0 && !in_task) receive();
       EXPECT_TRUE(ended);
-    }
-    expect_failure(Code::aborted, {"an exception left the scope of a Future"},
-                   [&] { f.barrier(); });
-  });
+      expect_failure(Code::aborted, {"an exception left the scope of a Future"},
+                     [&] { f.barrier(); });
+    });
 }
 
 TEST(Pairs, AValueOfAnotherTypeIsNamedAndTheGroupIsGood) {
