@@ -36,11 +36,18 @@ constexpr OfNcclTests kOfNcclTests[] = {
 
 }  // namespace
 
+// Whether a word is the option, with its value in one word maybe.
+bool is_option(std::string_view word, std::string_view option) {
+  if (!word.starts_with(option)) return false;
+  const std::string_view rest = word.substr(option.size());
+  return rest.empty() || rest[0] == '=' || (rest[0] >= '0' && rest[0] <= '9');
+}
+
 std::string unexpected_here(std::span<const std::string> words) {
   const std::string what = unexpected(words);
   for (const OfNcclTests& option : kOfNcclTests)
-    for (const std::string_view known : {option.letter, option.name})
-      if (what.find(concat(" ", known)) != std::string::npos)  // with its value, maybe
+    for (const std::string& word : words)
+      if (is_option(word, option.letter) || is_option(word, option.name))
         return concat(what, " (", option.hint, ")");
   return what;
 }

@@ -33,7 +33,7 @@ Status check_counts(std::string_view what, std::span<const size_t> counts,
                               std::to_string(counts[r]) +
                               ", which no memory can hold beside those before it");
     before += counts[r];
-    if (!offsets.empty() && offsets[r] > kCountMax)
+    if (!offsets.empty() && counts[r] > 0 && offsets[r] > kCountMax)
       return invalid_argument("the offset beside " + std::string(what) + "[" + std::to_string(r) +
                               "] is " + std::to_string(offsets[r]) +
                               ", beyond what any memory can hold");

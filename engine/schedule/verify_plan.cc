@@ -10,8 +10,8 @@ namespace weft::symbolic {
 namespace {
 
 // What a run may take: some seconds, and a gigabyte or two.
-constexpr int64_t kMostOps = int64_t{1} << 22;   // in a round
-constexpr int64_t kMostDone = int64_t{1} << 24;  // of them in all rounds
+constexpr int64_t kMostOps = int64_t{1} << 23;   // in a round
+constexpr int64_t kMostDone = int64_t{1} << 25;  // of them in all rounds
 constexpr int64_t kMostBytes = int64_t{1} << 30;
 constexpr int64_t kCellBytes = 80;     // of memory, with the value that it holds and who reads it
 constexpr int64_t kPostBytes = 16;     // of a cell of signals in a round

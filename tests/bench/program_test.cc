@@ -409,8 +409,9 @@ TEST(Program, AFileOfResultsIsOfTheRunThatWasAskedForLast) {
     EXPECT_EQ(failed["rows"].size(), 0u) << way;
   }
   std::ofstream(path) << R"({"complete": true, "rows": [1]})";
-  run("timeout -s TERM 0.5 " WEFT_BENCH_PROGRAM,
-      "all_reduce -b 64M -n 100000 --no-floor -J " + path);
+  run("timeout -s TERM 20 " WEFT_BENCH_PROGRAM,
+      "all_reduce -b 64M -n 100000 --no-floor -J " + path + " & for i in $(seq 150); do " +
+          "grep -q '.complete.: true' " + path + " || break; sleep 0.1; done; kill -TERM $!; wait");
   EXPECT_EQ(json_at(path)["complete"], false);
   std::filesystem::remove(path);
 }

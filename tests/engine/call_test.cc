@@ -32,6 +32,7 @@ TEST(Validate, RefusesCountsThatAddUpToMoreThanThereCanBe) {
 
 TEST(Validate, RefusesOffsetsBeyondAnyMemory) {
   EXPECT_TRUE(of_counts({1, 1}, {0, 4}).ok());
+  EXPECT_TRUE(of_counts({1, 0}, {0, SIZE_MAX}).ok()) << "of no elements it says nothing";
   const Status status = of_counts({1, 1}, {0, SIZE_MAX});
   EXPECT_EQ(status.code(), Code::invalid_argument) << status.to_string();
   EXPECT_NE(status.message().find("counts[1]"), std::string_view::npos) << status.to_string();

@@ -21,6 +21,7 @@
 #include "kernels/claim.h"
 #include "tests/support/cluster.h"
 #include "tests/support/contains.h"
+#include "tests/support/other_user.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/sim_call.h"
 #include "tests/support/sim_media.h"
@@ -218,15 +219,14 @@ TEST_P(Pull, AnInputThatCannotBeReadIsRefusedByAllAndNamed) {
 // As a program that begins as root, and does its work as somebody else.
 TEST_P(Pull, ARankThatGivesUpItsPrivilegesIsNotRead) {
   if (GetParam() == Mode::threads) GTEST_SKIP() << "this process keeps its own";
-  run_ranks(cluster(3, "pull,auto"), [](Communicator& c) {
+  const bool as_nobody = may_become_nobody();
+  run_ranks(cluster(3, "pull,auto"), [as_nobody](Communicator& c) {
     constexpr size_t kBytes = 1 << 20;
-    constexpr uid_t kNobody = 65534;
     std::vector<std::byte> in(kBytes, std::byte(c.rank() + 1)), out(3 * kBytes);
     const Call call = gather_call(in.data(), out.data(), kBytes);
     ASSERT_TRUE(c.run(call).ok());
     // Others that may read everything could read root's all the same.
-    ASSERT_EQ(
-        ::geteuid() == 0 ? ::setresuid(kNobody, kNobody, kNobody) : ::prctl(PR_SET_DUMPABLE, 0), 0);
+    ASSERT_EQ(as_nobody ? ::setresuid(kNobody, kNobody, kNobody) : ::prctl(PR_SET_DUMPABLE, 0), 0);
     for (int i = 0; i < 3; ++i) {
       std::fill(out.begin(), out.end(), std::byte{0});
       const Status status = c.run(call);
