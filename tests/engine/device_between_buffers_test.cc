@@ -127,7 +127,7 @@ class HeldBack final : public ForwardingGpu {
 TEST(BetweenBuffersFailures, WhoComesLateKeepsOffBuffersOfWhoGaveUp) {
   for (const char* const engine : {"persistent", "stream"}) {
     CallsWorld world{.engine = engine};
-    world.options.timeout_s = 20;
+    world.options.timeout_s = kSanitized ? 20 : 6;
     std::latch gave_up(1), late_one_ended(1);
     world.in_front = [&](Rank r, std::unique_ptr<Gpu> gpu) -> std::unique_ptr<Gpu> {
       if (r == 0) return gpu;

@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "base/json_object.h"
 #include "base/text.h"
 #include "bench/comparison_report.h"
 #include "tests/fuzz/target.h"
@@ -19,6 +18,5 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (size_t line = 0; !rest.empty(); ++line)
     (void)comparison.add(line % kLibraries, take_word(rest, '\n'));
   for (const bench::Line& line : comparison.lines()) (void)bench::best_peer(line);
-  (void)json_text(bench::to_json(comparison, {}, true));
   return 0;
 }
