@@ -34,14 +34,14 @@ constexpr OfNcclTests kOfNcclTests[] = {
     {"-M", "--memory_report", kNothing},
 };
 
-}  // namespace
-
 // Whether a word is the option, with its value in one word maybe.
 bool is_option(std::string_view word, std::string_view option) {
   if (!word.starts_with(option)) return false;
   const std::string_view rest = word.substr(option.size());
   return rest.empty() || rest[0] == '=' || (rest[0] >= '0' && rest[0] <= '9');
 }
+
+}  // namespace
 
 std::string unexpected_here(std::span<const std::string> words) {
   const std::string what = unexpected(words);

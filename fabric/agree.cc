@@ -167,15 +167,19 @@ Status check_rank(const char* what, int rank, const Communicator& communicator) 
                                  communicator.size() - 1, "."));
 }
 
+Status prepared(const Status& own, std::string_view call, const std::function<void()>& prepare) {
+  if (!own.ok()) return own;
+  try {
+    prepare();
+    return {};
+  } catch (...) {
+    return caught().within(call);
+  }
+}
+
 void agree_on_arguments(Communicator& communicator, const std::string& call,
                         const std::function<void()>& check) {
-  Status own;
-  try {
-    check();
-  } catch (...) {
-    own = caught().within(call);
-  }
-  (void)agree(communicator, {.call = call, .leaves = {}, .own = own});
+  (void)agree(communicator, {.call = call, .leaves = {}, .own = prepared({}, call, check)});
 }
 
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/communicator.h"
@@ -22,6 +23,10 @@ struct Intent {
 // cannot, or where intents differ, every rank throws the same Error, which says which rank gave
 // what; the communicator stays good. `timeout_s`: 0 is the communicator's.
 std::vector<uint64_t> agree(Communicator& communicator, const Intent& intent, double timeout_s = 0);
+
+// `own`, or, where that is ok, why prepare() throws: what a rank does by itself for a call it does
+// before the ranks agree on it, so that the others hear of it when it fails.
+Status prepared(const Status& own, std::string_view call, const std::function<void()>& prepare);
 
 // Collective. check() throws where this rank's arguments of `call` are wrong; then every rank does.
 void agree_on_arguments(Communicator& communicator, const std::string& call,

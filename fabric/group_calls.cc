@@ -28,19 +28,6 @@ Status failure_of(std::initializer_list<Status> checks) {
   return {};
 }
 
-// `own`, or, where that is ok, why prepare() throws: what a rank does by itself it does before the
-// ranks agree on a call, so that the others hear of it when it fails.
-template <std::invocable Prepare>
-Status prepared(const Status& own, std::string_view call, const Prepare& prepare) {
-  if (!own.ok()) return own;
-  try {
-    prepare();
-    return {};
-  } catch (...) {
-    return caught().within(call);
-  }
-}
-
 // What `action` gives, which needs memory when ranks count on this one already: where there is
 // none, the others are told by the end of the group.
 template <std::invocable Action>

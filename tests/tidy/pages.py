@@ -37,9 +37,7 @@ def problems(root):
 
 
 def main():
-    found = list(problems(pathlib.Path(sys.argv[1])))
-    print("\n".join(found) or "all there")
-    return 1 if found else 0
+    return tidy.report(problems(pathlib.Path(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -41,9 +41,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     tree = tidy.tree(root)
     sources = [text for path, text in tree.items() if path.split("/")[0] in FOLDERS and path != LISTED]
-    violations = list(check(sources, (root / "docs/settings.md").read_text(), tree[LISTED]))
-    print("\n".join(violations + [f"{len(violations)} violations"]))
-    return 1 if violations else 0
+    return tidy.report(check(sources, (root / "docs/settings.md").read_text(), tree[LISTED]))
 
 
 if __name__ == "__main__":

@@ -286,12 +286,15 @@ def check(files):
         yield f"{cycle[0]}:1: includes go in a circle: {' -> '.join(cycle)}"
 
 
-def main():
-    violations = list(check(tree(sys.argv[1])))
-    for violation in violations:
-        print(violation)
-    print(f"{len(violations)} violations")
+def report(violations):
+    """Prints them and how many they are; the exit status."""
+    violations = list(violations)
+    print("\n".join([*violations, f"{len(violations)} violations"]))
     return 1 if violations else 0
+
+
+def main():
+    return report(check(tree(sys.argv[1])))
 
 
 if __name__ == "__main__":
