@@ -63,12 +63,13 @@ class BitRecipe {
  public:
   explicit BitRecipe(const Recipe& recipe)
       : recipe_(recipe),
+        seed_(mix(recipe.seed)),
         width_(8 * static_cast<int>(size_of(recipe.type))),
         mask_(width_ >= 64 ? ~uint64_t{0} : (uint64_t{1} << width_) - 1),
         averages_(recipe.ranks, std::min(mask_ >> 1, uint64_t{1} << 40)) {}
 
   uint64_t input(Rank rank, uint64_t element) const {
-    const uint64_t shared = mix(recipe_.seed, element);
+    const uint64_t shared = mix(seed_ ^ element);
     const uint64_t own = mix(shared + static_cast<uint64_t>(rank) + 1);
     if (recipe_.type == DataType::boolean) return dense(own) & 1;
     if (is_float(recipe_.type)) return recipe_.op ? without_nan(own & mask_) : own & mask_;
@@ -142,6 +143,7 @@ class BitRecipe {
   }
 
   Recipe recipe_;
+  uint64_t seed_;  // mixed
   int width_;
   uint64_t mask_;
   Budget averages_;

@@ -49,6 +49,7 @@ class NumberRecipe {
  public:
   explicit NumberRecipe(const Recipe& recipe)
       : recipe_(recipe),
+        seed_(mix(recipe.seed)),
         format_(float_format(recipe.type)),
         complex_(is_complex(recipe.type)),
         sums_(recipe.ranks, uint64_t{1} << std::min(format_.mantissa_bits + 1, 40)),
@@ -66,7 +67,7 @@ class NumberRecipe {
 
   // The element as it counts in the reduction: after the factor.
   Number operand(Rank rank, uint64_t element) const {
-    const uint64_t shared = mix(recipe_.seed, element);
+    const uint64_t shared = mix(seed_ ^ element);
     const uint64_t own = mix(shared + static_cast<uint64_t>(rank) + 1);
     if (recipe_.op == ReduceOp::prod) return product_operand(rank, shared, own);
     const auto r = static_cast<uint64_t>(rank);
@@ -93,7 +94,7 @@ class NumberRecipe {
 
   // Any numbers between 1/8 and 8 in magnitude; products: near 1, so that they stay in range.
   Number inexact(Rank rank, uint64_t element) const {
-    const uint64_t own = mix(mix(recipe_.seed, element) + static_cast<uint64_t>(rank) + 1);
+    const uint64_t own = mix(mix(seed_ ^ element) + static_cast<uint64_t>(rank) + 1);
     return {inexact_part(own), complex_ ? inexact_part(mix(own)) : 0};
   }
 
@@ -127,6 +128,7 @@ class NumberRecipe {
   }
 
   Recipe recipe_;
+  uint64_t seed_;  // mixed
   FloatFormat format_;
   bool complex_;
   Budget sums_;

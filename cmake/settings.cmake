@@ -111,6 +111,21 @@ function(weft_test_settings name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
 endfunction()
 
+# weft_test_parts(NAME [UNITY] SOURCES... DEPENDS...): what several tests have in common, cases included,
+# compiled once. As objects, because a static library would drop cases that nobody calls.
+function(weft_test_parts name)
+  cmake_parse_arguments(ARG "UNITY" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} OBJECT ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS})
+  weft_test_settings(${name})
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${name} PRIVATE -fPIE)  # for the same header as programs
+  target_precompile_headers(${name} REUSE_FROM weft_test_headers)
+  if(ARG_UNITY)
+    weft_unity(${name})
+  endif()
+endfunction()
+
 # weft_command_test(NAME COMMAND... [TIMEOUT s] [LABELS l...] [ENVIRONMENT e...] [LOAD waits|crowds]): a command
 # under ctest. One that cannot run here exits with 77 and is listed as skipped. Label "slow": not part of
 # `make test`, only of CI; "long": nor of that. What this machine's user keeps in his cache has no influence.

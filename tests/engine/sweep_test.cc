@@ -10,14 +10,14 @@
 // what a group sends in which order.
 //
 // Counts by rank, or of the whole message where that is not in blocks, are 0, 1, 7, 49, ... while
-// the message is at most 64 KiB, and the largest for 64 KiB.
+// the message is at most 32 KiB (in the full sweep 64), and the largest for that.
 //
 // In each setting sweep_test runs, in place and out of place,
 //   every operation x type x op defined on it x root, at one count below the largest; neighbours in
 //   operation, type, op, root and setting have another one
 //   a sixteenth of operation x type x op, for one root, at the largest count: all of them come in
 //   the settings of 1 to 4 ranks, and again in those of 5 to 8
-// and sweep_full_test (WEFT_FULL_SWEEP)
+// and with WEFT_TEST_FULL_SWEEP, as ctest's sweep_full_test
 //   every operation x type x op x root x count but the largest
 //   every operation x type x op, for one root, at the largest count in two of the four settings
 //
@@ -28,6 +28,7 @@
 #include <deque>
 #include <optional>
 
+#include "base/env.h"
 #include "base/text.h"
 #include "bench/buffer.h"
 #include "bench/cases.h"
@@ -43,12 +44,6 @@ namespace {
 using bench::Case;
 using bench::OperationInfo;
 
-#if defined(WEFT_FULL_SWEEP)
-constexpr bool kFull = true;
-#else
-constexpr bool kFull = false;
-#endif
-constexpr size_t kLargestBytes = 64 * 1024;
 constexpr size_t kUnderWay = 3;
 
 struct Setting {
@@ -194,7 +189,7 @@ std::vector<std::optional<ReduceOp>> ops_of(const OperationInfo& operation, Data
 // The cases of one setting, as the head of this file says.
 class Cases {
  public:
-  explicit Cases(const Setting& setting) : setting_(setting) {
+  Cases(const Setting& setting, bool full) : setting_(setting), full_(full) {
     for (const OperationInfo& operation : bench::operations())
       if (operation.kind != Kind::barrier)
         for (int type = 0; type < kDataTypes; ++type)
@@ -208,15 +203,15 @@ class Cases {
   void add(const OperationInfo& operation, DataType type, std::optional<ReduceOp> op) {
     const size_t ranks = static_cast<size_t>(setting_.ranks);
     const size_t unit = size_of(type) * (in_blocks(operation) ? ranks : 1);
-    const std::vector<size_t> counts = counts_up_to(kLargestBytes / unit);
+    const std::vector<size_t> counts = counts_up_to((full_ ? 64 : 32) * 1024 / unit);
     const size_t smaller = counts.size() - 1;
     const size_t turn = static_cast<size_t>(type) + (op ? static_cast<size_t>(*op) : 0) +
                         static_cast<size_t>(operation.operation) + setting_.index();
     for (size_t root = 0; root < (has_root(operation.kind) ? ranks : 1); ++root)
       for (size_t i = 0; i < smaller; ++i)
-        if (kFull || i == (turn + root) % smaller) add(operation, type, op, root, counts[i] * unit);
+        if (full_ || i == (turn + root) % smaller) add(operation, type, op, root, counts[i] * unit);
     const size_t root = has_root(operation.kind) ? turn % ranks : 0;
-    if ((turn + 4 * ranks) % (kFull ? 2 : 16) == 0)
+    if ((turn + 4 * ranks) % (full_ ? 2 : 16) == 0)
       add(operation, type, op, root, counts.back() * unit);
   }
 
@@ -228,6 +223,7 @@ class Cases {
   }
 
   const Setting setting_;
+  const bool full_;
   std::vector<Case> list_;
 };
 
@@ -246,7 +242,7 @@ class Sweep : public testing::TestWithParam<Setting> {
 
 TEST_P(Sweep, GivesWhatTheOracleGives) {
   std::deque<Trial> trials;
-  const Cases cases(GetParam());
+  const Cases cases(GetParam(), Environment::of_process().get("WEFT_TEST_FULL_SWEEP").has_value());
   for (const Case& what : cases.list())
     for (const bool in_place : {false, true}) {
       if (in_place && !bench::info(what.operation).has_in_place) continue;
