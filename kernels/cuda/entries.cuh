@@ -2,6 +2,8 @@
 // instantiates Entries once.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/interpret.cuh"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/step.cuh"
@@ -24,7 +26,8 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   Interpreter<T, Op>(program, call, limits, &shared_worker()).run();
 }
 
-// The instance of Kernel<T, Op>::value for `op`; nullptr where it has no meaning on the type.
+// The instance of Kernel<T, Op>::value for `op`; nullptr where it has no meaning on the type, and
+// where another type's does for it (kernels.cc).
 template <DataType kType, template <class, class> class Kernel>
 auto choose(ReduceOp op) {
   using T = typename ElementOf<kType>::type;
@@ -41,7 +44,9 @@ auto choose(ReduceOp op) {
       case ReduceOp::sum:
       case ReduceOp::avg:
       case ReduceOp::premulsum: return Kernel<T, Sum>::value;
-      case ReduceOp::prod: return Kernel<T, Prod>::value;
+      case ReduceOp::prod:
+        if constexpr (!std::is_signed_v<T> || !std::is_integral_v<T>) return Kernel<T, Prod>::value;
+        break;
       case ReduceOp::min:
         if constexpr (!kIsComplex<T>) return Kernel<T, Min>::value;
         break;

@@ -3,13 +3,26 @@
 namespace weft::device {
 namespace {
 
-// select(Entries<type>) for the type that has the kernels of `op`: those on bits are all the same.
+// The type whose kernels of `op` do for this one: bits are bits, and the low half of a product is
+// that of the numbers without signs.
+DataType with_kernels_of(ReduceOp op, DataType type) {
+  if (op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor) return DataType::boolean;
+  if (op != ReduceOp::prod) return type;
+  switch (type) {
+    case DataType::int8: return DataType::uint8;
+    case DataType::int16: return DataType::uint16;
+    case DataType::int32: return DataType::uint32;
+    case DataType::int64: return DataType::uint64;
+    default: return type;
+  }
+}
+
+// select(Entries<type>) for the type that has the kernels of `op`; nullptr where it has no meaning.
 template <class Select>
 auto with_entries(ReduceOp op, DataType type, Select select)
     -> decltype(select(Entries<DataType::int8>{})) {
-  const bool bits = op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
   if (!defined(op, type)) return nullptr;
-  switch (bits ? DataType::boolean : type) {
+  switch (with_kernels_of(op, type)) {
     case DataType::int8: return select(Entries<DataType::int8>{});
     case DataType::uint8: return select(Entries<DataType::uint8>{});
     case DataType::int16: return select(Entries<DataType::int16>{});

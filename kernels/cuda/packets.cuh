@@ -149,6 +149,7 @@ class PacketFold {
                                     Cause* cause) {
     Vec16 head = ptx::load_pair_relaxed_sys(head_of(o, source));
     for (int polls = 1; !has_come(head, o.flag); ++polls) {
+      ptx::nanosleep(8);
       if (polls % kPollsPerLook == 0 && (*cause = watch.look()) != Cause::none) return false;
       head = ptx::load_pair_relaxed_sys(head_of(o, source));
     }

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "tests/emulator/emulator.h"
 
@@ -17,6 +18,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr size_t kStackBytes = 128 << 10;
+constexpr Seconds kPatience(1e-3), kNap(50e-6);
 
 thread_local Thread* current = nullptr;
 
@@ -90,10 +92,18 @@ Thread* pick(Block& block, std::minstd_rand& random) {
   return nullptr;
 }
 
+// A GPU's blocks poll for nothing; these would take the cores from whom they wait for.
+void wait_for_others(Seconds waited) {
+  if (waited < kPatience)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(kNap);
+}
+
 void schedule(Block& block, std::minstd_rand& random, double hang_seconds) {
   adopt(block.scheduler);
   Clock::time_point progress = Clock::now();
-  unsigned idle = 0;
+  unsigned pauses = 0;
   while (block.live != 0) {
     Thread* const next = pick(block, random);
     if (next == nullptr) give_up(block, "a barrier that not all threads come to", kDiverged);
@@ -102,15 +112,13 @@ void schedule(Block& block, std::minstd_rand& random, double hang_seconds) {
     next->doing = Doing::running;
     current = next;
     switch_fiber(block.scheduler, next->fiber, order);
-    if (next->doing != Doing::polling) {
-      idle = 0;
-      progress = Clock::now();
-    } else if (++idle >= block.live) {  // all poll: other blocks must run
-      idle = 0;
-      std::this_thread::yield();
-      if (Seconds(Clock::now() - progress).count() > hang_seconds)
-        give_up(block, "nothing but polling", kHung);
-    }
+    if (next->doing != Doing::polling || ++pauses < block.live) continue;
+    pauses = 0;  // all poll, or meet at barriers between polls: other blocks must run
+    const Clock::time_point now = Clock::now();
+    if (std::exchange(block.wrote, false)) progress = now;
+    const Seconds waited = now - progress;
+    if (waited.count() > hang_seconds) give_up(block, "nothing but polling", kHung);
+    wait_for_others(waited);
   }
   current = nullptr;
 }
@@ -150,6 +158,8 @@ void pause() {
   current->doing = Doing::polling;
   leave();
 }
+
+void wrote() { current->block.wrote = true; }
 
 void polled(const void* address) {
   std::array<const void*, 64>& polls = current->polls;
@@ -194,6 +204,7 @@ void Block::run(const Launch& launch, unsigned number, unsigned seed, double han
   kernel = &launch.kernel;
   live = launch.threads;
   while (threads.size() < live) threads.emplace_back(*this, threads.size());
+  wrote = true;
   for (unsigned i = 0; i < live; ++i) {
     threads[i].doing = Doing::beginning;
     threads[i].poll_count = 0;

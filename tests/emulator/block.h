@@ -60,6 +60,7 @@ struct Block {
   Barrier all;
   std::vector<std::array<WarpBarrier, kMasks>> warps;
   unsigned live = 0;
+  bool wrote = false;  // since the scheduler asked last
   Fiber scheduler;
 
   // Returns when all threads have ended. The launches of a block are ordered by who calls it.

@@ -23,10 +23,12 @@ inline uint64_t load_acquire_sys(const uint64_t* from) {
   return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 inline void store_relaxed_sys(uint64_t* to, uint64_t value) {
+  emulator::wrote();
   __atomic_store_n(to, value, __ATOMIC_RELAXED);
 }
 template <class T>
 inline void store_release_sys(T* to, T value) {
+  emulator::wrote();
   __atomic_store_n(to, value, __ATOMIC_RELEASE);
 }
 inline void fence_acq_rel_sys() { emulator::fence(); }
@@ -49,6 +51,7 @@ inline Vec16 load_pair_relaxed_sys(const Vec16* from) {
 }
 inline void store_pair_relaxed_sys(Vec16* to, Vec16 value) {
   const bool high_first = (threadIdx.x & 1) != 0;
+  emulator::wrote();
   __atomic_store_n(high_first ? &to->high : &to->low, high_first ? value.high : value.low,
                    __ATOMIC_RELAXED);
   emulator::pause();
@@ -64,6 +67,7 @@ inline Vec16 load16(const void* from) {
   return value;
 }
 inline void store16(void* to, Vec16 value) {
+  emulator::wrote();
   std::memcpy(__builtin_assume_aligned(to, 16), &value, sizeof(value));
 }
 inline void store16_streaming(void* to, Vec16 value) { store16(to, value); }

@@ -26,6 +26,9 @@ const Index& grid_size();
 // Lets others run; every loop that polls calls it.
 void pause();
 
+// Memory was written: the block does not only poll.
+void wrote();
+
 // A relaxed load of `address` was made, which orders nothing until the thread's next fence.
 void polled(const void* address);
 void fence();

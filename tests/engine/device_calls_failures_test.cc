@@ -1,5 +1,4 @@
-// Calls on device memory where a rank fails, waits or goes in the midst of one, on a GPU made of
-// threads.
+// Calls on device memory where a rank fails, waits or goes in the midst of one, on an emulated GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include "tests/support/device_calls_ranks.h"
 #include "tests/support/forwarding_gpu.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/sleep_while.h"
 
 namespace weft::test {
 namespace {
@@ -176,7 +176,7 @@ TEST(DeviceCallsFailures, ACallOfManyStepsComesPieceByPiece) {
     std::vector<int32_t> values(kManySteps, here.me + 1);
     if (here.me == 1) {
       const Deadline patience = Deadline::after(120);
-      while (counts.steps < kMostSteps / 2 && !patience.expired()) std::this_thread::yield();
+      sleep_while([&] { return counts.steps < kMostSteps / 2 && !patience.expired(); });
       std::this_thread::sleep_for(milliseconds(50));
       EXPECT_LE(counts.steps, kMostSteps);
     }
@@ -285,7 +285,7 @@ TEST(DeviceCallsFailures, ManyCallsComeAsThoseBeforeThemEnd) {
     std::vector<int32_t> values(1, here.me);
     if (here.me == 1) {
       const Deadline patience = Deadline::after(60);
-      while (counts.calls < kMostCalls && !patience.expired()) std::this_thread::yield();
+      sleep_while([&] { return counts.calls < kMostCalls && !patience.expired(); });
       std::this_thread::sleep_for(milliseconds(50));
       EXPECT_EQ(counts.calls, kMostCalls);
       EXPECT_TRUE(here.calls->health().ok());

@@ -13,6 +13,7 @@
 #include "tests/support/device_ranks.h"
 #include "tests/support/ranks_gpus.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/sleep_while.h"
 
 namespace weft::test {
 namespace {
@@ -46,7 +47,7 @@ void expect_ended(const World& world, const std::function<void(const Here&)>& la
     auto out = here.on_device<int32_t>(50, 0);
     expect_device_sum(here, here.comm);
     if (here.me == 3) {
-      while (waiting < 3) std::this_thread::yield();
+      sleep_while([&] { return waiting < 3; });
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       return last(here);
     }
@@ -89,9 +90,7 @@ TEST(DeviceCommunicator, NamesTheRankThatDoesNotCome) {
     world.options.timeout_s = kSanitized ? 5 : 2;  // and a part of it for others' words
     world.options.algorithm = algorithm;
     std::atomic<int> heard{0};
-    const auto last = [&](const Here&) {
-      while (heard < 3) std::this_thread::yield();
-    };
+    const auto last = [&](const Here&) { sleep_while([&] { return heard < 3; }); };
     expect_ended(world, last, [&](const Here&, const Status& status) {
       ++heard;
       EXPECT_EQ(status.code(), Code::timeout) << status.to_string();
@@ -227,7 +226,7 @@ TEST(DeviceCommunicator, EndsWhereARankAborts) {
   Watch watch;
   const auto last = [&](const Here& here) {
     here.comm.abort("enough");
-    while (heard < 3) std::this_thread::yield();
+    sleep_while([&] { return heard < 3; });
   };
   expect_ended({.ranks = 4}, last, [&](const Here&, const Status& status) {
     ++heard;
@@ -247,7 +246,7 @@ TEST(DeviceCommunicator, EndsWhereAHostCallFails) {
     Call call{.kind = Kind::broadcast, .input = &x, .output = &x, .count = 1, .root = 0};
     call.timeout_s = 0.1;
     EXPECT_EQ(here.comm.run(call).code(), Code::timeout);
-    while (heard < 3) std::this_thread::yield();
+    sleep_while([&] { return heard < 3; });
   };
   expect_ended(world, last, [&](const Here&, const Status& status) {
     ++heard;

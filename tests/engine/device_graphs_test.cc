@@ -9,6 +9,7 @@
 #include "tests/support/device_ranks.h"
 #include "tests/support/oracle.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/sleep_while.h"
 
 namespace weft::test {
 namespace {
@@ -186,7 +187,7 @@ TEST(DeviceGraphs, NameTheRankThatDoesNotCome) {
     const Graph graph(here, [&] { expect_put(here, call); });
     graph.run();
     if (here.me == 2) {
-      while (told < 2) std::this_thread::yield();
+      sleep_while([&] { return told < 2; });
       return;
     }
     graph.launch();
@@ -214,7 +215,7 @@ TEST(DeviceGraphs, EndWhereARankIsLost) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1000));
     EXPECT_TRUE(here.comm.health().ok()) << here.comm.health().to_string();
     ++away;
-    while (away < 2) std::this_thread::yield();
+    sleep_while([&] { return away < 2; });
     graph.launch();
     const Status status = await_failure(here.comm);
     EXPECT_EQ(status.code(), Code::peer_lost) << status.to_string();
@@ -229,7 +230,7 @@ TEST(DeviceGraphs, EndWhenAborted) {
     auto value = here.on_device<int32_t>(50, 1);
     const Graph graph(here, [&] { expect_put(here, sum_call(value.data(), value.data(), 50)); });
     if (here.me == 1) {
-      while (told == 0) std::this_thread::yield();
+      sleep_while([&] { return told == 0; });
       return;
     }
     graph.launch();

@@ -5,11 +5,11 @@
 #include <atomic>
 #include <latch>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/text.h"
 #include "tests/support/device_ranks.h"
+#include "tests/support/sleep_while.h"
 
 namespace weft::test {
 namespace {
@@ -42,13 +42,16 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Its first two calls' results, where all make the same call at first.
-void expect_told(const Here& here, Call call, std::atomic<int>& told, const std::string& what) {
+// Its first two calls' results, where all make the same call at first. Nobody begins the second one
+// before `all_done`: who is told of a mismatch tells the others, whichever call they are in.
+void expect_told(const Here& here, Call call, std::atomic<int>& told, std::latch& all_done,
+                 const std::string& what) {
   auto in = here.on_device<int32_t>(200000, 1);
   auto out = here.on_device<int32_t>(200000, 0);
   call.input = in.data();
   call.output = out.data();
   expect_device_sum(here, here.comm);
+  all_done.arrive_and_wait();
   Status status = here.comm.run(call);
   told += status.code() == Code::mismatch;
   // Who waited for nobody is told by the next call, if it has not heard by then.
@@ -66,8 +69,9 @@ TEST_P(Ranks, AreToldWhereTheirCallsMeet) {
     world.options.algorithm = c.algorithm;
     const std::string what = concat(c.what, " of ", c.all.count, ", ", c.algorithm);
     std::atomic<int> told{0};
+    std::latch all_done(GetParam());
     run_ranks(world, [&](const Here& here) {
-      expect_told(here, here.me + 1 == here.comm.size() ? c.last : c.all, told, what);
+      expect_told(here, here.me + 1 == here.comm.size() ? c.last : c.all, told, all_done, what);
     });
     EXPECT_GT(told, 0) << what;
   }
@@ -119,7 +123,7 @@ TEST_P(Ranks, LaunchGraphsOfOneCallAndOfDifferentOnes) {
         EXPECT_TRUE(here.device.launch_graph(*graph, here.streams[0]).ok());
         here.synchronize();
         const Deadline patience = Deadline::after(20);
-        while (here.comm.health().ok() && !patience.expired()) std::this_thread::yield();
+        sleep_while([&] { return here.comm.health().ok() && !patience.expired(); });
         EXPECT_EQ(here.comm.health().code(), Code::mismatch) << here.comm.health().to_string();
         heard.arrive_and_wait();
       }
@@ -130,11 +134,13 @@ TEST_P(Ranks, LaunchGraphsOfOneCallAndOfDifferentOnes) {
 
 // Where nothing of one call comes to where the other waits, ranks tell each other.
 TEST(DeviceMismatch, IsToldWhereCallsDoNotMeet) {
-  run_ranks({.ranks = 2}, [](const Here& here) {
+  std::latch all_done(2);
+  run_ranks({.ranks = 2}, [&](const Here& here) {
     auto in = here.on_device<int32_t>(1000, 1);
     auto out = here.on_device<int32_t>(2000, 0);
     Call call = sum_call(in.data(), out.data(), 1000);
     expect_device_sum(here, here.comm);
+    all_done.arrive_and_wait();
     if (here.me == 1)
       call = {.kind = Kind::all_to_all,
               .input = in.data(),

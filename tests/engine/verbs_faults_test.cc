@@ -11,6 +11,7 @@
 #include "bootstrap/rendezvous.h"
 #include "engine/engine.h"
 #include "tests/support/oracle.h"
+#include "tests/support/sleep_while.h"
 #include "tests/transport/verbs/fabric.h"
 #include "transport/verbs/verbs.h"
 
@@ -127,7 +128,7 @@ void run_with_fault(uint64_t seed, Fault fault) {
   const auto after = std::chrono::microseconds(random() % 20000);
   std::atomic<int> begun = 0;
   std::thread destiny([&] {
-    while (begun < kRanks) std::this_thread::yield();
+    sleep_while([&] { return begun < kRanks; });
     std::this_thread::sleep_for(after);
     cause(*fabric, fault, victim);
   });
@@ -135,7 +136,8 @@ void run_with_fault(uint64_t seed, Fault fault) {
     const Rank rank = c->rank();
     ASSERT_TRUE(c->barrier().ok());
     const bool dies = fault == Fault::die && rank == victim;
-    for (++begun; begun < kRanks;) std::this_thread::yield();
+    ++begun;
+    sleep_while([&] { return begun < kRanks; });
     const auto begin = std::chrono::steady_clock::now();
     const Status status = reduce_on(*c, count, dies ? calls : 1000000);
     if (dies) return fabric->pull(rank);  // nothing of it leaves any more
@@ -179,16 +181,15 @@ TEST(VerbsJobs, WhoLeavesBecauseOfALossIsNotBlamedForIt) {
         first ? std::vector{to(1), to(2), from(1), from(2)} : std::vector{to(0), from(0)};
     EXPECT_TRUE(c->run(hello).ok());
     ++met;
-    while (met < 3) std::this_thread::yield();
+    sleep_while([&] { return met < 3; });
     if (first) {
       fabric->pull(0);
       ++met;
-      while (!over) std::this_thread::yield();
+      sleep_while([&] { return !over; });
       return;
     }
-    while (met < 4) std::this_thread::yield();
-    if (c->rank() == 1)
-      while (!left) std::this_thread::yield();
+    sleep_while([&] { return met < 4; });
+    if (c->rank() == 1) sleep_while([&] { return !left; });
     const std::vector<Transfer> rest =
         c->rank() == 2 ? std::vector{to(0), from(0)} : std::vector{to(0), from(0), to(2)};
     const Status status = c->run(rest);

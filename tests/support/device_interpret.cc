@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <random>
 #include <unordered_map>
 
 #include "base/text.h"
 #include "kernels/reduce.h"
+#include "tests/support/cheap_random.h"
 #include "tests/support/device_boxes.h"
 
 namespace weft::test {
@@ -481,7 +481,7 @@ class Interpreter {
   std::span<const Bytes> memory_;
   std::span<const DeviceStream> streams_;
   std::vector<StreamRun> runs_;
-  std::mt19937_64 random_;
+  CheapRandom random_;
   uint64_t style_;
   int slow_ = 0, last_ = -1;
   std::unordered_map<const uint64_t*, Rank> writers_;

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "engine/algorithms/catalog.h"
+#include "tests/support/cheap_random.h"
 
 namespace weft::test {
 namespace {
@@ -138,7 +139,7 @@ struct DeviceWorld::RankCall {
 
 DeviceWorld::DeviceWorld(const DeviceShape& shape, uint64_t seed) : shape_(shape) {
   const DeviceMemoryLayout layout(shape);
-  std::mt19937_64 random(seed);
+  CheapRandom random(seed);
   for (Rank r = 0; r < shape.ranks; ++r) {
     auto& memory = memory_.emplace_back(layout.bytes());
     const size_t first = layout.slots(0, 1, 0);  // everything from there on is payload

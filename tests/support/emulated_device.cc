@@ -62,11 +62,10 @@ struct Captured {
       emulator::Stream& on = piece.line == origin ? first : *streams.at(piece.line);
       if (piece.run)
         piece.run(on);
+      else if (piece.waits)
+        on.wait([come, at = piece.event] { return (*come)[at].load(); });
       else
-        on.launch(1, 1, [come, at = piece.event, waits = piece.waits] {
-          if (!waits) (*come)[at] = true;
-          while (!(*come)[at]) std::this_thread::yield();
-        });
+        on.launch(1, 1, [come, at = piece.event] { (*come)[at] = true; });
     }
   }
 };
@@ -284,9 +283,7 @@ class EmulatedDevice final : public Gpu {
     Line& line = line_of(stream);
     const auto lock = hold(line);
     if (r.capture || line.capture) return join(line, r);
-    line.stream.launch(1, 1, [&r, number = r.asked.load()] {
-      while (r.come < number) std::this_thread::yield();
-    });
+    line.stream.wait([&r, number = r.asked.load()] { return r.come >= number; });
     return {};
   }
   Result<bool> is_done(Event event) override {

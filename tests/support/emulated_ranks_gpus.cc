@@ -1,5 +1,4 @@
 #include <map>
-#include <thread>
 
 #include "tests/support/emulated_device.h"
 #include "tests/support/ranks_gpus.h"
@@ -31,9 +30,7 @@ std::shared_ptr<Gpu> RanksGpus::of(Rank rank) const {
 
 // emulated_device.cc's streams begin with the emulator's.
 void hold(Gpu::Stream stream, const std::atomic<bool>& go) {
-  static_cast<emulator::Stream*>(stream)->launch(1, 1, [&go] {
-    while (!go) std::this_thread::yield();
-  });
+  static_cast<emulator::Stream*>(stream)->wait([&go] { return go.load(); });
 }
 
 }  // namespace weft::test

@@ -4,11 +4,11 @@
 #include <array>
 #include <deque>
 #include <map>
-#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "tests/support/cheap_random.h"
 #include "tests/support/meaning.h"
 
 namespace weft {
@@ -445,7 +445,7 @@ class Interpreter {
 
   std::span<const Schedule* const> calls_;
   InterpretOptions options_;
-  std::mt19937_64 random_;
+  test::CheapRandom random_;
   int ranks_ = 0;
   int style_ = 0;
   int last_ = -1;
