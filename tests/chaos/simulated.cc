@@ -21,7 +21,7 @@ class Trial {
       : seed_(seed),
         random_(seed * 2654435761),
         fault_(static_cast<Fault>(seed % 5)),
-        ranks_(3 + static_cast<int>(random_() % 4)),
+        ranks_(2 + static_cast<int>(random_() % 5)),
         world_(ranks_, medium(), options()) {}
 
   const char* name() const { return kNames[static_cast<size_t>(fault_)]; }
@@ -51,6 +51,7 @@ class Trial {
     options.slot_bytes = 64u << (random_() % 5);
     options.slots = 2 + static_cast<int>(random_() % 3);
     options.lanes = 1 + static_cast<int>(random_() % 2);
+    options.deterministic = random_() % 2 == 0;
     return options;
   }
 

@@ -1,8 +1,7 @@
 // The whole engine over the simulated medium: all ranks in one thread, virtual time, everything
-// from a seed. A failing seed repeats exactly.
+// from a seed. A failing seed repeats exactly. Random calls, with faults and without, are those of
+// tests/chaos.
 #include <gtest/gtest.h>
-
-#include <random>
 
 #include "engine/algorithms/algorithm.h"
 #include "tests/support/sanitized.h"
@@ -12,45 +11,8 @@ namespace weft::test {
 namespace {
 
 constexpr double kTimeout_s = 10;  // virtual
-constexpr uint64_t kSeeds = kSanitized ? 50 : 600;
 const std::vector<int> kRankCounts =
     kSanitized ? std::vector{2, 3, 6} : std::vector{1, 2, 3, 4, 5, 6, 7, 8, 9, 12};
-
-SimOptions random_medium(std::mt19937_64& random, uint64_t seed) {
-  SimOptions sim{.seed = seed, .windows = random() % 2 == 0};
-  sim.message.max_ns = 1000 + static_cast<int64_t>(random() % 1'000'000);
-  if (random() % 2 == 0) sim.traits = {};
-  return sim;
-}
-
-Options random_options(std::mt19937_64& random) {
-  Options options;
-  options.timeout_s = kTimeout_s;
-  options.slot_bytes = 64u << (random() % 5);
-  options.slots = 2 + static_cast<int>(random() % 3);
-  options.lanes = 1 + static_cast<int>(random() % 2);
-  options.deterministic = random() % 2 == 0;
-  return options;
-}
-
-TEST(Simulation, EveryRankEndsWithTheRightResult) {
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    std::mt19937_64 random(seed);
-    const int ranks = 2 + static_cast<int>(random() % 5);
-    const SimOptions sim = random_medium(random, seed);
-    SimWorld world(ranks, sim, random_options(random));
-    for (uint64_t call = 0; call < 6; ++call) {
-      const Shape shape = random_call(random, ranks, 6000);
-      SimCall trial(world, shape, seed * 100 + call);
-      ASSERT_TRUE(world.finish(trial.works)) << "seed " << seed << " call " << call << " hangs";
-      for (Rank r = 0; r < ranks; ++r) {
-        ASSERT_TRUE(trial.works[r].error().ok())
-            << "seed " << seed << ": " << trial.works[r].error().to_string();
-        ASSERT_TRUE(trial.right(r)) << "seed " << seed << " rank " << r;
-      }
-    }
-  }
-}
 
 // Counts that no number of ranks divides, empty blocks, one round and many.
 std::vector<Shape> shapes_for(Kind kind, int ranks) {
@@ -101,41 +63,6 @@ TEST(Simulation, EveryAlgorithmServesEveryNumberOfRanks) {
         run_algorithm(world, algorithm, ranks);
         ASSERT_FALSE(HasFailure()) << algorithm.name << " on " << ranks << ", slot " << slot;
       }
-}
-
-// A rank falls silent at some moment: every other one has the right result or an error, in time.
-TEST(Simulation, ADeathGivesResultsOrErrorsButNeverAHangOrALie) {
-  int errors = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    std::mt19937_64 random(seed * 7919);
-    const int ranks = 2 + static_cast<int>(random() % 4);
-    SimOptions sim = random_medium(random, seed);
-    sim.windows = false;  // memory of the dead stays readable there, unlike their messages
-    SimWorld world(ranks, sim, random_options(random));
-    const Rank victim = static_cast<Rank>(random() % ranks);
-    const uint64_t fatal = random() % 4;
-    for (uint64_t call = 0; call <= fatal; ++call) {
-      SimCall trial(world, random_call(random, ranks, 6000), seed * 100 + call);
-      std::vector<Work> survivors = trial.works;
-      if (call == fatal) {
-        for (uint64_t polls = random() % 200; polls > 0; --polls)
-          world.engine(static_cast<Rank>(random() % ranks)).poll();
-        world.net().kill(victim);
-        survivors.erase(survivors.begin() + victim);
-      }
-      ASSERT_TRUE(world.finish(survivors)) << "seed " << seed << " call " << call << " hangs";
-      for (Rank r = 0; r < ranks; ++r) {
-        if (!trial.works[r].test()) continue;
-        if (trial.works[r].error().ok()) {
-          ASSERT_TRUE(trial.right(r)) << "seed " << seed << " rank " << r;
-        } else {
-          ASSERT_EQ(call, fatal) << "seed " << seed << ": " << trial.works[r].error().to_string();
-          ++errors;
-        }
-      }
-    }
-  }
-  EXPECT_GT(errors, 100);  // deaths did happen in the middle of calls
 }
 
 // Half a minute of virtual time without a peer is worth a line, and again when it gets long.
