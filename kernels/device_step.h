@@ -12,6 +12,11 @@
 
 namespace weft::device {
 
+// Whether the step kernel of the operation counts bytes, whatever the type, not elements.
+constexpr bool counts_bytes(ReduceOp op) {
+  return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+}
+
 // Until a cell of this rank's memory has reached a value.
 struct CellWait {
   const uint64_t* cell;

@@ -53,7 +53,7 @@ DeviceCalls::~DeviceCalls() {
     drain();
     abort();
   }
-  (void)await_all(true);
+  (void)await_all();
   relay_thread_.reset();
   watch_.reset();
   for (const UnderWay& call : under_way_) device_.destroy_event(call.event);
@@ -188,13 +188,12 @@ Status DeviceCalls::lost() const {
   return Status(Code::aborted, concat("Calls on rank ", rank(), "'s device were told to end"));
 }
 
-Status DeviceCalls::await_all(bool even_lost) {
+Status DeviceCalls::await_all() {
   const Deadline deadline = Deadline::after(options_.timeout_s);
   while (true) {
     const Result<bool> done = all_done();
     if (!done.ok()) return done.status();
     if (*done) return {};
-    if (!even_lost) WEFT_TRY(lost());
     if (deadline.expired())
       return Status(Code::timeout,
                     concat("Calls on rank ", rank(), "'s streams have not ended within ",
@@ -203,25 +202,33 @@ Status DeviceCalls::await_all(bool even_lost) {
   }
 }
 
-// Where there is no room it waits until all calls have ended, forgets all shapes but those that
-// graphs refer to, and begins anew.
+// Where there is no room it waits until all calls have ended, so that none needs words any more.
+// Where tables have none, either, it forgets all shapes but those that graphs refer to, and begins
+// anew.
 Status DeviceCalls::make_room(size_t table_bytes, size_t word_bytes) {
-  if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
-  WEFT_TRY(await_all(false).within("there is no room for another call"));
-  WEFT_TRY(reap());
+  const auto there_is = [&] {
+    return tables_.has_room(table_bytes) && words_.has_room(word_bytes);
+  };
+  if (there_is()) return {};
+  const auto all_ended = [this]() -> Result<bool> {
+    WEFT_TRY(reap());
+    return under_way_.empty();
+  };
+  WEFT_TRY(await_room(options_.timeout_s, all_ended));
   WEFT_TRY(failure());
-  entries_.clear();
-  tables_.used = 0;
   words_.used = kFixedWords;
   if (!in_graphs()) forget_graphs();
-  if (tables_.has_room(table_bytes) && words_.has_room(word_bytes)) return {};
+  if (there_is()) return {};
+  entries_.clear();
+  tables_.used = 0;
+  if (there_is()) return {};
   const bool kept = tables_.kept + words_.kept > 0;
   return unsupported(concat(
       "A call's tables take ", table_bytes, " bytes of device memory and ", word_bytes,
       " of pinned memory, of which there are ", tables_.memory.size() - tables_.kept, " and ",
       words_.memory.size() - kFixedWords - words_.kept, kept ? " that graphs have not taken" : "",
       "; make it in smaller groups, or with fewer lanes",
-      kept ? ", or destroy all graphs that you need no more" : ""));
+      kept ? ", or destroy the graphs: what they took is given back with the last one" : ""));
 }
 
 // REQUIRES: there are none, nor calls under way, which use what was made for graphs as well.

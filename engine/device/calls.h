@@ -4,7 +4,9 @@
 // but not into a graph; its result is there once the stream has come past it.
 // A rank's calls run one after the other, in the order in which they are made, whichever streams
 // they are put on. As with a Communicator all ranks make the same calls in the same order, except
-// that groups of sends and receives only need both ends of each transfer.
+// that groups of sends and receives only need both ends of each transfer. By the stream engine
+// (docs/gpu.md) a transfer that is larger than a link's slots may wait for any other one of its
+// group: there the peers have the other ends in one group each, too.
 //
 // A stream may be in the course of being captured into a graph. What is put there runs whenever the
 // graph does, behind the calls that the same graph has captured before; how a launch of the graph
@@ -177,7 +179,7 @@ class DeviceCalls {
   Status start_relay();
   ProgressThread::Pause relay();
   bool has_ended();
-  Status await_all(bool even_lost);
+  Status await_all();
   Result<Where> begin(Gpu::Stream stream);
   void stop(device::Cause why);
   const device::Report* reported() const;

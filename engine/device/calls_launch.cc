@@ -124,7 +124,7 @@ Status DeviceCalls::put_step(const DeviceScript& script, size_t i, const device:
   return {};
 }
 
-// Where it fails in the midst of a call (`begun`), the rank's calls are over.
+// Where it fails in the midst of a call (`begun`) that runs, the rank's calls are over.
 Status DeviceCalls::put(const Entry& entry, const Arguments& call, const device::Limits& limits,
                         const Where& where, bool& begun) {
   if (&entry == &alone_)
@@ -136,7 +136,7 @@ Status DeviceCalls::put(const Entry& entry, const Arguments& call, const device:
     if (where.graph == 0) status = await_portion(i, patience_of(limits), where.stream);
     if (status.ok()) status = put_step(*entry.script, i, call, limits, where.stream, begun);
   }
-  if (!status.ok() && begun)
+  if (!status.ok() && begun && where.graph == 0)
     stop(status.code() == Code::timeout ? device::Cause::timed_out : device::Cause::aborted);
   return status;
 }
@@ -188,8 +188,9 @@ Status DeviceCalls::launch_in_graph(const Entry& entry, const Arguments& call,
   limits.number = kInGraph + in_graph_.size();
   in_graph_.push_back({&entry, signature});  // a launch of the graph may be whenever it likes
   bool begun = false;
-  WEFT_TRY(put(entry, call, limits, where, begun));
-  return device_.record(end->second, where.stream);
+  Status status = put(entry, call, limits, where, begun);
+  if (!status.ok() && !begun) in_graph_.pop_back();
+  return status.ok() ? device_.record(end->second, where.stream) : status;
 }
 
 // -- what passes through the host -----------------------------------------------------------------

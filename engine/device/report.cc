@@ -53,12 +53,17 @@ Status explain(const device::Report& report, std::string_view algorithm, Rank me
                          ", which has given up ", algorithm),
                   report.peer);
   const bool timeout = report.cause == device::Cause::timed_out;
+  const std::string at = concat("lane ", report.lane, ", step ", report.step, ", round ",
+                                report.round, " of ", report.rounds);
+  if (report.peer < 0)
+    return Status(timeout ? Code::timeout : Code::aborted,
+                  concat("rank ", me, "'s GPU ", timeout ? "took too long" : "was told to stop",
+                         " in ", algorithm, ": ", at, " (what it waited for had come by then)"));
   return Status(
       timeout ? Code::timeout : Code::aborted,
       concat("rank ", me, "'s GPU ", timeout ? "waited too long" : "was told to stop waiting",
              " for ", words_for(report.awaited), " from rank ", report.peer, " in ", algorithm,
-             ": lane ", report.lane, ", step ", report.step, ", round ", report.round, " of ",
-             report.rounds, " (count ", count_in(report, report.needed), " was needed, ",
+             ": ", at, " (count ", count_in(report, report.needed), " was needed, ",
              count_in(report, report.seen), " was there)",
              timeout ? concat("; see whether rank ", report.peer, " is alive and in the same call")
                      : std::string()),

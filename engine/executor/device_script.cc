@@ -356,7 +356,7 @@ device::Operands DeviceScript::operands(size_t number, const device::Call& call)
     o.sources[o.source_count++] = place_of(m.step->first_source + k);
   for (uint32_t k = 0; k < m.step->targets; ++k)
     o.targets[o.target_count++] = place_of(m.step->first_target + k);
-  o.count = bytes(number) / size_of(p.type);
+  o.count = bytes(number) / (device::counts_bytes(p.op) ? 1 : size_of(p.type));
   o.scalar = m.step->scaled == 0 ? nullptr : call.scalar_memory;
   o.scaled[0] = m.step->scaled << received;
   o.scaled[1] = m.step->scaled >> 1 >> (63 - received);

@@ -1,5 +1,6 @@
 #include "engine/executor/serial_order.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -21,8 +22,10 @@ class Round {
     for (bool moved = true; moved;) {
       moved = false;
       for (Rank r = 0; r < static_cast<Rank>(programs_.size()); ++r)
-        for (size_t lane = 0; lane < programs_[static_cast<size_t>(r)].lanes.size(); ++lane)
-          moved |= go_on(r, lane);
+        for (size_t lane = 0; lane < programs_[static_cast<size_t>(r)].lanes.size(); ++lane) {
+          const bool whole = only_sends(programs_[static_cast<size_t>(r)].lanes[lane]);
+          for (bool more = true; more && go_on(r, lane); more = whole) moved = true;
+        }
     }
     for (size_t r = 0; r < places_.size(); ++r)
       for (size_t lane = 0; lane < places_[r].size(); ++lane)
@@ -39,6 +42,13 @@ class Round {
   };
   using Link = std::tuple<Rank, Rank, int>;  // from, to, id
   using Post = std::tuple<Rank, Rank, int>;  // poster, waiter, cell
+
+  static bool only_sends(const Lane& lane) {
+    return std::ranges::all_of(
+               lane.steps,
+               [](const Step& step) { return step.waits.empty() && !step.from.used(); }) &&
+           std::ranges::any_of(lane.steps, [](const Step& step) { return step.to.used(); });
+  }
 
   static bool begins(const Lane& lane, size_t step) {
     return step == 0 || !lane.steps[step - 1].more;

@@ -9,6 +9,10 @@
 // Such an order is found by playing one round of all ranks. It serves every round: a round begins
 // with all messages of those before received, and waits for nothing of those after. Messages that
 // are not there in a round, where their chunks are empty, change nothing: others only come sooner.
+//
+// A lane that only sends goes as far as it can. So the orders also agree where the programs of some
+// ranks are others than those played, as `pairwise` has another one in place, which each rank knows
+// of its own buffers only.
 #pragma once
 
 #include <cstdint>

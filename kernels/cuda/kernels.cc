@@ -6,7 +6,7 @@ namespace {
 // The type whose kernels of `op` do for this one: bits are bits, and the low half of a product is
 // that of the numbers without signs.
 DataType with_kernels_of(ReduceOp op, DataType type) {
-  if (op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor) return DataType::boolean;
+  if (counts_bytes(op)) return DataType::boolean;
   if (op != ReduceOp::prod) return type;
   switch (type) {
     case DataType::int8: return DataType::uint8;

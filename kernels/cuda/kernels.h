@@ -16,8 +16,7 @@ namespace weft::device {
 // block a part of it; and what the tail says, once all have done theirs.
 using StepKernel = void (*)(Operands, Tail, Limits);
 
-// nullptr where `defined(op, type)` is false. avg and premulsum fold like sum. Operations on bits
-// are those of bytes: count them so.
+// nullptr where `defined(op, type)` is false. avg and premulsum fold like sum.
 StepKernel step_kernel(ReduceOp op, DataType type);
 
 // One call of a rank (kernels/device_program.h). Any number of blocks, but no more than kMostLanes

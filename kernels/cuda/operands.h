@@ -19,7 +19,7 @@ struct Operands {
   const void* sources[kMostSources];
   void* targets[kMostTargets];
   int source_count, target_count;
-  uint64_t count;      // elements
+  uint64_t count;      // elements; of bitwise operations bytes (counts_bytes())
   const void* scalar;  // one element; null: none is scaled
   uint64_t scaled[2];  // bit k % 64 of word k / 64: source k is multiplied by it
   int64_t divisor;     // 1: none

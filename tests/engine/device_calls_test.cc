@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "base/text.h"
+#include "kernels/device_step.h"
+#include "kernels/reduce.h"
 #include "tests/support/contains.h"
 #include "tests/support/device_calls_ranks.h"
 #include "tests/support/oracle.h"
@@ -103,6 +105,47 @@ TEST_P(Ranks, GetWhatTheOracleGives) {
         ASSERT_EQ(memory.compare(), "") << name(shape.kind) << " of " << shape.count;
       }
     EXPECT_TRUE(calls.health().ok());
+  });
+}
+
+// Finite numbers of every type.
+std::vector<std::byte> operand(const Call& call, Rank rank) {
+  std::vector<std::byte> bytes(call.count * size_of(call.type));
+  const size_t below = call.type == DataType::boolean ? 2 : 0x3f;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<std::byte>((i * 7 + static_cast<size_t>(rank) * (i + 3)) % below);
+  return bytes;
+}
+
+TEST_P(Engines, ReduceEveryTypeByEveryOperation) {
+  run_ranks(world(), [&](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+    for (int type = 0; type < kDataTypes; ++type)
+      for (int op = 0; op < kReduceOps; ++op) {
+        Call call{.kind = Kind::all_reduce,
+                  .count = 37,
+                  .type = static_cast<DataType>(type),
+                  .op = static_cast<ReduceOp>(op)};
+        if (!defined(call.op, call.type) || call.op == ReduceOp::premulsum) continue;
+        if (kSanitized && !device::counts_bytes(call.op)) continue;
+        const std::vector<std::byte> in = operand(call, me), peers = operand(call, 1 - me);
+        std::vector<std::byte> out(in.size()), expected(in.size());
+        call.input = in.data();
+        call.output = out.data();
+        ASSERT_TRUE(calls.enqueue(call, streams[0]).ok());
+        ASSERT_TRUE(device.synchronize(streams[0]).ok());
+        const void* const both[] = {me == 0 ? in.data() : peers.data(),
+                                    me == 0 ? peers.data() : in.data()};
+        void* const to = expected.data();
+        reduce_kernel(call.op, call.type,
+                      Isa::portable)({.sources = both,
+                                      .source_count = 2,
+                                      .targets = &to,
+                                      .target_count = 1,
+                                      .count = call.count,
+                                      .divisor = call.op == ReduceOp::avg ? 2 : 1});
+        ASSERT_TRUE(out == expected) << name(call.type) << " by " << name(call.op);
+        ASSERT_TRUE(calls.health().ok()) << calls.health().to_string();
+      }
   });
 }
 
@@ -291,6 +334,27 @@ TEST_P(Engines, MakeRoomForNewShapes) {
   });
 }
 
+// Rank 1's groups come one by one: rank 0 waits for all of its own, whose addresses fill the room
+// for them, and for longer than a call may take; but some end all the time.
+TEST_P(Engines, WaitForRoomForGroupsWhileSomeEnd) {
+  if (GetParam().hosts != 1) return;  // the host looks after links as well there
+  World world = Engines::world();
+  world.room.words = 8 << 10;
+  world.options.timeout_s = 1;
+  run_ranks(world, [](Rank me, Gpu& device, DeviceCalls& calls, Gpu::Stream(&streams)[2]) {
+    std::vector<int32_t> value(1, me);
+    for (int i = 0; i < 40; ++i) {
+      if (me == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const Transfer one[] = {me == 0 ? send_to(1, value.data(), 1, DataType::int32)
+                                      : receive_from(0, value.data(), 1, DataType::int32)};
+      const Status status = calls.enqueue(one, streams[0]);
+      ASSERT_TRUE(status.ok()) << i << ": " << status.to_string();
+    }
+    ASSERT_TRUE(device.synchronize(streams[0]).ok());
+    EXPECT_EQ(value[0], 0);
+  });
+}
+
 // What graphs refer to stays while other shapes come and go, until it leaves no room for them.
 TEST_P(Engines, KeepWhatGraphsReferTo) {
   World world = Engines::world();
@@ -419,7 +483,7 @@ TEST_P(Engines, NameWhoDoesNotCome) {
 
 TEST_P(Engines, EndWhenAborted) {
   expect_failure(world(), Code::aborted, [](DeviceCalls& calls) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // its stream waits for them then
     EXPECT_TRUE(calls.health().ok());
     calls.abort();
   });

@@ -52,6 +52,17 @@ TEST(DeviceReport, NamesWhoIsInAnotherCall) {
   }
 }
 
+TEST(DeviceReport, NamesNobodyWhereAllHadCome) {
+  device::Report report = report_of(device::Cause::timed_out);
+  report.peer = -1;
+  const Status status = explain(report, "ring", 0);
+  EXPECT_EQ(status.code(), Code::timeout);
+  EXPECT_EQ(status.peer(), -1);
+  EXPECT_EQ(status.message(),
+            "rank 0's GPU took too long in ring: lane 1, step 2, round 4 of 5 (what it waited for "
+            "had come by then)");
+}
+
 TEST(DeviceReport, TellsAbortFromTimeout) {
   EXPECT_EQ(explain(report_of(device::Cause::aborted), "ring", 0).code(), Code::aborted);
   EXPECT_TRUE(explain(device::Report{}, "ring", 0).ok());

@@ -25,6 +25,7 @@ void fold(ReduceOp op, DataType type, device::Operands o, const device::Tail& ta
     else
       o.sources[base.operand] = device::moved(o.sources[base.operand], *base.told);
   if (o.count == 0 || o.source_count == 0 || o.target_count == 0) return;
+  if (device::counts_bytes(op)) type = DataType::uint8;
   const size_t bytes = o.count * size_of(type);
   std::vector<std::byte> value(bytes);
   void* const to = value.data();

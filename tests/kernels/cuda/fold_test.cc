@@ -59,10 +59,6 @@ class Memory {
   unsigned char* data_;
 };
 
-bool is_bits(ReduceOp op) {
-  return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
-}
-
 // Random bits make enough NaNs, infinities and subnormals in the narrow formats; wide ones get some
 // ordinary numbers, or nearly every sum would be NaN or lost.
 void fill(DataType type, std::mt19937& random, unsigned char* to, size_t count) {
@@ -105,7 +101,7 @@ void check(emulator::Stream& stream, const Job& job) {
     operands.targets[t] = targets.back().data();
   }
   operands.target_count = job.targets;
-  operands.count = is_bits(job.op) ? bytes : job.count;
+  operands.count = device::counts_bytes(job.op) ? bytes : job.count;
   operands.scalar = job.scaled != 0 ? scalar.data() : nullptr;
   operands.scaled[0] = job.scaled;
   operands.divisor = job.divisor;
