@@ -253,36 +253,72 @@ TEST_P(Conformance, ADeathEndsAWait) {
   });
 }
 
-// Rank 0 sends as much as fits, and goes at once.
-void leave_messages(Member& me, bool cleanly) {
-  const LinkShape shape{8, 512};
-  if (me.rank() == 0) {
-    SendLink& link = me->open_send(1, kData, shape);
-    for (uint64_t i = 0; i < shape.slots; ++i)
-      if (!send(me, link, pattern(i * 60, i), i)) return;
-    if (!me.until([&] { return link.flushed(); }, "the messages to be on their way")) return;
-    return cleanly ? me.close() : me.die();
+// Rank 0 sends as much as fits, by several links, and goes at once. Rank 1 begins to read when its
+// own words reach nobody any more; it is more than one read, and between two reads there are words
+// of release for more than one link.
+struct Left {
+  static constexpr LinkShape kShape{4, 8192};
+  static constexpr LinkId kLinks = 3;
+  static std::vector<std::byte> message(uint64_t i, LinkId id) {
+    return pattern(3000 + 500 * i, 10 * i + id);
   }
-  RecvLink& link = me->open_recv(0, kData, shape);
-  for (uint64_t i = 0; i < shape.slots; ++i) {
-    const std::optional<Letter> letter = receive(me, link);
-    ASSERT_TRUE(letter) << "message " << i;
+  // Links and numbers of their messages, two by two.
+  static std::vector<std::pair<LinkId, uint64_t>> order() {
+    std::vector<std::pair<LinkId, uint64_t>> all;
+    for (uint64_t i = 0; i < kShape.slots; i += 2)
+      for (LinkId id = 0; id < kLinks; ++id)
+        for (const uint64_t more : {0, 1}) all.emplace_back(id, i + more);
+    return all;
+  }
+};
+
+void leave_messages(Member& me, bool cleanly) {
+  std::vector<SendLink*> links;
+  for (LinkId id = 0; id < Left::kLinks; ++id)
+    links.push_back(&me->open_send(1, kData + id, Left::kShape));
+  const auto all = [&](const std::function<bool(SendLink&)>& is) {
+    return std::all_of(links.begin(), links.end(), [&](SendLink* link) { return is(*link); });
+  };
+  const auto have_credit = [](SendLink& link) { return !link.reserve().empty(); };
+  if (!me.until([&] { return all(have_credit); }, "credits")) return;
+  me.word(0) = 1;
+  for (const auto& [id, i] : Left::order())
+    if (!send(me, *links[id], Left::message(i, id), i)) return;
+  const auto flushed = [](SendLink& link) { return link.flushed(); };
+  if (!me.until([&] { return all(flushed); }, "the messages to be on their way")) return;
+  me.word(0) = 2;
+  cleanly ? me.close() : me.die();
+  me.word(0) = 3;
+}
+
+void read_what_was_left(Member& me) {
+  std::vector<RecvLink*> links;
+  for (LinkId id = 0; id < Left::kLinks; ++id)
+    links.push_back(&me->open_recv(0, kData + id, Left::kShape));
+  if (!me.until([&] { return me.word(0) != 0; }, "the other to have credits")) return;
+  if (!me.until_idle([&] { return me.word(0) >= 2; }, "the other to go")) return;
+  const Deadline dead = Deadline::after(0.2);  // it says no more than that
+  me.until_idle([&] { return me.word(0) == 3 || dead.expired(); }, "the other to be gone");
+  for (const auto& [id, i] : Left::order()) {
+    const std::optional<Letter> letter = receive(me, *links[id]);
+    ASSERT_TRUE(letter) << "message " << i << " of link " << id;
     EXPECT_EQ(letter->tag, i);
-    expect_pattern(letter->data, i * 60, i);
+    EXPECT_TRUE(same_bytes(letter->data, Left::message(i, id))) << i << " of link " << id;
     if (i == 2) me.linger(0.02);  // the loss becomes known while messages wait
   }
-  me.until([&] { return !link.status().ok(); }, "the end of the peer");
+  for (RecvLink* const link : links)
+    me.until([&] { return !link->status().ok(); }, "the end of the peer");
 }
 
 TEST_P(Conformance, WhatWasSentBeforeClosingStillArrives) {
   if (!backend().delivers_after_close) GTEST_SKIP() << "not promised by this transport";
-  run(2, [](Member& me) { leave_messages(me, true); });
+  run(2, [](Member& me) { me.rank() == 0 ? leave_messages(me, true) : read_what_was_left(me); });
 }
 
 TEST_P(Conformance, WhatWasSentBeforeDyingStillArrives) {
   if (!backend().delivers_after_close || backend().loses_at_death)
     GTEST_SKIP() << "not promised by this transport";
-  run(2, [](Member& me) { leave_messages(me, false); });
+  run(2, [](Member& me) { me.rank() == 0 ? leave_messages(me, false) : read_what_was_left(me); });
 }
 
 // What rank 0 has given up: it sent from memory and posted memory, and then abandoned. The memory

@@ -142,28 +142,32 @@ Tls::Tls(SSL* ssl, const Key& key, uint64_t records_per_key)
 
 Tls::~Tls() { ::SSL_free(ssl_); }
 
-// What OpenSSL's functions return, as read(2) would say it.
-ssize_t Tls::result(int returned) {
+// What OpenSSL's functions return, as read(2) would say it; a failure of the socket is kept in
+// `failure`.
+ssize_t Tls::result(int returned, int& failure) {
   if (returned > 0) return returned;
   const int error = errno;
   const int kind = ::SSL_get_error(ssl_, returned);
   ::ERR_clear_error();
   if (kind == SSL_ERROR_ZERO_RETURN) return 0;
   if (kind == SSL_ERROR_SYSCALL && error == 0) return 0;
-  const bool later = kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE;
-  if (!later) broken_ = kind == SSL_ERROR_SYSCALL ? error : EBADMSG;
-  errno = later ? EAGAIN : broken_;
+  if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE)
+    errno = EAGAIN;
+  else if (kind == SSL_ERROR_SYSCALL)
+    errno = failure = error;
+  else
+    errno = broken_ = EBADMSG;
   return -1;
 }
 
-// The same as write(2) would.
+// The same as write(2) would. Where the socket takes nothing more, OpenSSL still reads.
 ssize_t Tls::written(int returned) {
-  const ssize_t count = result(returned);
+  const ssize_t count = result(returned, unsendable_);
   if (count == 0) errno = EPIPE;
   return count > 0 ? count : -1;
 }
 
-// OpenSSL allows nothing more on a connection that has failed.
+// OpenSSL allows nothing more on a connection that has failed otherwise.
 bool Tls::begin() {
   errno = broken_;
   ::ERR_clear_error();
@@ -186,6 +190,10 @@ bool Tls::renew_key() {
 // One record.
 ssize_t Tls::write(const void* bytes, size_t size) {
   if (!begin()) return -1;
+  if (unsendable_ != 0) {
+    errno = unsendable_;
+    return -1;
+  }
   if (records_ >= records_per_key_ && !renew_key()) return -1;
   const ssize_t count = written(::SSL_write(ssl_, bytes, static_cast<int>(size)));
   if (count > 0) ++records_;
@@ -194,7 +202,7 @@ ssize_t Tls::write(const void* bytes, size_t size) {
 
 ssize_t Tls::read(void* bytes, size_t size) {
   if (!begin()) return -1;
-  return result(::SSL_read(ssl_, bytes, static_cast<int>(std::min(size, kRecordBytes))));
+  return result(::SSL_read(ssl_, bytes, static_cast<int>(std::min(size, kRecordBytes))), broken_);
 }
 
 // A record at a time: from where the bytes are if there are enough of them, else gathered.

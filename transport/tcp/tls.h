@@ -30,7 +30,8 @@ class Tls {
   // the end, -1 with errno; EBADMSG where what came was not encrypted with the key, or was changed
   // on its way. EAGAIN may mean that bytes of the other kind have to go or come first: try both
   // again whenever the socket is ready for either. After EAGAIN a send begins with the same bytes
-  // again.
+  // again. Where a send has failed, as the other end is gone, what came from there is still
+  // received.
   ssize_t send(const iovec* parts, size_t count);
   ssize_t receive(const iovec* parts, size_t count);
 
@@ -41,7 +42,7 @@ class Tls {
   bool renew_key();
   ssize_t write(const void* bytes, size_t size);
   ssize_t read(void* bytes, size_t size);
-  ssize_t result(int returned);
+  ssize_t result(int returned, int& failure);
   ssize_t written(int returned);
 
   ssl_st* const ssl_;
@@ -49,6 +50,7 @@ class Tls {
   const uint64_t records_per_key_;
   uint64_t records_ = 0;                 // sent with this key
   int broken_ = 0;                       // errno of the failure, if there was one
+  int unsendable_ = 0;                   // the same of one that is of sending alone
   std::unique_ptr<std::byte[]> record_;  // small parts are gathered in it
 };
 
