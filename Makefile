@@ -20,7 +20,7 @@ programs: deps
 bench: programs ## build the programs, then a quick real sweep: all_reduce on 2 ranks, checked
 	build/release/bin/weft-bench all_reduce --ranks 2 -b 8 -e 16M -f 8
 
-test: build-release ## build, then the fast tests (15 to 25 minutes on 2 cores, the slower with nvcc)
+test: build-release ## build, then the fast tests (10 to 20 minutes on 2 cores, the slower with nvcc)
 	$(CTEST) --preset release -LE slow
 
 PEER_PACKAGES = openmpi-bin:mpirun.openmpi libopenmpi-dev:mpicc.openmpi mpich:mpirun.mpich \

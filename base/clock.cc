@@ -44,6 +44,12 @@ Deadline Deadline::unless(const std::atomic<bool>& cancelled) const {
   return deadline;
 }
 
+Deadline Deadline::at_most(double seconds) const {
+  const Deadline latest = after(seconds, clock_ ? *clock_ : steady_clock());
+  if (!latest.sooner_than(*this)) return *this;
+  return cancelled_ ? latest.unless(*cancelled_) : latest;
+}
+
 int64_t Deadline::left_ns() const {
   if (cancelled()) return 0;
   if (!clock_) return std::numeric_limits<int64_t>::max();

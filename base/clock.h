@@ -43,6 +43,8 @@ class Deadline {
   // The same, but passed as soon as `cancelled` says so, which any thread may set and which has to
   // outlive the deadline. Who waits by left_ms() sees it within 20 ms.
   Deadline unless(const std::atomic<bool>& cancelled) const;
+  // The same, but passed so many seconds from now at the latest.
+  Deadline at_most(double seconds) const;
 
   // Whether it has passed.
   bool expired() const { return cancelled() || (clock_ && clock_->now_ns() >= at_ns_); }

@@ -224,6 +224,13 @@ bool SocketAddress::is_link_local() const {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6&>(storage_).sin6_addr);
 }
 
+bool SocketAddress::is_loopback() const {
+  if (family() == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in&>(storage_).sin_addr.s_addr) >> 24 == 127;
+  return family() == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(storage_).sin6_addr);
+}
+
 std::string SocketAddress::to_string() const {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (family() == AF_INET) {

@@ -37,6 +37,8 @@ class SocketAddress {
   void set_port(int port);
   // Whether it says nothing without the interface that it belongs to (IPv6, fe80::).
   bool is_link_local() const;
+  // Whether it never leads out of its host.
+  bool is_loopback() const;
   std::string to_string() const;
 
  private:

@@ -104,6 +104,12 @@ std::string encode(const Refusal& refusal) {
   return encode(Frame{kVersion, Type::refusal, payload_of(refusal)});
 }
 
+std::string payload_of(Rank server) {
+  std::string payload;
+  put(payload, static_cast<int32_t>(server));
+  return payload;
+}
+
 std::string payload_of(const Refusal& refusal) {
   std::string payload;
   put(payload, static_cast<uint8_t>(refusal.elsewhere));
@@ -168,6 +174,12 @@ std::optional<Offer> parse_offer(std::string_view payload) {
   if (!cursor.ok() || offer.job.size() > kJobBytes || offer.blob.size() > kBlobBytes)
     return std::nullopt;
   return offer;
+}
+
+std::optional<Rank> parse_welcome(std::string_view payload) {
+  Cursor cursor(payload);
+  const Rank server = cursor.integer<int32_t>();
+  return cursor.ok() && server >= 0 ? std::optional(server) : std::nullopt;
 }
 
 std::optional<Refusal> parse_refusal(std::string_view payload) {

@@ -4,7 +4,8 @@
 //   challenge  nonce (16 bytes): what the store says first
 //   offer      rank u32, size u32, round u32, patience u32 (milliseconds), process u64,
 //              job (u16 + bytes), nonce (16 bytes), proof (32 bytes), blob (rest)
-//   welcome    proof (32 bytes): "you are at the right place, wait"
+//   welcome    proof (32 bytes), rank i32 of who serves (nothing where that is no rank): "you are
+//              at the right place, wait"
 //   table      proof (32 bytes), per rank u32 + bytes
 //   verdict    proof (32 bytes), as a refusal
 //   refusal    elsewhere u8, code u8, peer i32, text (rest): to who has not proven anything
@@ -66,7 +67,8 @@ std::string encode(const Frame& frame);
 std::string encode(const Nonce& challenge);
 std::string encode(const Offer& offer);
 std::string encode(const Refusal& refusal);
-// Of a table, and of a verdict, what stands behind the proof.
+// Of a welcome, a table and a verdict, what stands behind the proof.
+std::string payload_of(Rank server);
 std::string payload_of(const std::vector<std::string>& blobs);
 std::string payload_of(const Refusal& refusal);
 
@@ -77,6 +79,7 @@ Result<std::optional<Frame>> parse_frame(std::string_view bytes, size_t max_payl
 
 std::optional<Nonce> parse_challenge(std::string_view payload);
 std::optional<Offer> parse_offer(std::string_view payload);
+std::optional<Rank> parse_welcome(std::string_view payload);  // nullopt: it says none
 // Its text is printable.
 std::optional<Refusal> parse_refusal(std::string_view payload);
 std::optional<std::vector<std::string>> parse_table(std::string_view payload, size_t ranks);

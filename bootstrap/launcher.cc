@@ -123,9 +123,9 @@ Membership from_torch(Variables& variables, bool fixed) {
   const std::string host = variables.text("MASTER_ADDR");
   const int port = variables.number("MASTER_PORT", 1, 65535);
   if (variables.has("TORCHELASTIC_RUN_ID")) {  // then torchrun's own store listens at MASTER_PORT
+    // Not TORCHELASTIC_RESTART_COUNT: each node counts its own restarts. The workers of before have
+    // ended by then.
     member.job = concat("torchrun-", variables.text("TORCHELASTIC_RUN_ID"), "-", port);
-    if (variables.has("TORCHELASTIC_RESTART_COUNT"))
-      member.job.append("-").append(variables.text("TORCHELASTIC_RESTART_COUNT"));
     member.rendezvous = derived_tcp(host, member.job);
   } else {
     member.rendezvous = concat("tcp://", bracketed(host), ":", port);

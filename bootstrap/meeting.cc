@@ -32,8 +32,8 @@ struct Wanted : RendezvousConfig {
   Key key;
 };
 
-Made client(const Wanted& config, std::unique_ptr<Announcement> announcement) {
-  return make_store_client({config.rank, config.size, config.job, config.key},
+Made client(const Wanted& config, std::unique_ptr<Announcement> announcement, Rank who_serves = 0) {
+  return make_store_client({config.rank, config.size, config.job, config.key, who_serves},
                            std::move(announcement));
 }
 Made server(const Wanted& config, std::string job, Fd listener,
@@ -146,19 +146,23 @@ Made meet_at_mpirun(const Wanted& config, const std::string& targets, const Envi
                     std::string_view interfaces) {
   if (targets.empty())
     return invalid_argument("The rendezvous \"hnp:\" names no address; set WEFT_RENDEZVOUS.");
+  constexpr double kPatience_s = 30;  // who takes itself for another host serves nobody
   auto place = known_place(targets, config.job,
                            " Where no rank runs on mpirun's host, set "
-                           "WEFT_RENDEZVOUS=tcp://HOST:PORT for all ranks, HOST being rank 0's.");
-  const auto found = place->look(Deadline::after(kResolve_s));
+                           "WEFT_RENDEZVOUS=tcp://HOST:PORT for all ranks, HOST being rank 0's.",
+                           kPatience_s);
+  if (env.get_int("OMPI_COMM_WORLD_LOCAL_RANK").value_or(0) != 0)
+    return client(config, std::move(place), -1);
+  const auto found = place->look(Deadline::after(kPatience_s));
   // Hosts may have some of its addresses in common, as those of bridges to containers.
   const bool here = found.ok() && found->has_value() && !(**found).addresses.empty() &&
                     std::all_of((**found).addresses.begin(), (**found).addresses.end(), is_local);
-  if (here && env.get_int("OMPI_COMM_WORLD_LOCAL_RANK").value_or(0) == 0) {
-    const int port = (**found).addresses.front().port();
-    Result<Fd> listener = listen_at(concat("*:", port), interfaces);
+  if (here) {
+    const std::vector<SocketAddress>& addresses = (**found).addresses;
+    Result<Fd> listener = listen_for(addresses, addresses.front().port(), interfaces);
     if (listener.ok()) return server(config, config.job, listener.take(), std::move(place));
   }
-  return client(config, std::move(place));
+  return client(config, std::move(place), -1);
 }
 
 // What follows `scheme` in `where`; nullopt where it is another scheme.

@@ -4,10 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <map>
 
 #include "base/files.h"
 #include "base/origin_process.h"
@@ -47,22 +49,12 @@ Result<HostPort> split_port(const std::string& target) {
   return HostPort{std::move(host), static_cast<int>(*port)};
 }
 
-Result<std::vector<SocketAddress>> addresses_of(const std::string& target,
-                                                const Deadline& deadline) {
-  if (target.starts_with('@')) {
-    const Result<SocketAddress> name = SocketAddress::parse(target);
-    if (!name.ok()) return name.status();
-    return std::vector<SocketAddress>{*name};
-  }
-  const Result<HostPort> parts = split_port(target);
-  if (!parts.ok()) return parts.status();
-  return SocketAddress::resolve(parts->host, parts->port, deadline);
-}
+using Addresses = std::vector<SocketAddress>;
 
 class KnownPlace final : public Announcement {
  public:
-  KnownPlace(std::string targets, std::string job, std::string advice)
-      : targets_(std::move(targets)), advice_(std::move(advice)) {
+  KnownPlace(std::string targets, std::string job, std::string advice, double patience_s)
+      : targets_(std::move(targets)), advice_(std::move(advice)), patience_s_(patience_s) {
     place_.job = std::move(job);
   }
   KnownPlace(Place place, bool listens) : place_(std::move(place)), listens_(listens) {}
@@ -87,25 +79,50 @@ class KnownPlace final : public Announcement {
   }
 
  private:
-  // Not ok: why the first of those is not known that are not.
+  // Not ok: why the first of those is not known that are not; Code::system: it may be later.
   Status resolve(const Deadline& deadline) {
+    std::erase_if(hosts_, [](const auto& host) { return !host.second.ok(); });
     Status unknown;
-    std::vector<SocketAddress> found;
+    Addresses found;
     for (const std::string& target : split(targets_, ',')) {
-      const Deadline each = Deadline::after(kResolve_s);
-      const auto addresses = addresses_of(target, deadline.sooner_than(each) ? deadline : each);
+      const Result<Addresses> addresses = addresses_of(target, deadline);
       if (addresses.ok())
         found.insert(found.end(), addresses->begin(), addresses->end());
       else if (unknown.ok())
         unknown = addresses.status();
     }
+    const bool slow = unknown.code() == Code::timeout && !deadline.expired();
+    if (slow && found.empty()) patience_s_ *= 2;  // else the others wait to be tried
     if (!found.empty()) place_.addresses = std::move(found);
-    return unknown;
+    return slow ? Status(Code::system, std::string(unknown.message())) : unknown;
+  }
+
+  Result<Addresses> addresses_of(const std::string& target, const Deadline& deadline) {
+    if (target.starts_with('@')) {
+      const Result<SocketAddress> name = SocketAddress::parse(target);
+      return name.ok() ? Result<Addresses>(Addresses{*name}) : name.status();
+    }
+    const Result<HostPort> parts = split_port(target);
+    if (!parts.ok()) return parts.status();
+    Result<Addresses> addresses = look_up(parts->host, deadline);
+    for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i)
+      (*addresses)[i].set_port(parts->port);
+    return addresses;
+  }
+
+  // With port 0. All targets at a host share what is found, or that nothing is.
+  Result<Addresses> look_up(const std::string& host, const Deadline& deadline) {
+    const auto known = hosts_.find(host);
+    if (known != hosts_.end()) return known->second;
+    const auto found = SocketAddress::resolve(host, 0, deadline.at_most(patience_s_));
+    return hosts_.emplace(host, found).first->second;
   }
 
   std::string targets_;
   std::string advice_;
   Place place_;  // addresses are empty until the names could be resolved
+  std::map<std::string, Result<Addresses>> hosts_;  // as last looked up
+  double patience_s_ = kResolve_s;                  // with each of them
   bool listens_ = false;
   int64_t look_again_ns_ = 0;
 };
@@ -208,16 +225,8 @@ class FileAnnouncement final : public Announcement {
   std::string reason_;
 };
 
-// On every address of this host, IPv4 and IPv6; where there is no IPv6, on every IPv4 one. Where
-// interfaces are chosen, on the first one's only.
-Result<Fd> listen_on_all(int port, std::string_view interfaces) {
-  if (!interfaces.empty()) {
-    Result<std::vector<Interface>> list = list_interfaces(interfaces);
-    if (!list.ok()) return list.status();
-    SocketAddress address = list->front().address;
-    address.set_port(port);
-    return listen_on(address);
-  }
+// On every address of this host, IPv4 and IPv6; where there is no IPv6, on every IPv4 one.
+Result<Fd> listen_on_all(int port) {
   Result<Fd> listener = listen_on(*SocketAddress::parse(concat("[::]:", port)));
   return listener.ok() ? std::move(listener)
                        : listen_on(*SocketAddress::parse(concat("0.0.0.0:", port)));
@@ -238,7 +247,9 @@ Result<Fd> listen_at_one(const std::string& target, std::string_view interfaces)
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i)
       if (is_local((*addresses)[i])) return listen_on((*addresses)[i]);
   }
-  return listen_on_all(parts->port, interfaces);
+  if (interfaces.empty()) return listen_on_all(parts->port);
+  const auto sought = SocketAddress::resolve(parts->host, parts->port, Deadline::after(kResolve_s));
+  return listen_for(sought.ok() ? *sought : Addresses(), parts->port, interfaces);
 }
 
 }  // namespace
@@ -267,9 +278,10 @@ Result<Place> parse_id(std::string_view text) {
   return place;
 }
 
-std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
-                                          std::string advice) {
-  return std::make_unique<KnownPlace>(std::move(targets), std::move(job), std::move(advice));
+std::unique_ptr<Announcement> known_place(std::string targets, std::string job, std::string advice,
+                                          double patience_s) {
+  return std::make_unique<KnownPlace>(std::move(targets), std::move(job), std::move(advice),
+                                      patience_s);
 }
 std::unique_ptr<Announcement> known_place(Place place) {
   return std::make_unique<KnownPlace>(std::move(place), false);
@@ -292,7 +304,28 @@ std::unique_ptr<Announcement> file_announcement(std::string path, std::string jo
 bool is_local(const SocketAddress& address) {
   SocketAddress any_port = address;
   any_port.set_port(0);
-  return listen_on(any_port, 1).ok();
+  const Result<std::vector<Interface>> list = list_interfaces({});
+  return address.is_loopback() ||
+         (list.ok() && std::any_of(list->begin(), list->end(), [&](const Interface& interface) {
+            return interface.address.to_string() == any_port.to_string();
+          }));
+}
+
+Result<Fd> listen_for(const std::vector<SocketAddress>& sought, int port,
+                      std::string_view interfaces) {
+  if (interfaces.empty()) return listen_on_all(port);
+  const Result<std::vector<Interface>> list = list_interfaces(interfaces);
+  if (!list.ok()) return list.status();
+  SocketAddress first = list->front().address;
+  first.set_port(port);
+  const bool found = std::any_of(sought.begin(), sought.end(), [&](const SocketAddress& address) {
+    return address.to_string() == first.to_string();
+  });
+  const bool elsewhere =
+      !found && std::any_of(sought.begin(), sought.end(), [](const SocketAddress& address) {
+        return !address.is_loopback() && is_local(address);
+      });
+  return elsewhere ? listen_on_all(port) : listen_on(first);
 }
 
 Result<Fd> listen_at(std::string_view targets, std::string_view interfaces) {
@@ -309,8 +342,7 @@ Result<OpenPlace> open_place(std::string_view interfaces) {
   if (!list.ok()) return list.status();
   if (!interfaces.empty()) list->resize(1);
   if (list->empty()) return unsupported("This host has no network interface that is up.");
-  Result<Fd> listener =
-      interfaces.empty() ? listen_on_all(0, {}) : listen_on(list->front().address);
+  Result<Fd> listener = interfaces.empty() ? listen_on_all(0) : listen_on(list->front().address);
   if (!listener.ok()) return listener.status();
   const Result<SocketAddress> bound = local_address(*listener);
   if (!bound.ok()) return bound.status();

@@ -46,12 +46,13 @@ class Announcement {
   virtual std::string advice() const { return {}; }
 };
 
-inline constexpr double kResolve_s = 5;  // that names may take
+inline constexpr double kResolve_s = 5;  // that a name may take before others have their turn
 
 // Known to everybody: "host:port" or "@name", several separated by commas, of which any may be it.
-// `advice` is what to do where nobody is there.
+// `advice` is what to do where nobody is there. A name that takes longer than `patience_s` is
+// looked up again by a later look(), and given twice the time where no other is known.
 std::unique_ptr<Announcement> known_place(std::string targets, std::string job,
-                                          std::string advice = {});
+                                          std::string advice = {}, double patience_s = kResolve_s);
 std::unique_ptr<Announcement> known_place(Place place);
 // Where somebody listened before the place was known.
 std::unique_ptr<Announcement> listening_place(Place place);
@@ -65,9 +66,13 @@ Status check_targets(std::string_view targets);
 std::unique_ptr<Announcement> file_announcement(std::string path, std::string job, Place place);
 
 // Listens where others will look for it: on the first target that can be had; a target that is a
-// number of this host (or "localhost") on that address alone, any other on all addresses, or on the
-// first of the chosen interfaces (Options::interfaces).
+// number of this host (or "localhost") on that address alone, any other as listen_for() does.
 Result<Fd> listen_at(std::string_view targets, std::string_view interfaces = {});
+// On the first of the chosen interfaces (Options::interfaces). On all addresses where none is
+// chosen, or where others, who look at `sought`, would not find it: that is this host, but not that
+// address.
+Result<Fd> listen_for(const std::vector<SocketAddress>& sought, int port,
+                      std::string_view interfaces);
 // Whether `address` belongs to this host.
 bool is_local(const SocketAddress& address);
 

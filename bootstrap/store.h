@@ -16,7 +16,8 @@ struct StoreConfig {
   Rank rank = 0;
   int size = 1;
   std::string job;
-  Key key{};  // of the secret
+  Key key{};        // of the secret
+  Rank server = 0;  // who is expected to serve; -1: nobody knows before it welcomes
 };
 
 // The end that serves. Whoever is not of the job, or does not prove it, is refused with a log line,

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -38,11 +39,6 @@ struct Attempt {
   int64_t retry_at_ns = 0;
   int64_t retry_after_ns = kFirstRetryNs;
 };
-
-bool same_addresses(const std::vector<SocketAddress>& a, const std::vector<SocketAddress>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return x.to_string() == y.to_string(); });
-}
 
 class StoreClient final : public Rendezvous {
  public:
@@ -118,17 +114,26 @@ class StoreClient final : public Rendezvous {
     if (!place.ok() && (own_fault || place.status().code() != Code::system)) return place.status();
     if (!place.ok()) problem_ = std::string(place.status().message());  // names may resolve later
     if (!place.ok() || !place->has_value()) return {};
-    std::vector<SocketAddress> known;
-    for (const Attempt& attempt : attempts_) known.push_back(attempt.address);
-    if ((**place).job == config_.job && same_addresses(known, (**place).addresses)) return {};
+    if ((**place).job != config_.job) attempts_.clear();
     config_.job = (**place).job;
-    attempts_.clear();
-    for (const SocketAddress& address : (**place).addresses) {
-      attempts_.emplace_back(address);
-      attempts_.back().retry_at_ns =
-          now_ns() + static_cast<int64_t>(attempts_.size() - 1) * kNextAddressNs;
-    }
+    try_at((**place).addresses);
     return {};
+  }
+
+  // Attempts at addresses that stay go on: the store may have taken an offer.
+  void try_at(const std::vector<SocketAddress>& addresses) {
+    std::vector<Attempt> before = std::exchange(attempts_, {});
+    for (const SocketAddress& address : addresses) {
+      const auto same = std::find_if(before.begin(), before.end(), [&](const Attempt& attempt) {
+        return attempt.address.to_string() == address.to_string();
+      });
+      attempts_.push_back(same == before.end() ? Attempt(address) : std::move(*same));
+      if (same != before.end())
+        before.erase(same);
+      else
+        attempts_.back().retry_at_ns =
+            now_ns() + static_cast<int64_t>(attempts_.size() - 1) * kNextAddressNs;
+    }
   }
 
   // Fails where there is no descriptor for any attempt; waiting does not help.
@@ -258,6 +263,7 @@ class StoreClient final : public Rendezvous {
       store_ = std::move(attempt.connection);
       challenge_ = *attempt.challenge;
       offered_ = offered_before_ = attempt.offer.nonce;
+      if (const auto server = wire::parse_welcome(*payload)) config_.server = *server;
     } else {
       put_off_stranger(attempt, "it does not prove that it has the secret of this job");
     }
@@ -281,7 +287,7 @@ class StoreClient final : public Rendezvous {
     return {};
   }
 
-  static Status verdict(std::string_view payload) {
+  Status verdict(std::string_view payload) const {
     const std::optional<wire::Refusal> refusal = wire::parse_refusal(payload);
     return refusal ? refusal->status : broken("It sent a verdict that makes no sense.");
   }
@@ -312,7 +318,12 @@ class StoreClient final : public Rendezvous {
         concat("Rank ", config_.rank, " could not meet the other ranks: nobody listens at ", where,
                " any more, so who did has ended or died, or has met the others already; see its "
                "output for the reason."),
-        0);
+        config_.server);
+  }
+
+  // Who serves, as far as that is known.
+  std::string server() const {
+    return config_.server < 0 ? "the first rank on mpirun's host" : concat("rank ", config_.server);
   }
 
   // "10.0.0.1:4000, [fd00::1]:4000": the addresses of those attempts.
@@ -328,8 +339,9 @@ class StoreClient final : public Rendezvous {
     const std::string silent = addresses_where(
         [](const Attempt& attempt) { return attempt.connection.open() && !attempt.connecting; });
     if (!silent.empty())
-      return concat(silent, " accepted the connection but does not answer; is rank 0 stopped, or ",
-                    "not yet at this call?", problem_.empty() ? "" : " Before that: ", problem_);
+      return concat(silent, " accepted the connection but does not answer; is ", server(),
+                    " stopped, or not yet at this call?",
+                    problem_.empty() ? "" : " Before that: ", problem_);
     if (!problem_.empty()) return problem_;
     const std::string asked =
         addresses_where([](const Attempt& attempt) { return attempt.connecting; });
@@ -342,11 +354,11 @@ class StoreClient final : public Rendezvous {
     return Status(
         Code::timeout,
         concat("Rank ", config_.rank, " could not meet the other ranks within the time given (",
-               obstacle(),
-               "). Check that rank 0 runs, that it did not start without this rank, and that "
-               "all ranks have the same rendezvous and job.",
+               obstacle(), "). Check that ", server(),
+               " runs, that it did not start without this rank, and that all ranks have the same "
+               "rendezvous and job.",
                announcement_->advice()),
-        0);
+        config_.server);
   }
 
   Status await_table(const Deadline& deadline, std::vector<std::string>& table) {
@@ -362,15 +374,15 @@ class StoreClient final : public Rendezvous {
       if (!open)
         return Status(
             Code::peer_lost,
-            concat("The rank that runs the store (rank 0, or the first on mpirun's host) ended "
-                   "or died at meeting ",
+            concat("The rank that runs the store (", server(), ") ended or died at meeting ",
                    round_, "; see its output for the reason."),
-            0);
+            config_.server);
       if (deadline.expired())
-        return Status(Code::timeout,
-                      concat("Rank 0 did not answer at meeting ", round_,
-                             " within the time given; is it stopped, or busy elsewhere?"),
-                      0);
+        return Status(
+            Code::timeout,
+            concat("The rank that runs the store (", server(), ") did not answer at meeting ",
+                   round_, " within the time given; is it stopped, or busy elsewhere?"),
+            config_.server);
       pollfd entry{store_.socket().get(), POLLIN, 0};
       if (store_.sending()) entry.events |= POLLOUT;
       if (::poll(&entry, 1, deadline.left_ms(1000)) > 0 && (entry.revents & ~POLLOUT))
@@ -393,8 +405,8 @@ class StoreClient final : public Rendezvous {
     return {};
   }
 
-  static Status broken(std::string_view why) {
-    return Status(Code::internal, concat("The store broke the protocol. ", why), 0);
+  Status broken(std::string_view why) const {
+    return Status(Code::internal, concat("The store broke the protocol. ", why), config_.server);
   }
 
   StoreConfig config_;

@@ -268,7 +268,8 @@ class StoreServer final : public Rendezvous {
     peer.rank = static_cast<Rank>(offer.rank);
     peer.process = offer.process;
     ++stats_.store_sent;
-    peer.answer(wire::Answer(wire::Type::welcome, "", door_.meeting), door_.meeting);
+    peer.answer(wire::Answer(wire::Type::welcome, wire::payload_of(config_.rank), door_.meeting),
+                door_.meeting);
     take(peer, std::move(offer));
     if (!peer.connection.flush()) lose(peer);
   }

@@ -40,5 +40,18 @@ TEST(Deadline, MayBeCancelled) {
   EXPECT_EQ(Deadline().left_ns(), std::numeric_limits<int64_t>::max());
 }
 
+TEST(Deadline, TheSoonerOfTwoIsStillCancelled) {
+  ManualClock clock;
+  std::atomic<bool> cancelled{false};
+  const Deadline deadline = Deadline::after(2, clock).unless(cancelled);
+  EXPECT_EQ(deadline.at_most(1).left_ns(), 1'000'000'000);
+  EXPECT_EQ(deadline.at_most(3).left_ns(), 2'000'000'000);
+  EXPECT_FALSE(Deadline().at_most(60).never());
+  EXPECT_FALSE(Deadline().at_most(60).expired());
+  cancelled = true;
+  for (const double seconds : {1, 3}) EXPECT_TRUE(deadline.at_most(seconds).cancelled());
+  EXPECT_TRUE(Deadline().unless(cancelled).at_most(60).cancelled());
+}
+
 }  // namespace
 }  // namespace weft

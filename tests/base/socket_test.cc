@@ -103,6 +103,16 @@ TEST(SocketAddress, KnowsLinkLocalOnes) {
     EXPECT_EQ(SocketAddress::parse(text)->is_link_local(), local) << text;
 }
 
+TEST(SocketAddress, KnowsLoopback) {
+  for (const auto& [text, loopback] : {std::pair("127.0.0.1:5", true),
+                                       {"127.255.0.9:5", true},
+                                       {"128.0.0.1:5", false},
+                                       {"[::1]:5", true},
+                                       {"[::2]:5", false},
+                                       {"@127.0.0.1", false}})
+    EXPECT_EQ(SocketAddress::parse(text)->is_loopback(), loopback) << text;
+}
+
 TEST(SocketAddress, ResolvesNamesAndNumbers) {
   for (const auto& [host, text] : {std::pair("127.0.0.1", "127.0.0.1:80"), {"::1", "[::1]:80"}}) {
     const auto number = SocketAddress::resolve(host, 80, Deadline::after(0));

@@ -127,6 +127,12 @@ TEST(Frame, AnswersProveThemselvesToOneOffer) {
   }
 }
 
+TEST(Frame, AWelcomeSaysWhoServes) {
+  for (const Rank rank : {0, 1, 70000}) EXPECT_EQ(parse_welcome(payload_of(rank)), rank);
+  for (const std::string& none : {std::string(), payload_of(Rank{-1}), std::string("abc")})
+    EXPECT_FALSE(parse_welcome(none));
+}
+
 TEST(Frame, TablesAndRefusalsRoundTrip) {
   const std::vector<std::string> blobs{"", "a", std::string(70000, 'x'), std::string("\0\1", 2)};
   const std::string table = payload_of(blobs);

@@ -365,6 +365,27 @@ TEST(Rendezvous, OnlyAHostWithAllOfMpirunsAddressesServes) {
   }
 }
 
+// Which is rank 1 here, and who has not met it does not know that.
+TEST(Rendezvous, WhoServesAtMpirunsHostIsBlamed) {
+  const std::string where = concat("hnp:127.0.0.1:", test::free_port());
+  Environment first, other;
+  first.set("OMPI_COMM_WORLD_LOCAL_RANK", "0");
+  other.set("OMPI_COMM_WORLD_LOCAL_RANK", "1");
+  auto early = make_rendezvous({2, 3, where, "j"}, other);
+  const std::string alone = test::describe((*early)->all_gather("x", Deadline::after(0.1)));
+  EXPECT_TRUE(contains(alone, "Check that the first rank on mpirun's host runs")) << alone;
+  EXPECT_TRUE(contains(alone, "[peer -1]")) << alone;
+  const auto said = test::run(Mode::threads, 3, [&](Rank r) -> std::string {
+    auto meeting = make_rendezvous({r, 3, where, "j"}, r == 1 ? first : other);
+    if (!(*meeting)->all_gather("x", Deadline::after(20)).ok()) return "failed";
+    return r == 1 ? "" : test::describe((*meeting)->all_gather("x", Deadline::after(20)));
+  });
+  for (const size_t r : {0, 2}) {
+    EXPECT_TRUE(contains(said[r], "peer lost: The rank that runs the store (rank 1)")) << said[r];
+    EXPECT_TRUE(contains(said[r], "[peer 1]")) << said[r];
+  }
+}
+
 TEST(Rendezvous, ListensOnTheChosenInterfaceOnly) {
   const int port = test::free_port();
   const auto listener = listen_at(concat("a-name-of-some-host:", port), "=lo");

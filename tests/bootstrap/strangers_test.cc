@@ -357,7 +357,7 @@ class Relay {
 
 TEST(Strangers, AChangedTableIsNotBelieved) {
   constexpr size_t kTable =
-      3 * wire::kHeaderBytes + sizeof(Nonce) + sizeof(KeyProof);  // its payload
+      3 * wire::kHeaderBytes + sizeof(Nonce) + sizeof(KeyProof) + 4;  // its payload
   for (const size_t target : {kTable, kTable + 37, kTable + 40}) {
     const int port = test::free_port();
     auto store =

@@ -32,14 +32,8 @@ int common_bits(const SocketAddress& a, const SocketAddress& b) {
   return bits;
 }
 
-bool is_loopback(const SocketAddress& address) {
-  const ConstBytes bytes = number(address);
-  if (address.family() == AF_INET) return bytes[0] == std::byte{127};
-  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr);
-}
-
 int order(const SocketAddress& address, bool same_host, const std::vector<Interface>& mine) {
-  if (is_loopback(address)) return same_host ? 0 : 4;
+  if (address.is_loopback()) return same_host ? 0 : 4;
   bool near = false;
   for (const Interface& interface : mine) {
     const int bits = common_bits(address, interface.address);
