@@ -84,17 +84,19 @@ class KnownPlace final : public Announcement {
     std::erase_if(hosts_, [](const auto& host) { return !host.second.ok(); });
     Status unknown;
     Addresses found;
+    bool slow = false;
     for (const std::string& target : split(targets_, ',')) {
       const Result<Addresses> addresses = addresses_of(target, deadline);
+      slow = slow || addresses.status().code() == Code::timeout;
       if (addresses.ok())
         found.insert(found.end(), addresses->begin(), addresses->end());
       else if (unknown.ok())
         unknown = addresses.status();
     }
-    const bool slow = unknown.code() == Code::timeout && !deadline.expired();
     if (slow && found.empty()) patience_s_ *= 2;  // else the others wait to be tried
     if (!found.empty()) place_.addresses = std::move(found);
-    return slow ? Status(Code::system, std::string(unknown.message())) : unknown;
+    if (unknown.code() != Code::timeout || deadline.expired()) return unknown;
+    return Status(Code::system, std::string(unknown.message()));
   }
 
   Result<Addresses> addresses_of(const std::string& target, const Deadline& deadline) {
@@ -241,7 +243,9 @@ Result<Fd> listen_at_one(const std::string& target, std::string_view interfaces)
   if (!parts.ok()) return parts.status();
   const bool six = parts->host.find(':') != std::string::npos;
   const std::string number = six ? concat("[", parts->host, "]:", parts->port) : target;
-  if (parts->host == "localhost" || SocketAddress::parse(number).ok()) {
+  const Result<SocketAddress> one = SocketAddress::parse(number);
+  if (one.ok() && (parts->host == "0.0.0.0" || parts->host == "::")) return listen_on(*one);
+  if (parts->host == "localhost" || one.ok()) {
     const auto addresses =
         SocketAddress::resolve(parts->host, parts->port, Deadline::after(kResolve_s));
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i)
@@ -249,6 +253,7 @@ Result<Fd> listen_at_one(const std::string& target, std::string_view interfaces)
   }
   if (interfaces.empty()) return listen_on_all(parts->port);
   const auto sought = SocketAddress::resolve(parts->host, parts->port, Deadline::after(kResolve_s));
+  if (sought.status().code() == Code::timeout) return listen_on_all(parts->port);  // wherever it is
   return listen_for(sought.ok() ? *sought : Addresses(), parts->port, interfaces);
 }
 

@@ -5,8 +5,8 @@
 // A rank's calls run one after the other, in the order in which they are made, whichever streams
 // they are put on. As with a Communicator all ranks make the same calls in the same order, except
 // that groups of sends and receives only need both ends of each transfer. By the stream engine
-// (docs/gpu.md) a transfer that is larger than a link's slots may wait for any other one of its
-// group: there the peers have the other ends in one group each, too.
+// (docs/gpu.md) a group that has more than one message with a peer, by size or number of transfers,
+// may wait for any of them: there the peers have the other ends in one group each, too.
 //
 // A stream may be in the course of being captured into a graph. What is put there runs whenever the
 // graph does, behind the calls that the same graph has captured before; how a launch of the graph

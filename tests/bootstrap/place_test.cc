@@ -127,6 +127,18 @@ TEST(Place, ANameThatTakesLongIsAskedForUntilTheDeadline) {
   EXPECT_EQ(rank0, "ok: 0,1");
 }
 
+// Also behind one that nobody knows.
+TEST(Place, ANameThatTakesLongGetsTimeWhereNoOtherIsKnown) {
+  set_name("late", "127.0.0.1", 0.3);
+  const auto place = known_place("nobody.invalid:1,late:1", "j", "", 0.1);
+  for (const Deadline patience = Deadline::after(20); !patience.expired();) {
+    const auto found = place->look(Deadline::after(20));
+    if (found.ok() && found->has_value()) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  FAIL() << "it is not found";
+}
+
 // At once, as it has to know whether it serves; others when they meet.
 TEST(Place, OnlyTheFirstRankOfAHostLooksForMpirunsHost) {
   set_name("mpirun-host", "127.0.0.1");
@@ -177,6 +189,15 @@ TEST(Place, ListensOnTheChosenInterfaceAloneWhereThatIsFound) {
     const auto listener = listen_at(concat(host, ":", port), "=lo");
     ASSERT_TRUE(listener.ok()) << listener.status().to_string();
     EXPECT_EQ(local_address(*listener)->to_string(), concat("127.0.0.1:", port));
+  }
+}
+
+TEST(Place, ListensEverywhereWhereThatIsSaid) {
+  for (const char* everywhere : {"0.0.0.0", "[::]"}) {
+    const std::string target = concat(everywhere, ":", test::free_port());
+    const auto listener = listen_at(target, "=lo");
+    ASSERT_TRUE(listener.ok()) << listener.status().to_string();
+    EXPECT_EQ(local_address(*listener)->to_string(), target);
   }
 }
 

@@ -51,8 +51,11 @@ int main(int argc, char** argv) {
   bool good = true;
   Tally all;
   for (const auto& [kind, tally] : tallies) {
+    const bool fatal = kind.starts_with("simulated") && kind != "simulated slow rank";
+    const bool told = !fatal || tally.faults < 20 || tally.errors > 0;
     if (!tally.good()) std::cout << "bad: " << kind << '\n';
-    good = good && tally.good();
+    if (!told) std::cout << "bad: nobody is told of any fault: " << kind << '\n';
+    good = good && tally.good() && told;
     all += tally;
   }
   if (all.skipped > 0)

@@ -10,7 +10,8 @@
 // what a group sends in which order.
 //
 // Counts by rank, or of the whole message where that is not in blocks, are 0, 1, 7, 49, ... while
-// the message is at most 32 KiB (in the full sweep 64), and the largest for that.
+// the message is at most 64 KiB (up to 8 ranks, with a part for each, 32 but in the full sweep),
+// and the largest for that.
 //
 // In each setting sweep_test runs, in place and out of place,
 //   every operation x type x op defined on it x root, at one count below the largest; neighbours in
@@ -203,7 +204,8 @@ class Cases {
   void add(const OperationInfo& operation, DataType type, std::optional<ReduceOp> op) {
     const size_t ranks = static_cast<size_t>(setting_.ranks);
     const size_t unit = size_of(type) * (in_blocks(operation) ? ranks : 1);
-    const std::vector<size_t> counts = counts_up_to((full_ ? 64 : 32) * 1024 / unit);
+    const bool much = full_ || ranks > 8 || !in_blocks(operation);
+    const std::vector<size_t> counts = counts_up_to((much ? 64 : 32) * 1024 / unit);
     const size_t smaller = counts.size() - 1;
     const size_t turn = static_cast<size_t>(type) + (op ? static_cast<size_t>(*op) : 0) +
                         static_cast<size_t>(operation.operation) + setting_.index();

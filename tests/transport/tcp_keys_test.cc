@@ -143,6 +143,35 @@ TEST(TcpKeys, KeysAreRenewedInBothDirectionsWhileSocketsAreFull) {
     }
 }
 
+TEST(TcpKeys, WhatCameIsReadWhereANewKeyCannotBeSent) {
+  const auto context = context_of(1);
+  Sockets sockets;
+  std::unique_ptr<Tls> ends[] = {context->wrap(sockets.own.get(), true, {}).take(),
+                                 context->wrap(sockets.other.get(), false, {}).take()};
+  std::vector<std::byte> word = pattern(100, 1), place(word.size());
+  const auto say = [&](Tls& tls) {
+    const iovec part{word.data(), word.size()};
+    return tls.send(&part, 1);
+  };
+  const auto hear = [&](Tls& tls) {
+    const iovec part{place.data(), place.size()};
+    return tls.receive(&part, 1);
+  };
+  bool said[2] = {}, heard[2] = {};  // so that each of them needs a new key for the next word
+  for (const Deadline deadline = soon(); !(heard[0] && heard[1]) && !deadline.expired();)
+    for (const int end : {0, 1}) {
+      said[end] = said[end] || say(*ends[end]) == 100;
+      heard[end] = heard[end] || hear(*ends[end]) == 100;
+    }
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(say(*ends[1]), 100);
+  ends[1].reset();
+  sockets.other = Fd();
+  EXPECT_EQ(say(*ends[0]), -1);
+  EXPECT_EQ(errno, EPIPE);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(hear(*ends[0]), 100) << std::strerror(errno);
+  EXPECT_EQ(place, word);
+}
+
 // One end of a connection over which both send all that they have at once.
 class End final : public FrameSink {
  public:

@@ -182,6 +182,10 @@ bool Tls::renew_key() {
     errno = EAGAIN;
     return false;
   }
+  if ((asked.revents & (POLLERR | POLLHUP)) != 0) {  // the message would stop reads for good
+    errno = unsendable_ = EPIPE;
+    return false;
+  }
   records_ = 0;
   const bool asked_for = ::SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED) == 1;
   return written(asked_for ? ::SSL_do_handshake(ssl_) : 0) > 0;
