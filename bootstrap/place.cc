@@ -243,9 +243,7 @@ Result<Fd> listen_at_one(const std::string& target, std::string_view interfaces)
   if (!parts.ok()) return parts.status();
   const bool six = parts->host.find(':') != std::string::npos;
   const std::string number = six ? concat("[", parts->host, "]:", parts->port) : target;
-  const Result<SocketAddress> one = SocketAddress::parse(number);
-  if (one.ok() && (parts->host == "0.0.0.0" || parts->host == "::")) return listen_on(*one);
-  if (parts->host == "localhost" || one.ok()) {
+  if (parts->host == "localhost" || SocketAddress::parse(number).ok()) {
     const auto addresses =
         SocketAddress::resolve(parts->host, parts->port, Deadline::after(kResolve_s));
     for (size_t i = 0; addresses.ok() && i < addresses->size(); ++i)
@@ -309,11 +307,12 @@ std::unique_ptr<Announcement> file_announcement(std::string path, std::string jo
 bool is_local(const SocketAddress& address) {
   SocketAddress any_port = address;
   any_port.set_port(0);
+  const std::string text = any_port.to_string();
+  if (address.is_loopback() || text == "0.0.0.0:0" || text == "[::]:0") return true;
   const Result<std::vector<Interface>> list = list_interfaces({});
-  return address.is_loopback() ||
-         (list.ok() && std::any_of(list->begin(), list->end(), [&](const Interface& interface) {
-            return interface.address.to_string() == any_port.to_string();
-          }));
+  return list.ok() && std::any_of(list->begin(), list->end(), [&](const Interface& interface) {
+           return interface.address.to_string() == text;
+         });
 }
 
 Result<Fd> listen_for(const std::vector<SocketAddress>& sought, int port,

@@ -73,7 +73,7 @@ Result<Fd> listen_at(std::string_view targets, std::string_view interfaces = {})
 // address.
 Result<Fd> listen_for(const std::vector<SocketAddress>& sought, int port,
                       std::string_view interfaces);
-// Whether `address` belongs to this host.
+// Whether `address` belongs to this host, or stands for all that do.
 bool is_local(const SocketAddress& address);
 
 // A listener that other hosts can reach and the place that tells them how: all addresses of this

@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "bench/random.h"
 #include "kernels/reduce.h"
-#include "tests/support/cheap_random.h"
 #include "tests/support/device_boxes.h"
 
 namespace weft::test {
@@ -56,7 +56,8 @@ struct StreamRun {
 class Interpreter {
  public:
   Interpreter(std::span<const Bytes> memory, std::span<const DeviceStream> streams, uint64_t seed)
-      : memory_(memory), streams_(streams), runs_(streams.size()), random_(seed), style_(seed % 4) {
+      : memory_(memory), streams_(streams), runs_(streams.size()), random_(bench::mix(seed)) {
+    style_ = seed % 4;
     slow_ = static_cast<int>(seed / 4 % streams.size());
   }
 
@@ -85,10 +86,10 @@ class Interpreter {
   }
 
   int pick() {
-    if (style_ == 1 && last_ >= 0 && random_() % 32 != 0) return last_;  // bursts
-    const auto stream = static_cast<int>(random_() % streams_.size());
-    if (style_ == 2 && stream == slow_ && random_() % 16 != 0) return (stream + 1) % count();
-    if (style_ == 3 && stream != slow_ && random_() % 16 != 0) return slow_;  // a fast one
+    if (style_ == 1 && last_ >= 0 && random_.next() % 32 != 0) return last_;  // bursts
+    const auto stream = static_cast<int>(random_.next() % streams_.size());
+    if (style_ == 2 && stream == slow_ && random_.next() % 16 != 0) return (stream + 1) % count();
+    if (style_ == 3 && stream != slow_ && random_.next() % 16 != 0) return slow_;  // a fast one
     return stream;
   }
   int count() const { return static_cast<int>(streams_.size()); }
@@ -98,8 +99,8 @@ class Interpreter {
     StreamRun& run = runs_[stream];
     if (!run.running) return begin(stream);
     if (run.workers_left == 0) return publish(stream) || depart(stream);
-    if (random_() % 4 == 0 && publish(stream)) return true;
-    const size_t first = random_() % run.lanes.size();
+    if (random_.next() % 4 == 0 && publish(stream)) return true;
+    const size_t first = random_.next() % run.lanes.size();
     for (size_t i = 0; i < run.lanes.size(); ++i) {
       LaneRun& lane = run.lanes[(first + i) % run.lanes.size()];
       if (!lane.ended && step(stream, lane)) return true;
@@ -225,7 +226,7 @@ class Interpreter {
         if (!ready(stream, lane, s)) return false;
         lane.phase = Phase::data;
         lane.part = 0;
-        lane.reads_first = random_() % 2 == 0;
+        lane.reads_first = random_.next() % 2 == 0;
         return true;
       case Phase::data:
         if (!data(stream, lane, s)) return false;
@@ -481,8 +482,8 @@ class Interpreter {
   std::span<const Bytes> memory_;
   std::span<const DeviceStream> streams_;
   std::vector<StreamRun> runs_;
-  CheapRandom random_;
-  uint64_t style_;
+  bench::Random random_;
+  uint64_t style_ = 0;
   int slow_ = 0, last_ = -1;
   std::unordered_map<const uint64_t*, Rank> writers_;
   std::string fault_;

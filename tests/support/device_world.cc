@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/text.h"
+#include "bench/random.h"
 #include "engine/algorithms/catalog.h"
-#include "tests/support/cheap_random.h"
 
 namespace weft::test {
 namespace {
@@ -139,12 +139,12 @@ struct DeviceWorld::RankCall {
 
 DeviceWorld::DeviceWorld(const DeviceShape& shape, uint64_t seed) : shape_(shape) {
   const DeviceMemoryLayout layout(shape);
-  CheapRandom random(seed);
+  bench::Random random(bench::mix(seed));
   for (Rank r = 0; r < shape.ranks; ++r) {
     auto& memory = memory_.emplace_back(layout.bytes());
     const size_t first = layout.slots(0, 1, 0);  // everything from there on is payload
     for (size_t i = first; i + sizeof(uint64_t) <= memory.size(); i += sizeof(uint64_t)) {
-      const uint64_t garbage = random();
+      const uint64_t garbage = random.next();
       std::memcpy(&memory[i], &garbage, sizeof garbage);
     }
   }

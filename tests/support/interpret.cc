@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tests/support/cheap_random.h"
+#include "bench/random.h"
 #include "tests/support/meaning.h"
 
 namespace weft {
@@ -20,7 +20,7 @@ using test::Meaning;
 class Interpreter {
  public:
   Interpreter(std::span<const Schedule* const> calls, const InterpretOptions& options)
-      : calls_(calls), options_(options), random_(options.seed) {
+      : calls_(calls), options_(options), random_(bench::mix(options.seed)) {
     ranks_ = calls[0]->collective.ranks;
     style_ = static_cast<int>(options.seed % 4);
     people_.resize(ranks_);
@@ -115,7 +115,7 @@ class Interpreter {
     for (Halves& h : people_[rank].in) h = garbage();
     for (Halves& h : people_[rank].out) h = garbage();
   }
-  Halves garbage() { return {random_(), random_()}; }
+  Halves garbage() { return {random_.next(), random_.next()}; }
 
   bool may_enter(Rank rank) const {
     const Person& p = people_[rank];
@@ -143,7 +143,7 @@ class Interpreter {
       state.lane = &lane;
       for (int t = lane.copy; t < options_.rounds; t += program.copies) ++state.copy_rounds;
       state.done = lane.steps.empty() || state.copy_rounds == 0;
-      state.priority = random_();
+      state.priority = random_.next();
       p.lanes_left += state.done ? 0 : 1;
       lanes_.push_back(state);
       for (const Step& step : lane.steps)
@@ -283,7 +283,7 @@ class Interpreter {
     if (lane.phase == 0) {
       lane.carried = carries(lane);
       lane.phase = 1;
-      lane.read_all_first = random_() % 2;
+      lane.read_all_first = random_.next() % 2;
       if (!begin_step(lane)) return;
     }
     const int half = lane.read_all_first ? (lane.phase - 1) % 2 : (lane.phase - 1) / 2;
@@ -412,15 +412,15 @@ class Interpreter {
   bool may_leave(Rank rank) const { return people_[rank].entered && people_[rank].lanes_left == 0; }
   void move_people() {
     for (Rank r = 0; r < ranks_; ++r) {
-      if (random_() % 4 == 0 && may_leave(r)) leave(r);
+      if (random_.next() % 4 == 0 && may_leave(r)) leave(r);
       // Somebody comes late, by style.
       const unsigned lateness = style_ == 1 && r == int(options_.seed / 4 % ranks_) ? 64 : 2;
-      if (random_() % lateness == 0 && may_enter(r)) enter(r);
+      if (random_.next() % lateness == 0 && may_enter(r)) enter(r);
     }
   }
 
   int pick(const std::vector<int>& able) {
-    const auto any = [&] { return able[random_() % able.size()]; };
+    const auto any = [&] { return able[random_.next() % able.size()]; };
     switch (style_) {
       case 0: return any();
       case 1: {  // one rank is slow
@@ -430,14 +430,14 @@ class Interpreter {
         return any();
       }
       case 2: {  // priorities that change now and then
-        if (random_() % 64 == 0) lanes_[any()].priority = random_();
+        if (random_.next() % 64 == 0) lanes_[any()].priority = random_.next();
         return *std::max_element(able.begin(), able.end(), [&](int a, int b) {
           return lanes_[a].priority < lanes_[b].priority;
         });
       }
       default: {  // bursts
         const bool go_on = std::find(able.begin(), able.end(), last_) != able.end();
-        if (!go_on || random_() % 16 == 0) last_ = any();
+        if (!go_on || random_.next() % 16 == 0) last_ = any();
         return last_;
       }
     }
@@ -445,7 +445,7 @@ class Interpreter {
 
   std::span<const Schedule* const> calls_;
   InterpretOptions options_;
-  test::CheapRandom random_;
+  bench::Random random_;
   int ranks_ = 0;
   int style_ = 0;
   int last_ = -1;
