@@ -47,13 +47,8 @@ bool Point::same_sweep(const Point& other) const {
   return *this == same;
 }
 
-std::optional<Summary> Measured::summary() const {
-  if (wrong || times_us.empty()) return std::nullopt;
-  return summarize(times_us);
-}
-
 Comparison::Comparison(std::vector<Library> libraries, int ranks)
-    : libraries_(std::move(libraries)), ranks_(ranks) {}
+    : libraries_(std::move(libraries)), ranks_(ranks), ended_(libraries_.size()) {}
 
 Result<Said> Comparison::add(size_t library, std::string_view line) {
   if (!line.starts_with("{")) return Said::remark;
@@ -69,7 +64,7 @@ Result<Said> Comparison::add(size_t library, std::string_view line) {
     return Said::row;
   }
   if (member(json, "totals").is_object()) {
-    end_round(library);
+    end_figures(library);
     return Said::totals;
   }
   return invalid_argument(concat("printed what is no result: ", line.substr(0, kShown)));
@@ -91,34 +86,43 @@ Status Comparison::add_row(size_t library, const Json& row) {
 
   Line& line = line_at(point);
   Measured& measured = line.measured[library];
-  measured.of_this_us.push_back(time_us);
+  measured.begun.push_back({ended_[library], time_us});
   measured.wrong |= number_of(member(figure, "wrong")) + number_of(member(figure, "touched")) > 0;
   if (library != 0) return {};
   line.algorithm = algorithm_of(row);
   if (const double floor = number_of(member(row, "floor_us")); floor > 0)
-    line.floor_us = std::min(floor, line.floor_us.value_or(floor));
+    line.floors.push_back({ended_[library], floor});
   return {};
 }
 
-void Comparison::end_round(size_t library) {
+void Comparison::end_figures(size_t library) {
   for (Line& line : lines_) {
     Measured& measured = line.measured[library];
-    const std::vector<double> times = std::exchange(measured.of_this_us, {});
-    measured.times_us.insert(measured.times_us.end(), times.begin(), times.end());
+    const std::vector<Sample> times = std::exchange(measured.begun, {});
+    measured.times.insert(measured.times.end(), times.begin(), times.end());
   }
+  ++ended_[library];
+}
+
+void Comparison::end_run(size_t library, const Hops& hops) {
+  libraries_[library].hops.push_back(hops);
+  std::vector<std::vector<Hops>> runs;
+  for (const Library& of_one : libraries_)
+    runs.push_back(of_one.note.empty() ? of_one.hops : std::vector<Hops>());
+  alike_ = alike(runs);
 }
 
 Line& Comparison::line_at(const Point& point) {
   const auto it = std::find_if(lines_.begin(), lines_.end(),
                                [&](const Line& line) { return line.point == point; });
   if (it != lines_.end()) return *it;
-  lines_.push_back({point, std::nullopt, {}, std::vector<Measured>(libraries_.size())});
+  lines_.push_back({point, {}, {}, std::vector<Measured>(libraries_.size())});
   return lines_.back();
 }
 
 bool Comparison::has_figures(size_t library) const {
   return std::any_of(lines_.begin(), lines_.end(),
-                     [&](const Line& line) { return !line.measured[library].times_us.empty(); });
+                     [&](const Line& line) { return !line.measured[library].times.empty(); });
 }
 
 bool Comparison::has_wrong(size_t library) const {
@@ -126,11 +130,40 @@ bool Comparison::has_wrong(size_t library) const {
                      [&](const Line& line) { return line.measured[library].wrong; });
 }
 
-std::optional<Best> best_peer(const Line& line) {
-  const std::optional<Summary> weft = line.measured[0].summary();
+size_t Comparison::alike_runs() const {
+  size_t fewest = std::numeric_limits<size_t>::max();
+  for (const std::vector<bool>& runs : alike_)
+    if (!runs.empty())
+      fewest = std::min(fewest, static_cast<size_t>(std::count(runs.begin(), runs.end(), true)));
+  return fewest == std::numeric_limits<size_t>::max() ? 0 : fewest;
+}
+
+bool Comparison::counts(size_t library, size_t run) const {
+  if (alike_runs() == 0 || alike_[library].empty()) return true;
+  return alike_[library][run];
+}
+
+std::optional<Summary> Comparison::summary(const Line& line, size_t library) const {
+  const Measured& measured = line.measured[library];
+  std::vector<double> times_us;
+  for (const Sample& time : measured.times)
+    if (counts(library, time.run)) times_us.push_back(time.us);
+  if (measured.wrong || times_us.empty()) return std::nullopt;
+  return summarize(std::move(times_us));
+}
+
+std::optional<double> Comparison::floor_us(const Line& line) const {
+  std::optional<double> least;
+  for (const Sample& floor : line.floors)
+    if (counts(0, floor.run)) least = std::min(floor.us, least.value_or(floor.us));
+  return least;
+}
+
+std::optional<Best> Comparison::best_peer(const Line& line) const {
+  const std::optional<Summary> weft = summary(line, 0);
   std::optional<Best> best;
   for (size_t i = 1; weft && i < line.measured.size(); ++i) {
-    const std::optional<Summary> peer = line.measured[i].summary();
+    const std::optional<Summary> peer = summary(line, i);
     if (!peer) continue;
     const double ratio = peer->median / weft->median;
     if (!best || ratio < best->ratio) best = Best{i, ratio};

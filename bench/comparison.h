@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "bench/alike.h"
 #include "bench/operation.h"
 #include "bench/statistics.h"
 
@@ -16,9 +17,9 @@ struct Library {
   std::string name;
   std::string program;  // path; empty where it is not installed
   std::vector<std::string> arguments;
-  nlohmann::ordered_json run;   // what it said about its first run
-  std::vector<double> hops_us;  // of a flag between two cores, before each run
-  std::string note;             // why figures of it are missing or left out; empty: none are
+  nlohmann::ordered_json run;  // what it said about its first run
+  std::vector<Hops> hops;      // of a flag between two cores, by run
+  std::string note;            // why figures of it are missing or left out; empty: none are
 };
 
 // One call of the sweep.
@@ -33,22 +34,31 @@ struct Point {
   bool same_sweep(const Point& other) const;
 };
 
+// Of one run.
+struct Sample {
+  size_t run = 0;
+  double us = 0;
+};
+
 // Of one library at one point.
 struct Measured {
-  std::vector<double> times_us;    // by round
-  std::vector<double> of_this_us;  // of the round that is under way
-  bool wrong = false;              // in any round
-
-  // nullopt where it has no figures, or wrong ones.
-  std::optional<Summary> summary() const;
+  std::vector<Sample> times;  // of runs that came to their end
+  std::vector<Sample> begun;  // of the run that is under way
+  bool wrong = false;         // in any run
 };
 
 // All libraries at one point.
 struct Line {
   Point point;
-  std::optional<double> floor_us;  // the least of the rounds
   std::string algorithm;           // weft's
+  std::vector<Sample> floors;      // of weft's runs
   std::vector<Measured> measured;  // by library
+};
+
+// The fastest peer at a line, by median, and its time over weft's: above 1 weft is faster.
+struct Best {
+  size_t library = 0;
+  double ratio = 0;
 };
 
 // What a line of a library's output is: a launcher's remark, about the run, a figure, or the end.
@@ -60,9 +70,12 @@ class Comparison {
   Comparison(std::vector<Library> libraries, int ranks);
 
   // Takes in a line that a library printed (weft-bench --json-lines) and says what it was. An error
-  // says what is wrong with it. Figures of a round count when its totals have come: those of one
-  // that breaks off do not.
+  // says what is wrong with it. Figures of a run count when its totals have come: those of one that
+  // breaks off do not.
   Result<Said> add(size_t library, std::string_view line);
+  // What a flag took before and after a run that came to its end, and so which runs are alike.
+  // Without it all count.
+  void end_run(size_t library, const Hops& hops);
 
   std::vector<Library>& libraries() { return libraries_; }
   const std::vector<Library>& libraries() const { return libraries_; }
@@ -71,21 +84,26 @@ class Comparison {
   bool has_figures(size_t library) const;
   bool has_wrong(size_t library) const;
 
+  // Runs alike of the library that has the fewest of them, but for libraries that are left out.
+  size_t alike_runs() const;
+  // Whether figures of a run count: it is alike, or none are.
+  bool counts(size_t library, size_t run) const;
+  // Of runs that count; nullopt where there are no figures, or wrong ones.
+  std::optional<Summary> summary(const Line& line, size_t library) const;
+  // The least of weft's runs that count.
+  std::optional<double> floor_us(const Line& line) const;
+  std::optional<Best> best_peer(const Line& line) const;
+
  private:
   Status add_row(size_t library, const nlohmann::ordered_json& row);
-  void end_round(size_t library);
+  void end_figures(size_t library);
   Line& line_at(const Point& point);
 
   std::vector<Library> libraries_;
   int ranks_;
-  std::vector<Line> lines_;  // by first appearance
+  std::vector<Line> lines_;               // by first appearance
+  std::vector<size_t> ended_;             // runs that came to their end, by library
+  std::vector<std::vector<bool>> alike_;  // by library and run
 };
-
-// The fastest peer at a line, by median, and its time over weft's: above 1 weft is faster.
-struct Best {
-  size_t library = 0;
-  double ratio = 0;
-};
-std::optional<Best> best_peer(const Line& line);
 
 }  // namespace weft::bench

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "base/text.h"
@@ -27,18 +28,20 @@ std::string titles(const Comparison& comparison) {
   return text + "  ratio  best peer\n";
 }
 
-std::string summary_text(const Measured& measured) {
-  if (measured.wrong) return format("  %9s %6s", "wrong", "");
-  const std::optional<Summary> summary = measured.summary();
+std::string summary_text(const Comparison& comparison, const Line& line, size_t library) {
+  if (line.measured[library].wrong) return format("  %9s %6s", "wrong", "");
+  const std::optional<Summary> summary = comparison.summary(line, library);
   if (!summary) return format("  %9s %6s", "-", "");
   return format("  %9s %5.0f%%", time_text(summary->median).c_str(), 100 * summary->spread());
 }
 
 std::string line_text(const Comparison& comparison, const Line& line) {
-  std::string text = format("%12zu %7s", line.point.bytes,
-                            line.floor_us ? time_text(*line.floor_us).c_str() : "-");
-  for (const Measured& measured : line.measured) text += summary_text(measured);
-  const std::optional<Best> best = best_peer(line);
+  const std::optional<double> floor_us = comparison.floor_us(line);
+  std::string text =
+      format("%12zu %7s", line.point.bytes, floor_us ? time_text(*floor_us).c_str() : "-");
+  for (size_t library = 0; library < line.measured.size(); ++library)
+    text += summary_text(comparison, line, library);
+  const std::optional<Best> best = comparison.best_peer(line);
   if (!best) return text + "      -  -\n";
   return text +
          format("  %5.2f  %s\n", best->ratio, comparison.libraries()[best->library].name.c_str());
@@ -48,7 +51,7 @@ std::string totals_text(const Comparison& comparison) {
   std::vector<double> ratios;
   double logs = 0;
   for (const Line& line : comparison.lines())
-    if (const std::optional<Best> best = best_peer(line)) {
+    if (const std::optional<Best> best = comparison.best_peer(line)) {
       ratios.push_back(best->ratio);
       logs += std::log(best->ratio);
     }
@@ -59,30 +62,44 @@ std::string totals_text(const Comparison& comparison) {
                 *std::min_element(ratios.begin(), ratios.end()), behind, ratios.size());
 }
 
-// Where cores move (virtual machines do that), libraries may have run on near ones or on far ones.
+// The runs that count of each library, and what a flag took in them.
 std::string hops_text(const Comparison& comparison) {
-  constexpr double kMoved = 2;
   std::string text;
-  double least = 0, most = 0;
-  for (const Library& library : comparison.libraries()) {
-    if (library.hops_us.empty()) continue;
-    const auto [low, high] = std::minmax_element(library.hops_us.begin(), library.hops_us.end());
-    text +=
-        format("%s%s %.2f to %.2f", text.empty() ? "" : ", ", library.name.c_str(), *low, *high);
-    least = least > 0 ? std::min(least, *low) : *low;
-    most = std::max(most, *high);
+  bool all_count = true, measured = false;
+  for (size_t i = 0; i < comparison.libraries().size(); ++i) {
+    const Library& library = comparison.libraries()[i];
+    double least = std::numeric_limits<double>::max(), most = 0;
+    size_t counted = 0;
+    for (size_t run = 0; run < library.hops.size(); ++run) {
+      const auto [before_us, after_us] = library.hops[run];
+      measured |= before_us > 0;
+      if (!comparison.counts(i, run)) continue;
+      ++counted;
+      least = std::min({least, before_us, after_us});
+      most = std::max({most, before_us, after_us});
+    }
+    if (counted == 0) continue;
+    all_count &= counted == library.hops.size();
+    text += format("%s%s %.2f to %.2f (%zu of %zu runs)", text.empty() ? "" : ", ",
+                   library.name.c_str(), least, most, counted, library.hops.size());
   }
-  if (text.empty()) return "";
-  text = concat("# flag hop between two cores before each run, us: ", text, "\n");
-  if (most <= kMoved * least) return text;
-  return text +
-         "# The cores were near at times and far at others: compare medians of many --rounds.\n";
+  if (!measured) return "";
+  text = concat("# flag hop between two cores before and after runs that count, us: ", text, "\n");
+  if (comparison.alike_runs() == 0)
+    return text + "# The cores moved, and the libraries never had them alike: try again.\n";
+  if (all_count) return text;
+  return text + "# The cores moved: runs count where they were as far apart as in the others'.\n";
 }
 
-Json samples_json(const Measured& measured, double bus_bytes, bool checked) {
-  Json json = {{"times_us", measured.times_us},
-               {"wrong", checked ? Json(measured.wrong) : Json(nullptr)}};
-  if (const std::optional<Summary> summary = measured.summary()) {
+Json samples_json(const Comparison& comparison, const Line& line, size_t library, double bus_bytes,
+                  bool checked) {
+  const Measured& measured = line.measured[library];
+  Json counted = Json::array(), others = Json::array();
+  for (const Sample& time : measured.times)
+    (comparison.counts(library, time.run) ? counted : others).push_back(time.us);
+  Json json = {{"times_us", counted}, {"wrong", checked ? Json(measured.wrong) : Json(nullptr)}};
+  if (!others.empty()) json["other_times_us"] = others;
+  if (const std::optional<Summary> summary = comparison.summary(line, library)) {
     json["median_us"] = summary->median;
     json["quartiles_us"] = {summary->low, summary->high};
     json["busbw_gbps"] = bus_bytes * 1e-3 / summary->median;
@@ -96,16 +113,18 @@ Json to_json(const Comparison& comparison, const Line& line, bool checked) {
       static_cast<double>(point.bytes) * bus_factor(point.operation, comparison.ranks());
   Json libraries;
   for (size_t i = 0; i < line.measured.size(); ++i)
-    libraries[comparison.libraries()[i].name] = samples_json(line.measured[i], bus_bytes, checked);
+    libraries[comparison.libraries()[i].name] =
+        samples_json(comparison, line, i, bus_bytes, checked);
+  const std::optional<double> floor_us = comparison.floor_us(line);
   Json json = {{"collective", name(point.operation)},
                {"size_bytes", point.bytes},
                {"type", point.type},
                {"op", point.op.empty() ? Json(nullptr) : Json(point.op)},
                {"root", point.root < 0 ? Json(nullptr) : Json(point.root)},
-               {"floor_us", line.floor_us ? Json(*line.floor_us) : Json(nullptr)},
+               {"floor_us", floor_us ? Json(*floor_us) : Json(nullptr)},
                {"algorithm", line.algorithm},
                {"libraries", libraries}};
-  const std::optional<Best> best = best_peer(line);
+  const std::optional<Best> best = comparison.best_peer(line);
   json["best_peer"] = best ? Json(comparison.libraries()[best->library].name) : Json(nullptr);
   json["ratio"] = best ? Json(best->ratio) : Json(nullptr);
   return json;
@@ -141,16 +160,23 @@ std::string comparison_text(const Comparison& comparison, const RunInfo& run) {
 
 Json to_json(const Comparison& comparison, const RunInfo& run, bool complete) {
   Json libraries = Json::array(), rows = Json::array();
-  for (const Library& library : comparison.libraries())
+  for (size_t i = 0; i < comparison.libraries().size(); ++i) {
+    const Library& library = comparison.libraries()[i];
+    Json runs = Json::array();
+    for (size_t at = 0; at < library.hops.size(); ++at)
+      runs.push_back({{"hop_before_us", library.hops[at].before_us},
+                      {"hop_after_us", library.hops[at].after_us},
+                      {"counts", comparison.counts(i, at)}});
     libraries.push_back({{"name", library.name},
                          {"program", library.program},
                          {"arguments", library.arguments},
                          {"note", library.note},
-                         {"hops_us", library.hops_us},
+                         {"runs", runs},
                          {"run", library.run}});
+  }
   for (const Line& line : comparison.lines())
     rows.push_back(to_json(comparison, line, run.options.checks > 0));
-  return {{"format", "weft-bench comparison 1"},
+  return {{"format", "weft-bench comparison 2"},
           {"complete", complete},
           {"run", to_json(run)},
           {"ranks", comparison.ranks()},

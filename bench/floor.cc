@@ -37,12 +37,6 @@ void pin_to_own_cpu(int index) {
   bind_to_cpu(cpus[static_cast<size_t>(index) % cpus.size()]);
 }
 
-int reachable_cpu_count() {
-  size_t count = 0;
-  std::thread([&] { count = reachable_cpus().size(); }).join();
-  return static_cast<int>(count);
-}
-
 // Runs `body(index)` on `count` threads that start together, `each` of them on a CPU of their own,
 // and gives the sum of their results.
 double together(int count, const std::function<double(int)>& body, int each = 1) {
@@ -205,6 +199,12 @@ double measure_tcp_rate(int cpus) {
 }
 
 }  // namespace
+
+int reachable_cpu_count() {
+  size_t count = 0;
+  std::thread([&] { count = reachable_cpus().size(); }).join();
+  return static_cast<int>(count);
+}
 
 // Half a round trip, in the quickest of many short runs: on a busy machine most of them wait for
 // the scheduler, which is not what is asked here.

@@ -57,6 +57,9 @@ struct Calibration {
 // largest message.
 Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp);
 
+// CPUs that threads may run on.
+int reachable_cpu_count();
+
 // Seconds, in a tenth of one at most; on one CPU it is the time to switch between threads.
 double measure_flag_hop();
 

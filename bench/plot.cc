@@ -97,12 +97,14 @@ Chart chart_of(const Comparison& comparison, const RunInfo& run) {
     last = &line;
     const auto bytes = static_cast<double>(line.point.bytes);
     const double factor = bus_factor(line.point.operation, comparison.ranks());
-    size_t curve = 0;
-    for (const Measured& measured : line.measured) {
-      const Summary s = measured.summary().value_or(Summary{kNothing, kNothing, kNothing});
-      sweeps.back().add_spot(curve++, bytes, factor, {bytes, s.median, s.low, s.high});
+    const size_t libraries = line.measured.size();
+    for (size_t curve = 0; curve < libraries; ++curve) {
+      const Summary s =
+          comparison.summary(line, curve).value_or(Summary{kNothing, kNothing, kNothing});
+      sweeps.back().add_spot(curve, bytes, factor, {bytes, s.median, s.low, s.high});
     }
-    if (line.floor_us) sweeps.back().add_spot(curve, bytes, factor, {bytes, *line.floor_us});
+    if (const std::optional<double> floor_us = comparison.floor_us(line))
+      sweeps.back().add_spot(libraries, bytes, factor, {bytes, *floor_us});
   }
   return lay_out(concat(run.machine.cpu, ", ", run.machine.cores, " cores\n", run.date,
                         ": medians and quartiles of ", run.options.rounds, " rounds"),

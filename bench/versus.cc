@@ -38,6 +38,7 @@ constexpr std::array<KnownPeer, 3> kKnownPeers{{
 constexpr std::string_view kSettings[] = {"WEFT_", "OMPI_", "PMIX_", "PRTE_", "MPICH_",
                                           "MPIR_", "UCX_",  "FI_",   "HYDRA_"};
 
+constexpr int kTries = 3;    // times --rounds, at most, where the cores move
 constexpr double kEndS = 5;  // that a library may take to end after its last result
 
 bool is_program(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
@@ -96,7 +97,7 @@ class Rounds {
   // The exit status.
   int run() {
     const size_t count = comparison_.libraries().size();
-    for (round_ = 0; round_ < options_.rounds && !over_; ++round_)
+    for (round_ = 0; !over_ && wanted(); ++round_)
       for (size_t turn = 0; turn < count && !over_; ++turn)
         run_one((turn + static_cast<size_t>(round_)) % count);  // nobody always comes first
     return status_;
@@ -104,6 +105,13 @@ class Rounds {
   bool went_through() const { return !over_; }
 
  private:
+  // More rounds than asked for where the cores move: until so many runs of each library are alike.
+  bool wanted() const {
+    if (round_ < options_.rounds) return true;
+    return comparison_.alike_runs() < static_cast<size_t>(options_.rounds) &&
+           round_ < kTries * options_.rounds;
+  }
+
   void run_one(size_t index) {
     Library& library = comparison_.libraries()[index];
     if (!library.note.empty()) return;
@@ -113,7 +121,7 @@ class Rounds {
     rows_ = 0;
     finished_ = false;
     show(library);
-    library.hops_us.push_back(measure_flag_hop() * 1e6);
+    hops_.before_us = hop_us();
     const auto on_line = [&](std::string_view line) { return take_line(index, line); };
     const Result<WatchedEnd> end = run_watched(spec, options_.engine.timeout_s, on_line);
     progress_.clear();
@@ -151,6 +159,13 @@ class Rounds {
       comparison_.libraries()[index].note = "skipped: it has none of these calls.";
       over_ |= index == 0 || !anybody_left();
     }
+    hops_.after_us = hop_us();
+    if (finished_) comparison_.end_run(index, hops_);
+  }
+
+  // One CPU is as far from itself as ever.
+  double hop_us() const {
+    return options_.floor && reachable_cpu_count() > 1 ? measure_flag_hop() * 1e6 : 0;
   }
 
   bool anybody_left() const {
@@ -175,13 +190,16 @@ class Rounds {
   }
 
   void show(const Library& library) {
-    progress_.show(concat("[round ", round_ + 1, "/", options_.rounds, "] ", library.name, ", ",
-                          rows_, " rows"));
+    const std::string round = round_ < options_.rounds ? concat("/", options_.rounds)
+                                                       : concat(", ", comparison_.alike_runs(), "/",
+                                                                options_.rounds, " alike");
+    progress_.show(concat("[round ", round_ + 1, round, "] ", library.name, ", ", rows_, " rows"));
   }
 
   const BenchOptions& options_;
   Comparison& comparison_;
   Progress progress_;
+  Hops hops_;  // of the run that is under way
   int round_ = 0;
   int rows_ = 0;           // of the library that runs
   bool finished_ = false;  // so it says
@@ -228,7 +246,8 @@ Status complain_about_missing(const std::vector<Library>& libraries) {
 // An error where all went well and yet no figure of a peer is beside one of weft's.
 Status complain_about_nothing(const Comparison& comparison) {
   const std::vector<Line>& lines = comparison.lines();
-  if (std::any_of(lines.begin(), lines.end(), [](const Line& line) { return best_peer(line); }))
+  if (std::any_of(lines.begin(), lines.end(),
+                  [&](const Line& line) { return comparison.best_peer(line); }))
     return {};
   if (!comparison.has_figures(0))
     return invalid_argument(

@@ -70,7 +70,7 @@ TEST(Comparison, TheRatioIsTheBestPeersMedianOverWefts) {
   for (const double us : {6.0, 6.0, 1.0}) add(comparison, 1, row(64, us));
   for (const double us : {5.0, 5.0, 9.0}) add(comparison, 2, row(64, us));
   ASSERT_EQ(comparison.lines().size(), 1u);
-  const std::optional<Best> best = best_peer(comparison.lines()[0]);
+  const std::optional<Best> best = comparison.best_peer(comparison.lines()[0]);
   ASSERT_TRUE(best);
   EXPECT_EQ(best->library, 2u);
   EXPECT_EQ(best->ratio, 2.5);
@@ -84,9 +84,9 @@ TEST(Comparison, WrongFiguresDoNotCount) {
   add(comparison, 2, row(64, 8));
   EXPECT_TRUE(comparison.has_wrong(1));
   EXPECT_FALSE(comparison.has_wrong(2));
-  EXPECT_EQ(best_peer(comparison.lines()[0])->ratio, 4);
+  EXPECT_EQ(comparison.best_peer(comparison.lines()[0])->ratio, 4);
   add(comparison, 0, row(64, 2, 1));
-  EXPECT_FALSE(best_peer(comparison.lines()[0])) << "weft's own are wrong";
+  EXPECT_FALSE(comparison.best_peer(comparison.lines()[0])) << "weft's own are wrong";
 }
 
 TEST(Comparison, TheFloorIsTheLeastOfWefts) {
@@ -95,7 +95,7 @@ TEST(Comparison, TheFloorIsTheLeastOfWefts) {
   add(comparison, 0, row(64, 2, 0, 0.4));
   add(comparison, 0, row(64, 2));
   add(comparison, 1, row(64, 2, 0, 0.1));
-  EXPECT_EQ(comparison.lines()[0].floor_us, 0.4);
+  EXPECT_EQ(comparison.floor_us(comparison.lines()[0]), 0.4);
   EXPECT_EQ(comparison.lines()[0].algorithm, "ring/simple");
 }
 
@@ -104,7 +104,8 @@ TEST(Comparison, FiguresOfARoundThatBreaksOffDoNotCount) {
   add(comparison, 0, row(64, 2));
   add(comparison, 1, row(64, 4));
   EXPECT_TRUE(comparison.add(1, row(64, 400)).ok());
-  EXPECT_EQ(comparison.lines()[0].measured[1].times_us, std::vector{4.0});
+  ASSERT_EQ(comparison.lines()[0].measured[1].times.size(), 1u);
+  EXPECT_EQ(comparison.summary(comparison.lines()[0], 1)->median, 4);
 }
 
 TEST(Comparison, MessagesOfNoBytesAreNone) {
@@ -261,18 +262,61 @@ TEST(ComparisonReport, SaysWhereTheCoresWere) {
   Comparison comparison = filled();
   RunInfo run;
   EXPECT_EQ(comparison_text(comparison, run).find("flag hop"), std::string::npos);
-  comparison.libraries()[0].hops_us = {0.05, 0.06, 0.05};
-  comparison.libraries()[1].hops_us = {0.06, 0.05, 0.09};
+  comparison.end_run(0, {0.05, 0.06});
+  comparison.end_run(1, {0.07, 0.05});
   std::string text = comparison_text(comparison, run);
-  EXPECT_NE(text.find("before each run, us: weft 0.05 to 0.06, one 0.05 to 0.09\n"),
+  EXPECT_NE(text.find("us: weft 0.05 to 0.06 (1 of 1 runs), one 0.05 to 0.07 (1 of 1 runs)\n"),
             std::string::npos)
       << text;
-  EXPECT_EQ(text.find("near at times"), std::string::npos);
-  comparison.libraries()[1].hops_us.push_back(0.26);
+  EXPECT_EQ(text.find("The cores moved"), std::string::npos);
+  add(comparison, 1, row(64, 9));
+  comparison.end_run(1, {0.05, 0.26});
   text = comparison_text(comparison, run);
-  EXPECT_NE(text.find("one 0.05 to 0.26\n# The cores were near at times"), std::string::npos)
+  EXPECT_NE(text.find("one 0.05 to 0.07 (1 of 2 runs)\n# The cores moved: runs count"),
+            std::string::npos)
       << text;
-  EXPECT_EQ(to_json(comparison, run, true)["libraries"][1]["hops_us"].size(), 4u);
+}
+
+void add_run(Comparison& comparison, size_t library, double us, double hop_us) {
+  add(comparison, library, row(64, us, 0, us / 10));
+  comparison.end_run(library, {hop_us, hop_us});
+}
+
+TEST(Comparison, RunsCountWhoseCoresWereWhereTheOthersWere) {
+  std::vector<Library> libraries(2);
+  libraries[0].name = "weft";
+  libraries[1].name = "one";
+  Comparison comparison(libraries, 2);
+  add_run(comparison, 0, 30, 0.25);
+  add_run(comparison, 1, 20, 0.05);
+  EXPECT_EQ(comparison.alike_runs(), 0u);
+  EXPECT_EQ(comparison.summary(comparison.lines()[0], 0)->median, 30) << "none alike: all count";
+  EXPECT_NE(comparison_text(comparison, RunInfo()).find("never had them alike"), std::string::npos);
+  for (const double us : {10, 12}) add_run(comparison, 0, us, 0.05);
+  for (const double us : {44, 48}) add_run(comparison, 1, us, 0.25);
+  EXPECT_EQ(comparison.alike_runs(), 1u);
+  add_run(comparison, 1, 24, 0.06);
+  EXPECT_EQ(comparison.alike_runs(), 2u);
+  const Line& line = comparison.lines()[0];
+  EXPECT_EQ(comparison.summary(line, 0)->median, 11);
+  EXPECT_EQ(comparison.summary(line, 1)->median, 22);
+  EXPECT_EQ(comparison.best_peer(line)->ratio, 2);
+  EXPECT_EQ(comparison.floor_us(line), 1) << "the least of weft's that count";
+  const Json json = to_json(comparison, RunInfo(), true);
+  EXPECT_EQ(json["rows"][0]["libraries"]["one"]["times_us"], Json::array({20.0, 24.0}));
+  EXPECT_EQ(json["rows"][0]["libraries"]["one"]["other_times_us"], Json::array({44.0, 48.0}));
+  EXPECT_EQ(json["libraries"][0]["runs"][0]["counts"], false);
+  EXPECT_EQ(json["libraries"][0]["runs"][1]["hop_after_us"], 0.05);
+}
+
+TEST(Comparison, WhoIsLeftOutHasNoSayInWhatCounts) {
+  Comparison comparison = of_three();
+  add_run(comparison, 2, 1, 0.25);
+  comparison.libraries()[2].note = "left out";
+  add_run(comparison, 0, 2, 0.05);
+  add_run(comparison, 1, 4, 0.05);
+  EXPECT_EQ(comparison.alike_runs(), 1u);
+  EXPECT_EQ(comparison.summary(comparison.lines()[0], 2)->median, 1);
 }
 
 // Whatever a peer's program prints, it is a figure or an error.

@@ -50,7 +50,8 @@ def main():
         for row in rows:
             assert row["best_peer"] in PEERS and row["ratio"] > 0 and row["floor_us"] > 0, row
             for library in ("weft", *PEERS):
-                assert len(row["libraries"][library]["times_us"]) == 2, row
+                times = row["libraries"][library]  # of more rounds where the cores move
+                assert len(times["times_us"]) + len(times.get("other_times_us", [])) >= 2, row
 
 
 main()

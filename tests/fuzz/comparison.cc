@@ -17,6 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bench::Comparison comparison(std::move(libraries), 2);
   for (size_t line = 0; !rest.empty(); ++line)
     (void)comparison.add(line % kLibraries, take_word(rest, '\n'));
-  for (const bench::Line& line : comparison.lines()) (void)bench::best_peer(line);
+  for (const bench::Line& line : comparison.lines()) (void)comparison.best_peer(line);
   return 0;
 }
