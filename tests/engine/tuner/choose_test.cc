@@ -99,6 +99,12 @@ TEST(Choose, LeavesMoreBesideLinksWhereRanksShareCores) {
   expect_left_up_to(1.2, Kind::reduce, 1 << 18, 3);
 }
 
+// But those of a ring where every core has two ranks: one of its blocks crosses between cores.
+TEST(Choose, ReducesAroundARingWhereThatIsCheaperAndCoresHaveTwoRanks) {
+  expect_left_up_to(1.001, Kind::reduce, 1 << 18, 1);
+  expect_left_up_to(2, Kind::reduce, 4096, 1);
+}
+
 // There a further hop takes a turn of every rank.
 TEST(Choose, LeavesMoreWhereShortCallsShareCores) {
   expect_left_up_to(1.5, Kind::all_reduce, 2048, 2, "window_one_shot", 1e7);
