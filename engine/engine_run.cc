@@ -212,8 +212,11 @@ Result<std::unique_ptr<Plan>> Engine::build_plan(const Operation& op, bool alias
   request.links = link_shape();
   request.crowded = crowded_;
   request.streaming =
-      !op.is_group && results_stream(op.call.kind, size(), neighbours_,
-                                     static_cast<double>(op.call.count * size_of(op.call.type)));
+      !op.is_group &&
+      results_stream(
+          op.call.kind, size(), neighbours_,
+          static_cast<double>(op.call.count * size_of(op.call.type)),
+          config_.tuner ? config_.tuner->network().cached_bytes(neighbours_) : kCachedBytes);
   return lower(request, std::move(arranged->program), std::move(arranged->layout), *media_);
 }
 

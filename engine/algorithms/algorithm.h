@@ -42,14 +42,17 @@ struct Algorithm {
   std::function<int(const Collective& c, const Parameters& parameters)> turn = nullptr;
 };
 
+// Bytes that the caches of a machine nothing is known of hold for its ranks: half of 32 MiB. The
+// rest is windows', and that of others who share it.
+inline constexpr double kCachedBytes = 15 << 20;
+
 // Whether results that lie in no cache of the core yet are written past them: so large, they would
 // only push more useful data out, this rank's or that of those beside it, which share the last
-// cache: where half of that, 32 MiB say, does not hold the Inputs and Outputs of all of them. The
-// rest is windows', and others'. `block`: bytes of a call's count; `neighbours`: ranks of this
-// host, with this one.
-inline bool results_stream(Kind kind, int ranks, int neighbours, double block) {
-  constexpr double kBlock = 8 << 20, kAll = 15 << 20;
-  return block >= kBlock || block * buffer_blocks(kind, ranks) * neighbours > kAll;
+// cache: where it does not hold the Inputs and Outputs of all of them. `block`: bytes of a call's
+// count; `neighbours`: ranks of this host, with this one; `cached`: bytes that its caches hold.
+inline bool results_stream(Kind kind, int ranks, int neighbours, double block,
+                           double cached = kCachedBytes) {
+  return block * buffer_blocks(kind, ranks) * neighbours > cached;
 }
 
 // All that are built in, in the order in which they are listed.

@@ -262,11 +262,11 @@ CpuExecutor::Move CpuExecutor::move(const PlanStep& step, Cursor& at) {
 
 // What goes to several places goes to all of them while it is in the cache.
 CpuExecutor::Move CpuExecutor::move_local(const PlanStep& step, Cursor& at) {
-  constexpr size_t kCachedBytes = 32 << 10;
+  constexpr size_t kOwnCacheBytes = 32 << 10;
   if (step.sources.empty()) return Move::complete;
   const size_t kept_in_registers = step.sources.size() == 1 ? 1 : 2;
   const size_t part = step.targets.size() > kept_in_registers
-                          ? std::max<size_t>(1, kCachedBytes / plan_->element_bytes)
+                          ? std::max<size_t>(1, kOwnCacheBytes / plan_->element_bytes)
                           : at.size;
   while (at.position < at.size) {
     const size_t count = std::min(part, at.size - at.position);

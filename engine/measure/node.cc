@@ -261,7 +261,8 @@ Result<MeasuredNode> measure_node(const std::vector<std::string_view>& transport
   constexpr size_t kLargest = 64 << 20;
   for (const size_t footprint :
        {size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{512} << 10, size_t{1} << 20,
-        size_t{2} << 20, size_t{4} << 20, size_t{16} << 20, kLargest})  // caches end between
+        size_t{2} << 20, size_t{4} << 20, size_t{8} << 20, size_t{16} << 20, size_t{32} << 20,
+        kLargest})  // caches end between
     node.memory.push_back({static_cast<double>(footprint),
                            copy_rate(watch, footprint, node.node_cores, CopyWay::taken)});
   node.stream_rate = copy_rate(watch, kLargest, node.node_cores, CopyWay::streamed);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/text.h"
+#include "engine/algorithms/algorithm.h"
 
 namespace weft {
 namespace {
@@ -119,6 +120,24 @@ double rate_at(const std::vector<Rate>& rates, double bytes) {
   const double part = std::log(bytes / low.bytes) / std::log(high.bytes / low.bytes);
   // Rounded: ranks whose libraries differ in last bits choose alike all the same.
   return static_cast<float>(low.rate * std::pow(high.rate / low.rate, part));
+}
+
+double Network::cached_bytes(int neighbours) const {
+  // What is copied twice as fast as past them is nearly all in them. A call has windows, too.
+  constexpr double kFaster = 2, kBuffers = 0.8;
+  const double least = kFaster * stream_rate;
+  double bytes = 0;
+  for (size_t i = 0; stream_rate > 0 && i < memory.size(); ++i) {
+    if (memory[i].rate >= least) {
+      bytes = memory[i].bytes;
+    } else if (i > 0 && memory[i - 1].rate >= least) {  // as rate_at() has it in between
+      const Rate &low = memory[i - 1], &high = memory[i];
+      const double part = std::log(least / low.rate) / std::log(high.rate / low.rate);
+      bytes = low.bytes * std::pow(high.bytes / low.bytes, part);
+    }
+  }
+  const int cores = node_cores > 0 ? std::min(node_cores, neighbours) : neighbours;
+  return std::max(kCachedBytes, kBuffers * bytes * cores);
 }
 
 Rank Network::first_of_core(Rank rank, int ranks) const {

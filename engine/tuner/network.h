@@ -110,6 +110,9 @@ struct Network {
   // Of a node, that its ranks use: none uses two.
   int nics() const;
   double memory_rate(double footprint) const { return rate_at(memory, footprint); }
+  // Bytes of buffers that caches hold for so many ranks of a node: kCachedBytes at least, and most
+  // of what is copied twice as fast as past the caches.
+  double cached_bytes(int neighbours) const;
 
   // Turned by this many ranks (modulo all), a job on this network looks the same. A divisor of
   // `ranks`.

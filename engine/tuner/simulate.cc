@@ -111,8 +111,9 @@ simulation::Sizes Simulation::sizes(double bytes, double chunk, double rounds) c
   sizes.pieces_used = pieces_used(bytes);
   const Collective& c = trial_.collective;
   const int neighbours = network_.node_ranks > 0 ? std::min(network_.node_ranks, c.ranks) : c.ranks;
-  sizes.streams = network_.stream_rate > 0 &&
-                  results_stream(c.kind, c.ranks, neighbours, block_bytes(c, bytes));
+  sizes.streams =
+      network_.stream_rate > 0 && results_stream(c.kind, c.ranks, neighbours, block_bytes(c, bytes),
+                                                 network_.cached_bytes(neighbours));
   sizes.chunk_bytes = chunk;
   return sizes;
 }

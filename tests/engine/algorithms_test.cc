@@ -105,7 +105,7 @@ TEST(Algorithms, EveryCollectiveHasALowLatencyAndAHighBandwidthOne) {
   }
 }
 
-// 8 MiB of a call's count, or more than 15 MiB of buffers of all ranks on the host.
+// More than 15 MiB of buffers of all ranks on the host, where nothing was measured.
 TEST(ResultsStream, WhereTheLastCacheDoesNotHoldThem) {
   constexpr double kMiB = 1 << 20;
   EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 4 * kMiB));
@@ -119,6 +119,8 @@ TEST(ResultsStream, WhereTheLastCacheDoesNotHoldThem) {
   EXPECT_TRUE(results_stream(Kind::all_gather, 4, 4, 1 * kMiB));
   EXPECT_FALSE(results_stream(Kind::all_gather, 2, 2, 2 * kMiB));
   EXPECT_FALSE(results_stream(Kind::barrier, 1 << 16, 1 << 16, 1));
+  EXPECT_FALSE(results_stream(Kind::all_reduce, 2, 2, 4 * kMiB, 16 * kMiB));
+  EXPECT_TRUE(results_stream(Kind::all_reduce, 2, 2, 4.1 * kMiB, 16 * kMiB));
 }
 
 // Counted block by block.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/algorithms/algorithm.h"
+
 namespace weft {
 namespace {
 
@@ -100,6 +102,23 @@ TEST(Network, MemoryRatesAreInterpolated) {
   EXPECT_EQ(network.memory_rate(1), 100);
   EXPECT_NEAR(network.memory_rate(10000), 10, 1e-9);
   EXPECT_EQ(network.memory_rate(1e9), 1);
+}
+
+TEST(Network, CachesHoldWhatGoesFasterThroughThem) {
+  constexpr double kMiB = 1 << 20;
+  Network n;
+  EXPECT_EQ(n.cached_bytes(2), kCachedBytes) << "nothing was measured";
+  n.node_cores = 2;
+  n.memory = {{1 * kMiB, 400}, {16 * kMiB, 220}, {64 * kMiB, 55}};
+  EXPECT_EQ(n.cached_bytes(2), kCachedBytes) << "nor what goes past them";
+  n.stream_rate = 55;  // half as fast as 32 MiB of each core
+  EXPECT_NEAR(n.cached_bytes(2), 0.8 * 64 * kMiB, kMiB / 10);
+  EXPECT_NEAR(n.cached_bytes(8), 0.8 * 64 * kMiB, kMiB / 10) << "ranks that share cores";
+  EXPECT_NEAR(n.cached_bytes(1), 0.8 * 32 * kMiB, kMiB / 10);
+  n.stream_rate = 25;
+  EXPECT_EQ(n.cached_bytes(2), 0.8 * 128 * kMiB) << "all that was measured";
+  n.stream_rate = 210;
+  EXPECT_EQ(n.cached_bytes(2), kCachedBytes) << "a cache that is others'";
 }
 
 TEST(Network, PathsCrossTheRightPorts) {
