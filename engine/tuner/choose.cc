@@ -23,6 +23,8 @@ constexpr size_t kRoundTripBytes = 32 * 1024, kRoundTripEarlyBytes = 8 * 1024;
 constexpr size_t kTurnsBytes = 16 * 1024;
 // Of a block from one to others, over links: up to here windows have to seem much dearer.
 constexpr size_t kShortOneWay = 4 * 1024;
+// Of a reduce where every core has two ranks: from here on the ring's turns are little of its time.
+constexpr size_t kAlongCoresBytes = 64 * 1024;
 // Each rank of an all_reduce has to write its result to every other one then, so it is for few.
 constexpr int kRanksAnswered = 4;
 // Between buffers that all ranks have mapped: from here on what is not copied costs more than
@@ -170,10 +172,24 @@ bool can_use_windows(std::string_view algorithm, const Call& call, const Surroun
          slots_in_window(a, c, options.lanes) <= (lines ? around.room.lines : around.room.slots);
 }
 
+// Ranks that share a core are neighbours: in a ring's reduce one block crosses between cores, where
+// a root that reads windows waits for that of every rank on another core. On 2 cores of a Zen 5
+// that takes 8 ranks 1.8 to 2.5 of the ring's time where the cores are far from each other, and 4
+// ranks 1.0 to 1.2; where they are near, 0.96 to 1.2.
+bool goes_along_cores(const Call& call, size_t bytes, const Surroundings& around,
+                      const Options& options) {
+  if (call.kind != Kind::reduce || bytes <= kAlongCoresBytes || options.deterministic ||
+      options.protocol == "ll" || !around.windows || around.device || !around.tuner)
+    return false;
+  const int cores = around.tuner->network().node_cores;
+  return cores > 0 && around.ranks >= 2 * cores;
+}
+
 std::string_view by_table(const Call& call, const Surroundings& around, const Options& options) {
   const size_t bytes = message_bytes(call);
   if (call.kind == Kind::exchange) return "exchange";
   if (pair_sizes(call)) return call.kind == Kind::all_to_all ? "pairwise" : "direct_one_shot";
+  if (goes_along_cores(call, bytes, around, options)) return "ring";
   const std::string_view windowed = over_windows(call, bytes, around, options);
   if (can_use_windows(windowed, call, around, options)) return windowed;
   if (options.deterministic && reduces(call.kind)) return in_rank_order_over_links(call, bytes);
@@ -309,21 +325,17 @@ bool reading_is_exact(const Network& network, const Collective& c) {
 // through links takes up to three times its price also where it is long, when cores are far from
 // each other: who sends does not know what its stores cost who reads them. Each further hop takes a
 // turn of every rank there, more than prices say: short calls with more hops take 1.4 to 2.9 times
-// theirs. But ranks that share a core are neighbours: in a ring's reduce one block crosses between
-// cores, where the root that reads windows waits for that of every rank on another core. Beside the
-// ring's on 2 cores of a Zen 5, from 128 KiB on, that takes 8 ranks 1.8 to 2.5 of the time where
-// the cores are far from each other, and 4 ranks 1.0 to 1.2; where they are near, 0.96 to 1.2.
+// theirs.
 double margin(const Algorithm& by_table, const Offer& offer, const Collective& c, size_t bytes,
               const Network& network) {
   if (by_table.name == "bidirectional_ring" && offer.algorithm->name == "ring") return 1.3;
+  if (by_table.name == "ring" && c.kind == Kind::reduce) return 1.3;
   if (!by_table.windows && !by_table.name.starts_with("direct")) return 1.1;
   if (!by_table.windows) return 1.2;
   const Algorithm& other = *offer.algorithm;
   const bool shares_cores = network.shares_cores(c.ranks);
   const bool short_one_way = has_root(c.kind) && bytes <= kShortOneWay && c.ranks <= kFewRanks;
   if (!other.windows && short_one_way) return 3;
-  const bool in_pairs = shares_cores && c.ranks >= 2 * network.node_cores;
-  if (c.kind == Kind::reduce && other.name == "ring" && in_pairs && bytes > kTurnsBytes) return 1;
   if (!other.windows && shares_cores) return 2;
   if (!shares_cores) return 1.2;
   if (other.readable && !reading_is_exact(network, c)) return 1.5;

