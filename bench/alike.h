@@ -3,6 +3,7 @@
 // another that had far ones.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 namespace weft::bench {
@@ -13,9 +14,16 @@ struct Hops {
   double before_us = 0, after_us = 0;
 };
 
-// Of each library, which runs are alike: those that no move of the cores came into, at the distance
-// at which there are the most of every library; the least such distance where there are several.
-// None are where the libraries never had the cores alike. One without runs is left out of account.
-std::vector<std::vector<bool>> alike(const std::vector<std::vector<Hops>>& runs);
+// The cores of a run were as far from each other as this.
+struct Distance {
+  double least_us = 0, most_us = 0;
+
+  bool holds(const Hops& run) const;
+};
+
+// The distance at which there are the most runs of every library that has any; the least such
+// distance where there are several. Hops at one are within 1.6 times of each other, so that no move
+// of the cores came into a run. nullopt where the libraries never had the cores alike.
+std::optional<Distance> alike(const std::vector<std::vector<Hops>>& runs);
 
 }  // namespace weft::bench

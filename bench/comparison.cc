@@ -1,6 +1,7 @@
 #include "bench/comparison.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -48,12 +49,14 @@ bool Point::same_sweep(const Point& other) const {
 }
 
 Comparison::Comparison(std::vector<Library> libraries, int ranks)
-    : libraries_(std::move(libraries)), ranks_(ranks), ended_(libraries_.size()) {}
+    : libraries_(std::move(libraries)), ranks_(ranks), totalled_(libraries_.size()) {}
 
 Result<Said> Comparison::add(size_t library, std::string_view line) {
   if (!line.starts_with("{")) return Said::remark;
   if (!parse_json("A line", line).ok())  // neither JSON that nests too deep is any
     return invalid_argument(concat("printed what is no result: ", line.substr(0, kShown)));
+  if (totalled_[library])
+    return invalid_argument(concat("printed a result after its totals: ", line.substr(0, kShown)));
   const Json json = Json::parse(line, nullptr, false);
   if (const Json& run = member(json, "run"); run.is_object()) {
     if (libraries_[library].run.is_null()) libraries_[library].run = run;
@@ -64,7 +67,7 @@ Result<Said> Comparison::add(size_t library, std::string_view line) {
     return Said::row;
   }
   if (member(json, "totals").is_object()) {
-    end_figures(library);
+    keep_figures(library);
     return Said::totals;
   }
   return invalid_argument(concat("printed what is no result: ", line.substr(0, kShown)));
@@ -86,37 +89,37 @@ Status Comparison::add_row(size_t library, const Json& row) {
 
   Line& line = line_at(point);
   Measured& measured = line.measured[library];
-  measured.begun.push_back({ended_[library], time_us});
+  measured.begun.push_back({libraries_[library].hops.size(), time_us,
+                            std::max(0.0, number_of(member(row, "floor_us")))});
   measured.wrong |= number_of(member(figure, "wrong")) + number_of(member(figure, "touched")) > 0;
   if (library != 0) return {};
   line.algorithm = algorithm_of(row);
-  if (const double floor = number_of(member(row, "floor_us")); floor > 0)
-    line.floors.push_back({ended_[library], floor});
   return {};
 }
 
-void Comparison::end_figures(size_t library) {
+void Comparison::keep_figures(size_t library) {
   for (Line& line : lines_) {
     Measured& measured = line.measured[library];
     const std::vector<Sample> times = std::exchange(measured.begun, {});
     measured.times.insert(measured.times.end(), times.begin(), times.end());
   }
-  ++ended_[library];
+  totalled_[library] = true;
 }
 
 void Comparison::end_run(size_t library, const Hops& hops) {
   libraries_[library].hops.push_back(hops);
+  totalled_[library] = false;
   std::vector<std::vector<Hops>> runs;
   for (const Library& of_one : libraries_)
-    runs.push_back(of_one.note.empty() ? of_one.hops : std::vector<Hops>());
-  alike_ = alike(runs);
+    if (of_one.note.empty()) runs.push_back(of_one.hops);
+  distance_ = alike(runs);
 }
 
 Line& Comparison::line_at(const Point& point) {
   const auto it = std::find_if(lines_.begin(), lines_.end(),
                                [&](const Line& line) { return line.point == point; });
   if (it != lines_.end()) return *it;
-  lines_.push_back({point, {}, {}, std::vector<Measured>(libraries_.size())});
+  lines_.push_back({point, {}, std::vector<Measured>(libraries_.size())});
   return lines_.back();
 }
 
@@ -130,17 +133,32 @@ bool Comparison::has_wrong(size_t library) const {
                      [&](const Line& line) { return line.measured[library].wrong; });
 }
 
+size_t Comparison::rounds() const {
+  size_t most = 0;
+  for (const Library& library : libraries_) most = std::max(most, library.hops.size());
+  return most;
+}
+
 size_t Comparison::alike_runs() const {
-  size_t fewest = std::numeric_limits<size_t>::max();
-  for (const std::vector<bool>& runs : alike_)
-    if (!runs.empty())
-      fewest = std::min(fewest, static_cast<size_t>(std::count(runs.begin(), runs.end(), true)));
-  return fewest == std::numeric_limits<size_t>::max() ? 0 : fewest;
+  if (!distance_) return 0;
+  ptrdiff_t fewest = std::numeric_limits<ptrdiff_t>::max();
+  for (const Library& library : libraries_)
+    if (library.note.empty() && !library.hops.empty())
+      fewest =
+          std::min(fewest, std::count_if(library.hops.begin(), library.hops.end(),
+                                         [&](const Hops& run) { return distance_->holds(run); }));
+  return static_cast<size_t>(fewest);
 }
 
 bool Comparison::counts(size_t library, size_t run) const {
-  if (alike_runs() == 0 || alike_[library].empty()) return true;
-  return alike_[library][run];
+  const std::vector<Hops>& hops = libraries_[library].hops;
+  return run < hops.size() && (!distance_ || distance_->holds(hops[run]));
+}
+
+size_t Comparison::samples(const Line& line, size_t library) const {
+  const std::vector<Sample>& times = line.measured[library].times;
+  return static_cast<size_t>(std::count_if(
+      times.begin(), times.end(), [&](const Sample& time) { return counts(library, time.run); }));
 }
 
 std::optional<Summary> Comparison::summary(const Line& line, size_t library) const {
@@ -154,8 +172,9 @@ std::optional<Summary> Comparison::summary(const Line& line, size_t library) con
 
 std::optional<double> Comparison::floor_us(const Line& line) const {
   std::optional<double> least;
-  for (const Sample& floor : line.floors)
-    if (counts(0, floor.run)) least = std::min(floor.us, least.value_or(floor.us));
+  for (const Sample& time : line.measured[0].times)
+    if (time.floor_us > 0 && counts(0, time.run))
+      least = std::min(time.floor_us, least.value_or(time.floor_us));
   return least;
 }
 

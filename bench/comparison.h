@@ -38,11 +38,12 @@ struct Point {
 struct Sample {
   size_t run = 0;
   double us = 0;
+  double floor_us = 0;  // 0: none
 };
 
 // Of one library at one point.
 struct Measured {
-  std::vector<Sample> times;  // of runs that came to their end
+  std::vector<Sample> times;  // of runs that gave all their results
   std::vector<Sample> begun;  // of the run that is under way
   bool wrong = false;         // in any run
 };
@@ -51,7 +52,6 @@ struct Measured {
 struct Line {
   Point point;
   std::string algorithm;           // weft's
-  std::vector<Sample> floors;      // of weft's runs
   std::vector<Measured> measured;  // by library
 };
 
@@ -70,11 +70,10 @@ class Comparison {
   Comparison(std::vector<Library> libraries, int ranks);
 
   // Takes in a line that a library printed (weft-bench --json-lines) and says what it was. An error
-  // says what is wrong with it. Figures of a run count when its totals have come: those of one that
-  // breaks off do not.
+  // says what is wrong with it, as that it comes after the run's totals. Figures of a run are kept
+  // when its totals have come: those of one that breaks off are not.
   Result<Said> add(size_t library, std::string_view line);
-  // What a flag took before and after a run that came to its end, and so which runs are alike.
-  // Without it all count.
+  // A run that gave its totals has ended; the hops tell which runs are alike.
   void end_run(size_t library, const Hops& hops);
 
   std::vector<Library>& libraries() { return libraries_; }
@@ -84,26 +83,30 @@ class Comparison {
   bool has_figures(size_t library) const;
   bool has_wrong(size_t library) const;
 
+  // Runs of the library that has the most of them.
+  size_t rounds() const;
   // Runs alike of the library that has the fewest of them, but for libraries that are left out.
   size_t alike_runs() const;
-  // Whether figures of a run count: it is alike, or none are.
+  // Whether figures of a run count: it has ended, and is alike, or no runs are.
   bool counts(size_t library, size_t run) const;
   // Of runs that count; nullopt where there are no figures, or wrong ones.
   std::optional<Summary> summary(const Line& line, size_t library) const;
+  // Times that it is of.
+  size_t samples(const Line& line, size_t library) const;
   // The least of weft's runs that count.
   std::optional<double> floor_us(const Line& line) const;
   std::optional<Best> best_peer(const Line& line) const;
 
  private:
   Status add_row(size_t library, const nlohmann::ordered_json& row);
-  void end_figures(size_t library);
+  void keep_figures(size_t library);
   Line& line_at(const Point& point);
 
   std::vector<Library> libraries_;
   int ranks_;
-  std::vector<Line> lines_;               // by first appearance
-  std::vector<size_t> ended_;             // runs that came to their end, by library
-  std::vector<std::vector<bool>> alike_;  // by library and run
+  std::vector<Line> lines_;           // by first appearance
+  std::vector<bool> totalled_;        // by library: whether its run has given all its results
+  std::optional<Distance> distance_;  // of runs that count
 };
 
 }  // namespace weft::bench

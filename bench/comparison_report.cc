@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kSpread = 3;  // samples; fewer have no quartiles to speak of
+
 std::string sweep_text(const Point& point, int ranks) {
   std::string text = concat(name(point.operation), " ", point.type);
   if (!point.op.empty()) text.append(" ").append(point.op);
@@ -32,6 +34,8 @@ std::string summary_text(const Comparison& comparison, const Line& line, size_t 
   if (line.measured[library].wrong) return format("  %9s %6s", "wrong", "");
   const std::optional<Summary> summary = comparison.summary(line, library);
   if (!summary) return format("  %9s %6s", "-", "");
+  if (comparison.samples(line, library) < kSpread)
+    return format("  %9s %6s", time_text(summary->median).c_str(), "-");
   return format("  %9s %5.0f%%", time_text(summary->median).c_str(), 100 * summary->spread());
 }
 
@@ -85,9 +89,9 @@ std::string hops_text(const Comparison& comparison) {
   }
   if (!measured) return "";
   text = concat("# flag hop between two cores before and after runs that count, us: ", text, "\n");
+  if (all_count && comparison.alike_runs() > 0) return text;
   if (comparison.alike_runs() == 0)
     return text + "# The cores moved, and the libraries never had them alike: try again.\n";
-  if (all_count) return text;
   return text + "# The cores moved: runs count where they were as far apart as in the others'.\n";
 }
 
@@ -140,9 +144,9 @@ std::string comparison_text(const Comparison& comparison, const RunInfo& run) {
       text += format("# %s: %s\n", library.name.c_str(), version->get<std::string>().c_str());
   }
   text += format(
-      "# %s, %d cores; %d rounds in turn; times in us: the median of the rounds, and the distance "
+      "# %s, %d cores; %zu rounds in turn; times in us: the median of the runs, and the distance "
       "of their quartiles\n# over it; ratio: the best peer's time / weft's%s\n",
-      run.machine.cpu.c_str(), run.machine.cores, run.options.rounds,
+      run.machine.cpu.c_str(), run.machine.cores, comparison.rounds(),
       run.options.checks > 0 ? "" : "; values not checked");
   text += hops_text(comparison);
   const Line* before = nullptr;

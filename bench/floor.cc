@@ -8,10 +8,12 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/socket.h"
+#include "base/thread.h"
 #include "bootstrap/cpus.h"
 
 namespace weft::bench {
@@ -25,37 +27,35 @@ constexpr double kTimeoutS = 5;
 double seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // The CPUs that this process may move to: more than it runs on where a launcher bound it to a core.
-// Widens the calling thread's own binding.
 std::vector<int> reachable_cpus() {
-  unbind_from_cpus();
-  return cpus_core_by_core();
+  std::vector<int> cpus;
+  Result<std::thread> unbound = start_thread([&] {
+    unbind_from_cpus();
+    cpus = cpus_core_by_core();
+  });
+  if (!unbound.ok()) return cpus_core_by_core();
+  unbound->join();
+  return cpus;
 }
 
-// Best effort: where it fails, the figures are only worse.
-void pin_to_own_cpu(int index) {
-  const std::vector<int> cpus = reachable_cpus();
-  bind_to_cpu(cpus[static_cast<size_t>(index) % cpus.size()]);
-}
-
-// Runs `body(index)` on `count` threads that start together, `each` of them on a CPU of their own,
-// and gives the sum of their results.
-double together(int count, const std::function<double(int)>& body, int each = 1) {
+// Runs `body(index)` on `count` threads that start together, `each` of them on one of these CPUs,
+// and gives the sum of their results; 0 where there are not as many threads.
+double together(std::span<const int> cpus, int count, const std::function<double(int)>& body,
+                int each = 1) {
   std::atomic<int> waiting{count};
   std::vector<double> results(static_cast<size_t>(count));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i)
-    threads.emplace_back([&, i] {
-      pin_to_own_cpu(i / each);
-      waiting.fetch_sub(1);
-      while (waiting.load() > 0) std::this_thread::yield();
-      results[static_cast<size_t>(i)] = body(i);
-    });
-  double sum = 0;
-  for (int i = 0; i < count; ++i) {
-    threads[static_cast<size_t>(i)].join();
-    sum += results[static_cast<size_t>(i)];
-  }
-  return sum;
+  Result<std::vector<std::thread>> threads =
+      start_threads(static_cast<size_t>(count), [&](size_t i) {
+        // Best effort: where it fails, the figures are only worse.
+        unbind_from_cpus();
+        bind_to_cpu(cpus[i / static_cast<size_t>(each) % cpus.size()]);
+        waiting.fetch_sub(1);
+        while (waiting.load() > 0) std::this_thread::yield();
+        results[i] = body(static_cast<int>(i));
+      });
+  if (!threads.ok()) return 0;
+  for (std::thread& thread : *threads) thread.join();
+  return std::accumulate(results.begin(), results.end(), 0.0);
 }
 
 // Bytes copied per second by one thread.
@@ -77,7 +77,7 @@ double copy_window(std::byte* to, const std::byte* from, size_t bytes) {
 }
 
 // No page, and no line that is fetched along with another, is of two threads.
-double measure_copies(int threads, size_t bytes) {
+double measure_copies(std::span<const int> cpus, int threads, size_t bytes) {
   constexpr size_t kPage = 4096;
   struct alignas(kPage) Page {
     std::array<std::byte, kPage> bytes;
@@ -86,7 +86,7 @@ double measure_copies(int threads, size_t bytes) {
   std::vector<std::vector<Page>> memory(static_cast<size_t>(threads), std::vector<Page>(pages));
   double best = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat)
-    best = std::max(best, together(threads, [&](int i) {
+    best = std::max(best, together(cpus, threads, [&](int i) {
                       std::byte* mine = memory[static_cast<size_t>(i)].front().bytes.data();
                       return copy_window(mine, mine + bytes, bytes);
                     }));
@@ -132,7 +132,7 @@ bool take_byte(const Fd& socket) {
   }
 }
 
-double measure_tcp_hop() {
+double measure_tcp_hop(std::span<const int> cpus) {
   constexpr int kTrips = 300;
   const Result<Connection> made = connect_loopback();
   if (!made.ok()) return 0;
@@ -150,7 +150,7 @@ double measure_tcp_hop() {
       }
       return side == 0 ? seconds(steady_clock().now_ns() - begin) : 0;
     };
-    const double hop = together(2, bounce) / kTrips / 2;
+    const double hop = together(cpus, 2, bounce) / kTrips / 2;
     best = best == 0 ? hop : std::min(best, hop);
   }
   return best;
@@ -178,7 +178,7 @@ double stream(const std::vector<Connection>& connections, int thread) {
 }
 
 // Of so many connections at once, both ends of each on one CPU, or each end on its own.
-double measure_streams(int pairs, bool ends_together) {
+double measure_streams(std::span<const int> cpus, int pairs, bool ends_together) {
   double best = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     std::vector<Connection> connections;
@@ -188,27 +188,22 @@ double measure_streams(int pairs, bool ends_together) {
       connections.push_back(made.take());
     }
     const auto body = [&](int i) { return stream(connections, i); };
-    best = std::max(best, together(2 * pairs, body, ends_together ? 2 : 1));
+    best = std::max(best, together(cpus, 2 * pairs, body, ends_together ? 2 : 1));
   }
   return best;
 }
 
 // Ends that share a CPU find in its cache what they pass on, and do not get in each other's way.
-double measure_tcp_rate(int cpus) {
-  return std::max(measure_streams(std::max(1, cpus / 2), false), measure_streams(cpus, true));
+double measure_tcp_rate(std::span<const int> cpus, int used) {
+  return std::max(measure_streams(cpus, std::max(1, used / 2), false),
+                  measure_streams(cpus, used, true));
 }
 
 }  // namespace
 
-int reachable_cpu_count() {
-  size_t count = 0;
-  std::thread([&] { count = reachable_cpus().size(); }).join();
-  return static_cast<int>(count);
-}
-
 // Half a round trip, in the quickest of many short runs: on a busy machine most of them wait for
 // the scheduler, which is not what is asked here.
-double measure_flag_hop() {
+double measure_flag_hop(std::span<const int> cpus) {
   constexpr uint32_t kTrips = 16;
   constexpr uint32_t kRuns = 2000;
   constexpr int64_t kBudgetNs = 100'000'000;
@@ -238,20 +233,22 @@ double measure_flag_hop() {
     there.value.store(kEnd, std::memory_order_release);
     return seconds(best) / kTrips / 2;
   };
-  return together(2, bounce);
+  return together(cpus, 2, bounce);
 }
 
 Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp) {
-  const int threads = std::clamp(local_ranks, 1, reachable_cpu_count());
+  const std::vector<int> cpus = reachable_cpus();
+  const int threads = std::clamp(local_ranks, 1, static_cast<int>(cpus.size()));
   Calibration calibration;
   for (size_t bytes = 4096; bytes <= kCopyBytesMax; bytes *= 16) {
-    calibration.copies.push_back({static_cast<double>(bytes), measure_copies(threads, bytes)});
+    calibration.copies.push_back(
+        {static_cast<double>(bytes), measure_copies(cpus, threads, bytes)});
     if (bytes > max_bytes) break;
   }
-  calibration.flag_hop_s = measure_flag_hop();
+  calibration.flag_hop_s = measure_flag_hop(cpus);
   if (!tcp) return calibration;
-  calibration.tcp_hop_s = measure_tcp_hop();
-  calibration.tcp_bytes_per_second = measure_tcp_rate(threads);
+  calibration.tcp_hop_s = measure_tcp_hop(cpus);
+  calibration.tcp_bytes_per_second = measure_tcp_rate(cpus, threads);
   return calibration;
 }
 

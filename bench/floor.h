@@ -57,11 +57,9 @@ struct Calibration {
 // largest message.
 Calibration calibrate(int local_ranks, size_t max_bytes, bool tcp);
 
-// CPUs that threads may run on.
-int reachable_cpu_count();
-
-// Seconds, in a tenth of one at most; on one CPU it is the time to switch between threads.
-double measure_flag_hop();
+// Between the first two of these CPUs. Seconds, in a tenth of one at most; on one CPU it is the
+// time to switch between threads. 0 where the system gives no threads.
+double measure_flag_hop(std::span<const int> cpus);
 
 // What a case must move at least, over all ranks.
 struct Traffic {

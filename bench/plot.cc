@@ -107,7 +107,7 @@ Chart chart_of(const Comparison& comparison, const RunInfo& run) {
       sweeps.back().add_spot(libraries, bytes, factor, {bytes, *floor_us});
   }
   return lay_out(concat(run.machine.cpu, ", ", run.machine.cores, " cores\n", run.date,
-                        ": medians and quartiles of ", run.options.rounds, " rounds"),
+                        ": medians and quartiles of ", comparison.rounds(), " rounds"),
                  std::move(sweeps));
 }
 

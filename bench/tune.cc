@@ -123,7 +123,8 @@ int tune(const BenchOptions& options, const Environment& environment) {
 void tune_once(const BenchOptions& options, const Environment& environment) {
   const std::string path = tuning_path(environment);
   if (path.empty() || !starts_choosing_ranks(options, environment)) return;
-  if (std::filesystem::exists(path)) {
+  std::error_code unreachable;
+  if (std::filesystem::exists(path, unreachable)) {
     const Result<Tuning> known = read_cached_tuning(path);
     const int cpus = static_cast<int>(usable_cpus().size());
     // Of more CPUs they are what other jobs need; this one's rank 0 says that it ignores them.

@@ -18,7 +18,9 @@
 #include "bench/launch.h"
 #include "bench/plot.h"
 #include "bench/report_json.h"
+#include "bench/tune.h"
 #include "bench/watched.h"
+#include "bootstrap/cpus.h"
 #include "plot/gnuplot.h"
 
 namespace weft::bench {
@@ -163,9 +165,11 @@ class Rounds {
     if (finished_) comparison_.end_run(index, hops_);
   }
 
-  // One CPU is as far from itself as ever.
+  // Between CPUs that libraries get from this process, who is not bound; one is as far from itself
+  // as ever.
   double hop_us() const {
-    return options_.floor && reachable_cpu_count() > 1 ? measure_flag_hop() * 1e6 : 0;
+    const std::vector<int> cpus = cpus_core_by_core();
+    return options_.floor && cpus.size() > 1 ? measure_flag_hop(cpus) * 1e6 : 0;
   }
 
   bool anybody_left() const {
@@ -179,7 +183,7 @@ class Rounds {
     Library& library = comparison_.libraries()[index];
     library.note = concat("left out from round ", round_ + 1, " on: it ", why, ".");
     complain(concat(library.name, ": ", library.note));
-    over_ |= index == 0;
+    over_ |= index == 0 || !anybody_left();
     if (index == 0 || status_ == kExitOk) status_ = exit_status;
   }
 
@@ -315,11 +319,13 @@ int compare(const BenchOptions& options, const Environment& environment) {
     complain(status.message());
     return kExitUsage;
   }
+  tune_once(options, environment);  // else weft's first run does, and gives no result meanwhile
   const RunInfo info = describe_run(options, environment);
   Comparison comparison(libraries.take(), ranks_to_start(options));
   // What lies there is of an earlier comparison, whatever becomes of this one.
   if (!options.output_file.empty() && replaceable(options.output_file))
     (void)write_json(options.output_file, to_json(comparison, info, /*complete=*/false));
+  const HeldSignals held;  // what comes between two runs ends the next one
   Rounds rounds(options, comparison);
   const int exit_status = rounds.run();
   if (!comparison.lines().empty())

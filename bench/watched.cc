@@ -117,6 +117,7 @@ class Watcher {
     }
     end_orphans();
     read_all();
+    if (const int signal = signals_.take(); signal != 0) end_.signal = signal;
     return end_;
   }
 
@@ -199,6 +200,15 @@ class Watcher {
 };
 
 }  // namespace
+
+HeldSignals::HeldSignals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, &before_);
+}
+
+HeldSignals::~HeldSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
 Result<WatchedEnd> run_watched(ProcessSpec spec, double silence_s, const OnLine& on_line) {
   return Watcher(silence_s, on_line).run(std::move(spec));

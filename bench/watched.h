@@ -5,6 +5,7 @@
 // (PR_SET_CHILD_SUBREAPER) and is killed, too. When this process dies, it gets SIGTERM.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,18 @@ struct WatchedEnd {
   bool overdue = false;  // it was ended because it took too long
 
   bool well() const { return reason.empty(); }
+};
+
+// SIGINT, SIGTERM and SIGHUP wait while this lives: run_watched() takes them, or else its end does.
+class HeldSignals {
+ public:
+  HeldSignals();
+  ~HeldSignals();
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 // Gets each line of standard output and gives the seconds until the next one that counts, or the

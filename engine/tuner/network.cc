@@ -137,7 +137,8 @@ double Network::cached_bytes(int neighbours) const {
     }
   }
   const int cores = node_cores > 0 ? std::min(node_cores, neighbours) : neighbours;
-  return std::max(kCachedBytes, kBuffers * bytes * cores);
+  // Rounded as rates are, for prices.
+  return std::max(kCachedBytes, static_cast<double>(static_cast<float>(kBuffers * bytes * cores)));
 }
 
 Rank Network::first_of_core(Rank rank, int ranks) const {

@@ -14,6 +14,7 @@ using simulation::Game;
 using simulation::Plan;
 
 constexpr double kLeastRounds = 8;                 // enough to see a pace
+constexpr double kMostRounds = 1 << 20;            // played, whatever the budget
 constexpr int kFewestCalls = 2, kMostCalls = 256;  // played for the pace of repeated ones
 constexpr double kGranule = 64;                    // bytes that blocks are cut into pieces at
 
@@ -129,7 +130,7 @@ Result<Simulated> Simulation::run(double bytes, std::vector<SimulatedStep>* trac
   const double steps = std::max(1.0, plan_->steps);
   const int calls = calls_played(result.rounds * steps);
   const double affordable = std::floor(trial_.step_budget / steps / calls);
-  result.rounds_played = std::min(result.rounds, std::max(kLeastRounds, affordable));
+  result.rounds_played = std::min({result.rounds, std::max(kLeastRounds, affordable), kMostRounds});
 
   Game game(*plan_, trial_, network_, sizes(bytes, chunk, result.rounds));
   const double played = result.rounds_played;

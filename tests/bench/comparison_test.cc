@@ -38,11 +38,12 @@ Comparison of_three() {
   return {libraries, 2};
 }
 
-void add(Comparison& comparison, size_t library, const std::string& line) {
+void add(Comparison& comparison, size_t library, const std::string& line, double hop_us = 0) {
   const Result<Said> said = comparison.add(library, line);
   ASSERT_TRUE(said.ok()) << said.status().to_string();
   EXPECT_EQ(*said, Said::row);
   EXPECT_EQ(*comparison.add(library, R"({"totals":{}})"), Said::totals);
+  comparison.end_run(library, {hop_us, hop_us});
 }
 
 TEST(Summary, QuartilesLieBetweenTheNearestValues) {
@@ -259,27 +260,28 @@ TEST(Plot, ManySweepsAreInSeveralRows) {
 }
 
 TEST(ComparisonReport, SaysWhereTheCoresWere) {
-  Comparison comparison = filled();
+  Comparison comparison = of_three();
+  comparison.libraries()[2].note = "skipped";
   RunInfo run;
-  EXPECT_EQ(comparison_text(comparison, run).find("flag hop"), std::string::npos);
-  comparison.end_run(0, {0.05, 0.06});
-  comparison.end_run(1, {0.07, 0.05});
+  add(comparison, 0, row(64, 2), 0.05);
+  add(comparison, 1, row(64, 1), 0.06);
   std::string text = comparison_text(comparison, run);
-  EXPECT_NE(text.find("us: weft 0.05 to 0.06 (1 of 1 runs), one 0.05 to 0.07 (1 of 1 runs)\n"),
+  EXPECT_NE(text.find("us: weft 0.05 to 0.05 (1 of 1 runs), one 0.06 to 0.06 (1 of 1 runs)\n"),
             std::string::npos)
       << text;
   EXPECT_EQ(text.find("The cores moved"), std::string::npos);
-  add(comparison, 1, row(64, 9));
-  comparison.end_run(1, {0.05, 0.26});
+  EXPECT_NE(text.find(" 1 rounds in turn"), std::string::npos) << text;
+  EXPECT_EQ(text.find("%"), std::string::npos) << "one run has no spread\n" << text;
+  add(comparison, 1, row(64, 9), 0.26);
   text = comparison_text(comparison, run);
-  EXPECT_NE(text.find("one 0.05 to 0.07 (1 of 2 runs)\n# The cores moved: runs count"),
+  EXPECT_NE(text.find("one 0.06 to 0.06 (1 of 2 runs)\n# The cores moved: runs count"),
             std::string::npos)
       << text;
+  EXPECT_EQ(comparison_text(filled(), run).find("flag hop"), std::string::npos) << "none measured";
 }
 
 void add_run(Comparison& comparison, size_t library, double us, double hop_us) {
-  add(comparison, library, row(64, us, 0, us / 10));
-  comparison.end_run(library, {hop_us, hop_us});
+  add(comparison, library, row(64, us, 0, us / 10), hop_us);
 }
 
 TEST(Comparison, RunsCountWhoseCoresWereWhereTheOthersWere) {
@@ -316,7 +318,33 @@ TEST(Comparison, WhoIsLeftOutHasNoSayInWhatCounts) {
   add_run(comparison, 0, 2, 0.05);
   add_run(comparison, 1, 4, 0.05);
   EXPECT_EQ(comparison.alike_runs(), 1u);
-  EXPECT_EQ(comparison.summary(comparison.lines()[0], 2)->median, 1);
+  EXPECT_FALSE(comparison.summary(comparison.lines()[0], 2)) << "nor are its runs like the others'";
+  EXPECT_EQ(comparison.best_peer(comparison.lines()[0])->library, 1u);
+}
+
+TEST(Comparison, FiguresOfARunThatDoesNotEndAreNone) {
+  Comparison comparison = of_three();
+  add(comparison, 0, row(64, 2, 0, 0.5), 0.05);
+  add(comparison, 1, row(64, 4), 0.05);
+  EXPECT_TRUE(comparison.add(0, row(64, 1, 0, 0.1)).ok());
+  EXPECT_EQ(comparison.floor_us(comparison.lines()[0]), 0.5) << "without totals";
+  EXPECT_TRUE(comparison.add(0, R"({"totals":{}})").ok());
+  EXPECT_EQ(comparison.floor_us(comparison.lines()[0]), 0.5) << "nor has it ended";
+  EXPECT_EQ(comparison.summary(comparison.lines()[0], 0)->median, 2);
+}
+
+TEST(Comparison, NothingComesAfterTheTotalsOfARun) {
+  Comparison comparison = of_three();
+  EXPECT_TRUE(comparison.add(1, row(64, 1)).ok());
+  EXPECT_TRUE(comparison.add(1, R"({"totals":{}})").ok());
+  EXPECT_TRUE(comparison.add(1, "mpirun: bye").ok());
+  for (const std::string& late : {std::string(R"({"totals":{}})"), row(64, 1)}) {
+    const Result<Said> said = comparison.add(1, late);
+    ASSERT_FALSE(said.ok()) << late;
+    EXPECT_NE(said.status().message().find("after its totals"), std::string::npos);
+  }
+  comparison.end_run(1, {});
+  EXPECT_TRUE(comparison.add(1, row(64, 1)).ok());
 }
 
 // Whatever a peer's program prints, it is a figure or an error.

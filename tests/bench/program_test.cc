@@ -281,6 +281,15 @@ struct Tuned : testing::Test {
   std::string made = (std::filesystem::temp_directory_path() / "weft-cache-XXXXXX").string(), cache;
 };
 
+TEST_F(Tuned, ACacheThatCannotBeReachedIsSaid) {
+  if (test::kSanitized) GTEST_SKIP() << "measuring takes long";
+  std::filesystem::create_symlink("loop", cache + "/loop");
+  cache += "/loop";
+  const Ended ended = bench("all_reduce -b 64 -e 64 -n 1 --no-floor");
+  EXPECT_EQ(ended.status, 0) << ended.output;
+  EXPECT_TRUE(says(ended, "algorithms are chosen by table")) << ended.output;
+}
+
 // And not where the cache knows it, or nobody asks.
 TEST_F(Tuned, MeasuresTheMachineOnce) {
   if (test::kSanitized) GTEST_SKIP() << "it measures three times, and measuring takes long";

@@ -104,6 +104,11 @@ TEST_F(VersusProgram, AFailureIsNamedAndTheOthersGoOn) {
   EXPECT_NE(output_.find("# bad: left out"), std::string::npos) << output_;
 }
 
+TEST_F(VersusProgram, NobodyGoesOnAlone) {
+  EXPECT_EQ(compare(script("bad", "exit 7")), 3);
+  EXPECT_EQ(json_["libraries"][0]["runs"].size(), 1u);
+}
+
 // Whatever a peer means by its exit status: 1 is weft-bench's own for wrong values.
 TEST_F(VersusProgram, APeerThatBreaksOffHasGivenNoWrongValues) {
   EXPECT_EQ(compare(script("bad", "exit 1") + "," + script("good", answer(5e8))), 3);

@@ -115,5 +115,13 @@ TEST(Watched, ASignalToTheCallerEndsIt) {
   EXPECT_LT(seen.took_s, 20);
 }
 
+TEST(Watched, ASignalThatCameBeforeEndsItToo) {
+  const HeldSignals held;
+  ::raise(SIGTERM);
+  const Seen seen = watch("exec sleep 100");
+  EXPECT_EQ(seen.end.signal, SIGTERM);
+  EXPECT_LT(seen.took_s, 20);
+}
+
 }  // namespace
 }  // namespace weft::bench

@@ -116,7 +116,7 @@ TEST(Network, CachesHoldWhatGoesFasterThroughThem) {
   EXPECT_NEAR(n.cached_bytes(8), 0.8 * 64 * kMiB, kMiB / 10) << "ranks that share cores";
   EXPECT_NEAR(n.cached_bytes(1), 0.8 * 32 * kMiB, kMiB / 10);
   n.stream_rate = 25;
-  EXPECT_EQ(n.cached_bytes(2), 0.8 * 128 * kMiB) << "all that was measured";
+  EXPECT_NEAR(n.cached_bytes(2), 0.8 * 128 * kMiB, kMiB / 10) << "all that was measured";
   n.stream_rate = 210;
   EXPECT_EQ(n.cached_bytes(2), kCachedBytes) << "a cache that is others'";
 }
