@@ -224,7 +224,8 @@ Status Device::choose_gid(int wanted) {
   entries.resize(static_cast<size_t>(count));
   const ibv_gid_entry* best = nullptr;
   for (const ibv_gid_entry& entry : entries) {
-    if (entry.port_num != port_) continue;
+    constexpr uint32_t kMostIndex = UINT8_MAX;  // all that an address handle has room for
+    if (entry.port_num != port_ || entry.gid_index > kMostIndex) continue;
     if (wanted >= 0 ? entry.gid_index == static_cast<uint32_t>(wanted)
                     : !best || worth(entry) > worth(*best))
       best = &entry;

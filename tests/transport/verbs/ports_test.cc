@@ -172,6 +172,18 @@ TEST(VerbsDevice, WhatCannotBeConnectedNamesBothAddresses) {
     EXPECT_NE(status.message().find(part), std::string_view::npos) << status.to_string();
 }
 
+// A queue pair says with 8 bits which address it sends from.
+TEST(VerbsDevice, AddressesBeyond255AreNone) {
+  FabricOptions options = one_thread();
+  options.gid_tables = {512};
+  options.gids = {gid(3, IBV_GID_TYPE_ROCE_V1, local), gid(300, IBV_GID_TYPE_ROCE_V2, v4)};
+  EXPECT_EQ((*open(std::make_shared<Fabric>(options)))->gid_index(), 3);
+  VerbsOptions asked;
+  asked.gid_index = 300;
+  EXPECT_NE(open(std::make_shared<Fabric>(options), asked).status().message().find("index 300"),
+            std::string_view::npos);
+}
+
 TEST(VerbsDevice, RoceVersion2WithAnIPv4AddressIsPreferred) {
   FabricOptions options = one_thread();
   options.gids = {gid(0, IBV_GID_TYPE_ROCE_V1, local), gid(1, IBV_GID_TYPE_ROCE_V2, local),
