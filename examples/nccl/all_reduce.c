@@ -2,6 +2,7 @@
  * weft's but nccl.h and libnccl.so.2. */
 #include <nccl.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -25,7 +26,7 @@ typedef struct {
 
 static void run_rank(int rank, Shared* shared) {
   ncclComm_t comm;
-  float* numbers = malloc(kCount * sizeof *numbers);
+  float numbers[kCount];
   for (int i = 0; i < kCount; ++i) numbers[i] = (float)rank;
   if (rank == 0) shared->made = ncclGetUniqueId(&shared->id);
   for (int peer = 1; rank == 0 && peer < kRanks; ++peer) sem_post(&shared->ready);
@@ -36,19 +37,26 @@ static void run_rank(int rank, Shared* shared) {
   must(ncclAllReduce(numbers, numbers, kCount, ncclFloat, ncclSum, comm, NULL));
   printf("rank %d: %g\n", rank, numbers[kCount - 1]);
   must(ncclCommDestroy(comm));
-  free(numbers);
 }
 
 int main(void) {
   int failed = 0, status = 0;
+  pid_t ranks[kRanks];
   Shared* shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (shared == MAP_FAILED || sem_init(&shared->ready, 1, 0) != 0) return 1;
-  for (int rank = 0; rank < kRanks; ++rank)
-    if (fork() == 0) {
+  for (int rank = 0; rank < kRanks && !failed; ++rank) {
+    ranks[rank] = fork();
+    if (ranks[rank] == 0) {
       run_rank(rank, shared);
       return 0;
     }
+    if (ranks[rank] > 0) continue;
+    perror("fork");
+    failed = 1;
+    while (rank-- > 0) kill(ranks[rank], SIGTERM); /* they would wait for it */
+    break;
+  }
   while (wait(&status) > 0) failed |= status;
   return failed != 0;
 }
