@@ -44,6 +44,6 @@ bool TwoHosts::enter(int index) const {
   return space.valid() && ::setns(space.get(), CLONE_NEWNET) == 0;
 }
 
-void TwoHosts::cut() const { shell(concat("ip -n ", host(0), " link set veth0 down")); }
+bool TwoHosts::cut() const { return shell(concat("ip -n ", host(0), " link set veth0 down")); }
 
 }  // namespace weft::chaos

@@ -16,8 +16,8 @@ class TwoHosts {
 
   // The calling process goes to host 0 or 1, for good.
   bool enter(int host) const;
-  // From now on nothing passes between them, and nobody is told.
-  void cut() const;
+  // From now on nothing passes between them, and nobody is told. False where it cannot be done.
+  bool cut() const;
 
  private:
   explicit TwoHosts(std::string name) : name_(std::move(name)) {}

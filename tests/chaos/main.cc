@@ -53,9 +53,11 @@ int main(int argc, char** argv) {
   for (const auto& [kind, tally] : tallies) {
     const bool fatal = kind.starts_with("simulated") && kind != "simulated slow rank";
     const bool told = !fatal || tally.faults < 20 || tally.errors > 0;
+    const bool struck = kind == "simulated none" || tally.faults > 0 || tally.trials < 4;
     if (!tally.good()) std::cout << "bad: " << kind << '\n';
     if (!told) std::cout << "bad: nobody is told of any fault: " << kind << '\n';
-    good = good && tally.good() && told;
+    if (!struck) std::cout << "bad: all jobs were over before: " << kind << '\n';
+    good = good && tally.good() && told && struck;
     all += tally;
   }
   if (all.skipped > 0)

@@ -1,5 +1,6 @@
 #include "tests/chaos/real.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -134,9 +136,10 @@ class RankProgram {
     std::mt19937_64 random(plan_.seed + number * 7919);
     const Kind kinds[] = {Kind::all_reduce, Kind::broadcast, Kind::all_gather, Kind::reduce_scatter,
                           Kind::all_to_all};
+    const size_t most = random() % 4 == 0 ? 20'000 : 100;
     const Shape shape{.kind = kinds[random() % std::size(kinds)],
                       .ranks = c.size(),
-                      .count = 1 + random() % (random() % 4 == 0 ? 20'000 : 100)};
+                      .count = 1 + random() % most};
     std::vector<int32_t> in, expected, out;
     {
       const FromReserve own;
@@ -263,6 +266,12 @@ struct Pipe {
   ::_exit(0);
 }
 
+// Whether something was written to it by then, or nobody is left who could.
+bool has_news(const Pipe& pipe, Deadline deadline) {
+  pollfd entry{pipe.read.get(), POLLIN, 0};
+  return ::poll(&entry, 1, deadline.left_ms(std::numeric_limits<int>::max())) > 0;
+}
+
 class Job {
  public:
   explicit Job(const Plan& plan)
@@ -285,11 +294,12 @@ class Job {
     ready_.write.reset();  // where a rank ends before it is ready, its parent sees it
   }
 
-  // Strikes once all ranks are there; when that was.
+  // Strikes once all ranks are there, or should be; when that was.
   int64_t strike() {
+    const Deadline deadline = Deadline::after(kGiveUp_s);
     for (int i = 0; i < plan_.ranks; ++i) {
       char byte = 0;
-      if (::read(ready_.read.get(), &byte, 1) != 1) break;
+      if (!has_news(ready_, deadline) || ::read(ready_.read.get(), &byte, 1) != 1) break;
     }
     const int64_t began_ns = steady_clock().now_ns();
     std::this_thread::sleep_for(std::chrono::microseconds(plan_.delay_us));
@@ -307,7 +317,7 @@ class Job {
         std::this_thread::sleep_for(std::chrono::microseconds(plan_.stop_us));
         ::kill(victim, SIGCONT);
         break;
-      case Fault::cut: plan_.hosts->cut(); break;
+      case Fault::cut: WEFT_CHECK(plan_.hosts->cut()); break;
       default: return began_ns;
     }
     return now_ns;
@@ -350,7 +360,9 @@ class Job {
   Report report(Rank rank) {
     Report report;
     const Pipe& pipe = reports_[static_cast<size_t>(rank)];
-    if (::read(pipe.read.get(), &report, sizeof report) != sizeof report) return Report();
+    if (!has_news(pipe, Deadline::after(kGiveUp_s)) ||
+        ::read(pipe.read.get(), &report, sizeof report) != sizeof report)
+      return Report();
     return report;
   }
 
@@ -398,9 +410,6 @@ bool leaves(const Plan& plan, Rank rank) {
 
 // Adds what a rank says that the fault leaves in the job.
 void judge(const Plan& plan, Rank rank, const Report& report, int64_t struck_ns, Tally& tally) {
-  tally.operations += report.operations;
-  tally.right += report.right;
-  tally.wrong += report.wrong;
   // Connections may be there already, or never come; what goes on lacks memory, too.
   if (plan.fault == Fault::descriptors || (plan.fault == Fault::memory && rank == plan.victim)) {
     tally.errors += report.noticed_ns != 0;
@@ -445,6 +454,11 @@ void run(const Plan& plan, Tally& tally) {
   tally.leaks += job.has_left_processes();
   std::vector<Report> reports;
   for (Rank rank = 0; rank < plan.ranks; ++rank) reports.push_back(job.report(rank));
+  for (const Report& report : reports) {  // also of who leaves
+    tally.operations += report.operations;
+    tally.right += report.right;
+    tally.wrong += report.wrong;
+  }
   if (was_over_before(plan, reports)) tally.faults = 0;
   for (Rank rank = 0; rank < plan.ranks && tally.faults > 0; ++rank) {
     if (!leaves(plan, rank))

@@ -22,7 +22,9 @@ class Trial {
         random_(seed * 2654435761),
         fault_(static_cast<Fault>(seed % 5)),
         ranks_(2 + static_cast<int>(random_() % 5)),
-        world_(ranks_, medium(), options()) {}
+        sim_(medium()),
+        options_(options()),
+        world_(ranks_, sim_, options_) {}
 
   const char* name() const { return kNames[static_cast<size_t>(fault_)]; }
 
@@ -100,6 +102,8 @@ class Trial {
   const Fault fault_;
   const int ranks_;
   std::list<test::SimCall> calls_;  // stay until the world is gone
+  const SimOptions sim_;            // in this order: each draws numbers
+  const Options options_;
   SimWorld world_;
   Tally tally_;
   std::vector<Rank> guilty_, dead_;

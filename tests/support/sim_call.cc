@@ -27,10 +27,11 @@ Shape random_call(std::mt19937_64& random, int ranks, size_t most) {
   const Kind kinds[] = {Kind::all_reduce,     Kind::reduce, Kind::broadcast, Kind::all_gather,
                         Kind::reduce_scatter, Kind::gather, Kind::scatter,   Kind::all_to_all};
   const Kind kind = kinds[random() % std::size(kinds)];
+  const size_t bound = random() % 4 == 0 ? most : 60;
   return {.kind = kind,
           .ranks = ranks,
           .root = has_root(kind) ? static_cast<Rank>(random() % ranks) : 0,
-          .count = 1 + random() % (random() % 4 == 0 ? most : 60)};
+          .count = 1 + random() % bound};
 }
 
 }  // namespace weft::test
