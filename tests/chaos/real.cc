@@ -1,6 +1,5 @@
 #include "tests/chaos/real.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,13 +11,13 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
-#include <limits>
 #include <random>
 #include <thread>
 
 #include "base/text.h"
 #include "engine/communicator.h"
 #include "tests/chaos/hosts.h"
+#include "tests/chaos/pipe.h"
 #include "tests/chaos/remains.h"
 #include "tests/chaos/reserve.h"
 #include "tests/support/oracle.h"
@@ -79,6 +78,7 @@ struct Report {
   bool shrunk = false;
   int size = 0;  // of the communicator that it ended with
   bool complete = false;
+  size_t left = 0;  // descriptors, when all was over
 };
 
 int host_of(Rank rank) { return rank % 2; }
@@ -118,7 +118,8 @@ class RankProgram {
     report_.complete = true;
   }
 
-  void tell() {
+  void tell(size_t left) {
+    report_.left = left;
     if (::write(report_fd_, &report_, sizeof report_) != sizeof report_) ::_exit(3);
   }
 
@@ -231,16 +232,6 @@ void take_memory_away() {
   ::setrlimit(RLIMIT_AS, &none);
 }
 
-struct Pipe {
-  Pipe() {
-    int ends[2];
-    WEFT_CHECK(::pipe(ends) == 0);
-    read = Fd(ends[0]);
-    write = Fd(ends[1]);
-  }
-  Fd read, write;
-};
-
 [[noreturn]] void be_rank(const Plan& plan, Rank rank, pid_t group, Meeting& meeting,
                           const Pipe& ready, const Pipe& reports) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -248,6 +239,7 @@ struct Pipe {
   RankProgram program(plan, rank, reports.write.get());
   RendezvousConfig config{
       .rank = rank, .size = plan.ranks, .where = meeting.address, .job = "chaos"};
+  const Remains before;  // with the listener, which goes over to rank 0's rendezvous
   if (rank == 0) config.where = concat("fd:", meeting.listener.release());
   if (plan.hosts) {
     if (!plan.hosts->enter(host_of(rank))) ::_exit(4);
@@ -262,14 +254,10 @@ struct Pipe {
       if (plan.fault == Fault::memory && rank == plan.victim) take_memory_away();
       (void)!::write(ready.write.get(), "r", 1);
     });
-  program.tell();
+  // Counting takes one, and memory.
+  const bool deprived = plan.fault == Fault::descriptors || plan.fault == Fault::memory;
+  program.tell(deprived ? 0 : before.take_more());
   ::_exit(0);
-}
-
-// Whether something was written to it by then, or nobody is left who could.
-bool has_news(const Pipe& pipe, Deadline deadline) {
-  pollfd entry{pipe.read.get(), POLLIN, 0};
-  return ::poll(&entry, 1, deadline.left_ms(std::numeric_limits<int>::max())) > 0;
 }
 
 class Job {
@@ -458,6 +446,7 @@ void run(const Plan& plan, Tally& tally) {
     tally.operations += report.operations;
     tally.right += report.right;
     tally.wrong += report.wrong;
+    tally.leaks += report.left;
   }
   if (was_over_before(plan, reports)) tally.faults = 0;
   for (Rank rank = 0; rank < plan.ranks && tally.faults > 0; ++rank) {
