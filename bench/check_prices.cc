@@ -147,15 +147,19 @@ int check_prices(const BenchOptions& options, const Environment& environment) {
       return kExitUsage;
     }
   std::error_code error;
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path(error) / concat("weft-prices-", ::getpid(), ".json");
+  std::string folder =
+      (std::filesystem::temp_directory_path(error) / "weft-prices-XXXXXX").string();
+  if (!::mkdtemp(folder.data())) {  // a name that nobody else can have taken before
+    complain(system_error(concat("mkdtemp ", folder)).message());
+    return kExitFailed;
+  }
   std::fputs(
       "#     bytes  a message  what the choice loses; the choice, then all others: us (measured / "
       "price)\n"
       "# !: a price is off by more; ~: the machine changed in every attempt\n\n",
       stdout);
-  const Result<PriceTally> tally = Check(options, file.string()).run();
-  std::filesystem::remove(file, error);
+  const Result<PriceTally> tally = Check(options, folder + "/prices.json").run();
+  std::filesystem::remove_all(folder, error);
   if (!tally.ok()) {
     complain(tally.status().message());
     return exit_with(tally.status());

@@ -82,8 +82,8 @@ std::string hops_text(const Comparison& comparison) {
       least = std::min({least, before_us, after_us});
       most = std::max({most, before_us, after_us});
     }
-    if (counted == 0) continue;
     all_count &= counted == library.hops.size();
+    if (counted == 0) continue;
     text += format("%s%s %.2f to %.2f (%zu of %zu runs)", text.empty() ? "" : ", ",
                    library.name.c_str(), least, most, counted, library.hops.size());
   }
