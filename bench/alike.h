@@ -3,6 +3,7 @@
 // another that had far ones.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -14,9 +15,10 @@ struct Hops {
   double before_us = 0, after_us = 0;
 };
 
-// The cores of a run were as far from each other as this.
+// The cores of runs were as far from each other as this.
 struct Distance {
   double least_us = 0, most_us = 0;
+  size_t runs = 0;  // of the library that has the fewest there
 
   bool holds(const Hops& run) const;
 };

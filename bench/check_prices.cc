@@ -1,9 +1,8 @@
 #include "bench/check_prices.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 

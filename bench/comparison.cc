@@ -1,7 +1,6 @@
 #include "bench/comparison.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -139,26 +138,9 @@ size_t Comparison::rounds() const {
   return most;
 }
 
-size_t Comparison::alike_runs() const {
-  if (!distance_) return 0;
-  ptrdiff_t fewest = std::numeric_limits<ptrdiff_t>::max();
-  for (const Library& library : libraries_)
-    if (library.note.empty() && !library.hops.empty())
-      fewest =
-          std::min(fewest, std::count_if(library.hops.begin(), library.hops.end(),
-                                         [&](const Hops& run) { return distance_->holds(run); }));
-  return static_cast<size_t>(fewest);
-}
-
 bool Comparison::counts(size_t library, size_t run) const {
   const std::vector<Hops>& hops = libraries_[library].hops;
   return run < hops.size() && (!distance_ || distance_->holds(hops[run]));
-}
-
-size_t Comparison::samples(const Line& line, size_t library) const {
-  const std::vector<Sample>& times = line.measured[library].times;
-  return static_cast<size_t>(std::count_if(
-      times.begin(), times.end(), [&](const Sample& time) { return counts(library, time.run); }));
 }
 
 std::optional<Summary> Comparison::summary(const Line& line, size_t library) const {

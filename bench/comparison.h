@@ -86,13 +86,11 @@ class Comparison {
   // Runs of the library that has the most of them.
   size_t rounds() const;
   // Runs alike of the library that has the fewest of them, but for libraries that are left out.
-  size_t alike_runs() const;
+  size_t alike_runs() const { return distance_ ? distance_->runs : 0; }
   // Whether figures of a run count: it has ended, and is alike, or no runs are.
   bool counts(size_t library, size_t run) const;
   // Of runs that count; nullopt where there are no figures, or wrong ones.
   std::optional<Summary> summary(const Line& line, size_t library) const;
-  // Times that it is of.
-  size_t samples(const Line& line, size_t library) const;
   // The least of weft's runs that count.
   std::optional<double> floor_us(const Line& line) const;
   std::optional<Best> best_peer(const Line& line) const;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kSpread = 3;  // samples; fewer have no quartiles to speak of
+constexpr size_t kSpread = 3;  // values; fewer have no quartiles to speak of
 
 std::string sweep_text(const Point& point, int ranks) {
   std::string text = concat(name(point.operation), " ", point.type);
@@ -34,7 +34,7 @@ std::string summary_text(const Comparison& comparison, const Line& line, size_t 
   if (line.measured[library].wrong) return format("  %9s %6s", "wrong", "");
   const std::optional<Summary> summary = comparison.summary(line, library);
   if (!summary) return format("  %9s %6s", "-", "");
-  if (comparison.samples(line, library) < kSpread)
+  if (summary->values < kSpread)
     return format("  %9s %6s", time_text(summary->median).c_str(), "-");
   return format("  %9s %5.0f%%", time_text(summary->median).c_str(), 100 * summary->spread());
 }
@@ -89,9 +89,9 @@ std::string hops_text(const Comparison& comparison) {
   }
   if (!measured) return "";
   text = concat("# flag hop between two cores before and after runs that count, us: ", text, "\n");
-  if (all_count && comparison.alike_runs() > 0) return text;
   if (comparison.alike_runs() == 0)
     return text + "# The cores moved, and the libraries never had them alike: try again.\n";
+  if (all_count) return text;
   return text + "# The cores moved: runs count where they were as far apart as in the others'.\n";
 }
 

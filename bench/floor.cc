@@ -46,8 +46,6 @@ double together(std::span<const int> cpus, int count, const std::function<double
   std::vector<double> results(static_cast<size_t>(count));
   Result<std::vector<std::thread>> threads =
       start_threads(static_cast<size_t>(count), [&](size_t i) {
-        // Best effort: where it fails, the figures are only worse.
-        unbind_from_cpus();
         bind_to_cpu(cpus[i / static_cast<size_t>(each) % cpus.size()]);
         waiting.fetch_sub(1);
         while (waiting.load() > 0) std::this_thread::yield();

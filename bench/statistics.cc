@@ -1,7 +1,6 @@
 #include "bench/statistics.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace weft::bench {
 
@@ -14,7 +13,7 @@ double quantile(const std::vector<double>& ascending, double share) {
 
 Summary summarize(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  return {quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75)};
+  return {quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75), values.size()};
 }
 
 }  // namespace weft::bench

@@ -1,6 +1,7 @@
 // Order statistics of measurements.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace weft::bench {
@@ -12,6 +13,7 @@ double quantile(const std::vector<double>& ascending, double share);
 // Quartiles, so that one disturbed round does not show.
 struct Summary {
   double median = 0, low = 0, high = 0;
+  size_t values = 0;  // that it is of
 
   double spread() const { return median > 0 ? (high - low) / median : 0; }
 };

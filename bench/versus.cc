@@ -168,8 +168,7 @@ class Rounds {
   // Between CPUs that libraries get from this process, who is not bound; one is as far from itself
   // as ever.
   double hop_us() const {
-    const std::vector<int> cpus = cpus_core_by_core();
-    return options_.floor && cpus.size() > 1 ? measure_flag_hop(cpus) * 1e6 : 0;
+    return options_.floor && cpus_.size() > 1 ? measure_flag_hop(cpus_) * 1e6 : 0;
   }
 
   bool anybody_left() const {
@@ -201,6 +200,7 @@ class Rounds {
   }
 
   const BenchOptions& options_;
+  const std::vector<int> cpus_ = cpus_core_by_core();
   Comparison& comparison_;
   Progress progress_;
   Hops hops_;  // of the run that is under way

@@ -26,13 +26,20 @@ constexpr int kPollMs = 200;
 constexpr size_t kErrorsKept = 4096;
 constexpr size_t kLineMax = 1 << 20;
 
-// Signals as a descriptor, and blocked, while this lives.
+// That ask this process to end.
+sigset_t requests() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  return set;
+}
+
+// Those and SIGCHLD as a descriptor, and blocked, while this lives.
 class Signals {
  public:
   Signals() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::sigaddset(&set, signal);
+    sigset_t set = requests();
+    ::sigaddset(&set, SIGCHLD);
     ::sigprocmask(SIG_BLOCK, &set, &before_);
     fd_ = Fd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
   }
@@ -202,9 +209,7 @@ class Watcher {
 }  // namespace
 
 HeldSignals::HeldSignals() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  const sigset_t set = requests();
   ::sigprocmask(SIG_BLOCK, &set, &before_);
 }
 

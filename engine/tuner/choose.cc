@@ -23,7 +23,7 @@ constexpr size_t kRoundTripBytes = 32 * 1024, kRoundTripEarlyBytes = 8 * 1024;
 constexpr size_t kTurnsBytes = 16 * 1024;
 // Of a block from one to others, over links: up to here windows have to seem much dearer.
 constexpr size_t kShortOneWay = 4 * 1024;
-// Of a reduce where every core has two ranks: from here on the ring's turns are little of its time.
+// Of a reduce where every core has two ranks: above, the ring's turns are little of its time.
 constexpr size_t kAlongCoresBytes = 64 * 1024;
 // Each rank of an all_reduce has to write its result to every other one then, so it is for few.
 constexpr int kRanksAnswered = 4;
